@@ -1,0 +1,29 @@
+"""The value that says 'not given', where ``None`` already means something."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, TypeGuard, TypeVar
+
+_T = TypeVar("_T")
+
+
+class Absence(enum.Enum):
+    """The type of :data:`ABSENT`; an enumeration, so that type checkers can narrow it."""
+
+    ABSENT = "absent"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absence.ABSENT
+"""Not given at all, as opposed to given as ``None``, ``False`` or nothing."""
+
+
+def is_absent(value: _T | Absence) -> TypeGuard[Absence]:
+    """Tells whether a value was not given."""
+    return value is ABSENT

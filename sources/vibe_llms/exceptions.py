@@ -1,0 +1,412 @@
+"""Every error that a caller can meet.
+
+::
+
+    ConverseError
+    ├── ConfigurationError (ValueError)          what the user wrote does not hold
+    ├── TrustError (PermissionError)             code or a download was not consented to
+    ├── DependencyError (ImportError)            an optional package is missing
+    ├── PluginError (ImportError)                a plugin could not be loaded
+    ├── UnknownNameError (LookupError)           no such provider, model, control …
+    ├── WeightsError (OSError)                   a local model's weights cannot be had
+    ├── RequestError (ValueError)                a request that makes no sense
+    │   ├── ControlError                         a control value out of its domain
+    │   ├── CapabilityError                      the model cannot do what is asked
+    │   └── ContextOverflowError                 more input than the model's window
+    ├── TranslationLossError (ValueError)        `strict`, and something would be lost
+    ├── CodecError (ValueError)                  data that does not read as ours
+    ├── LimitError (RuntimeError)                a named limit was reached
+    ├── TransportError (ConnectionError)         the other side cannot be reached
+    ├── StreamTruncatedError (EOFError)          a stream ended without its terminator
+    ├── ProviderError (RuntimeError)             the vendor answered with an error
+    └── StoreError (OSError)                     a conversation cannot be read or written
+        ├── UnknownConversationError (LookupError)
+        ├── AmbiguousIdentityError (LookupError)
+        └── CorruptionError (ValueError)
+
+A class names what went wrong; its fields are the facts, for programs; ``str`` composes the
+facts into one line, for people: what happened, to which thing, what to do next. The stage
+says where in the walk of a call it happened. ``__cause__`` holds the original.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+
+import attrs
+
+
+class Stage(enum.StrEnum):
+    """Where in the walk of a call an error arose, from the user's words to the stored line."""
+
+    CONFIGURE = "configure"
+    TRANSLATE = "translate"
+    CONNECT = "connect"
+    SEND = "send"
+    FRAME = "frame"
+    DECODE = "decode"
+    PROVIDER = "provider"
+    EXECUTE = "execute"
+    STORE = "store"
+
+
+_Class = TypeVar("_Class", bound=type)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def _facts(cls: _Class) -> _Class:
+    """Makes a class of errors: facts are keyword arguments, an error equals only itself.
+
+    No slots: several classes also descend from a builtin that has a layout of its own.
+    """
+    return attrs.define(kw_only=True, eq=False, slots=False, repr=False)(cls)
+
+
+@_facts
+class ConverseError(Exception):
+    """The base of all errors of this package.
+
+    Attributes:
+        detail: What happened, as one sentence without its remedy.
+        remedy: What the user can do next; empty where nothing sensible can be said.
+        stage: Where it happened.
+    """
+
+    WORD: ClassVar[str] = "error"
+    """The stable word that names the class in its JSON form."""
+
+    detail: str = ""
+    remedy: str = ""
+    stage: Stage = Stage.PROVIDER
+
+    def describe(self) -> str:
+        """Composes what happened from the facts; subclasses refine it."""
+        return self.detail or type(self).__name__
+
+    def __str__(self) -> str:
+        text = self.describe()
+        return f"{text} {self.remedy}" if self.remedy else text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # BaseException would rebuild from positional arguments, and ours are keywords.
+        return (_rebuild, (type(self), access_facts(self)))
+
+
+def access_facts(error: ConverseError) -> dict[str, Any]:
+    """Returns the fields of an error by name: what its constructor takes."""
+    return {field.name: getattr(error, field.name) for field in attrs.fields(cast(type[attrs.AttrsInstance], type(error)))}
+
+
+def _rebuild(cls: type[ConverseError], facts: dict[str, Any]) -> ConverseError:
+    return cls(**facts)
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """One mistake in something a person wrote.
+
+    Attributes:
+        place: The file, or another word for where the text came from.
+        line: Counted from 1; 0 where the text has no lines.
+        message: What is wrong, with the nearest right word where there is one.
+    """
+
+    place: str
+    line: int = 0
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}:{self.line}: {self.message}" if self.line else (
+            f"{self.place}: {self.message}"
+        )
+
+
+@_facts
+class ConfigurationError(ConverseError, ValueError):
+    """What the user wrote does not hold; all findings at once."""
+
+    WORD: ClassVar[str] = "configuration"
+    findings: tuple[Finding, ...] = ()
+    stage: Stage = Stage.CONFIGURE
+
+    def describe(self) -> str:
+        if not self.findings:
+            return super().describe()
+        return "\n".join(str(finding) for finding in self.findings)
+
+
+@_facts
+class TrustError(ConverseError, PermissionError):
+    """Running someone's code, installing or downloading was not consented to."""
+
+    WORD: ClassVar[str] = "trust"
+    subject: str = ""
+    stage: Stage = Stage.CONFIGURE
+
+
+@_facts
+class DependencyError(ConverseError, ImportError):
+    """An optional package is missing; ``remedy`` holds the exact command that installs it."""
+
+    WORD: ClassVar[str] = "dependency"
+    package: str = ""
+    stage: Stage = Stage.CONFIGURE
+
+
+@_facts
+class PluginError(ConverseError, ImportError):
+    """A plugin could not be loaded or broke its contract; the others go on without it."""
+
+    WORD: ClassVar[str] = "plugin"
+    plugin: str = ""
+    stage: Stage = Stage.CONFIGURE
+
+
+@_facts
+class UnknownNameError(ConverseError, LookupError):
+    """A name that nothing answers to.
+
+    Attributes:
+        kind: What was looked for, such as ``provider`` or ``model``.
+        name: The name as given.
+        known: The names that would have been right, nearest first.
+    """
+
+    WORD: ClassVar[str] = "unknown-name"
+    kind: str = "name"
+    name: str = ""
+    known: tuple[str, ...] = ()
+    stage: Stage = Stage.CONFIGURE
+
+    def describe(self) -> str:
+        if self.detail:
+            return self.detail
+        text = f"There is no {self.kind} {self.name!r}."
+        return f"{text} Known: {', '.join(self.known)}." if self.known else text
+
+
+@_facts
+class WeightsError(ConverseError, OSError):
+    """The weights of a local model are missing, damaged or not what was pinned."""
+
+    WORD: ClassVar[str] = "weights"
+    path: str = ""
+    stage: Stage = Stage.CONFIGURE
+
+
+@_facts
+class RequestError(ConverseError, ValueError):
+    """A request that makes no sense, found before anything was sent.
+
+    Attributes:
+        path: The place in the request, such as ``canisters[3].content[0]``.
+    """
+
+    WORD: ClassVar[str] = "request"
+    path: str = ""
+    stage: Stage = Stage.TRANSLATE
+
+
+@_facts
+class ControlError(RequestError):
+    """A control value is outside its domain, or no control has this name."""
+
+    WORD: ClassVar[str] = "control"
+    control: str = ""
+
+
+@_facts
+class CapabilityError(RequestError):
+    """The model is known not to do what is asked of it."""
+
+    WORD: ClassVar[str] = "capability"
+    model: str = ""
+    capability: str = ""
+
+
+@_facts
+class ContextOverflowError(RequestError):
+    """The input, or input and wanted output, exceed the model's window. Sizes in tokens."""
+
+    WORD: ClassVar[str] = "context-overflow"
+    model: str = ""
+    tokens: int | None = None
+    limit: int | None = None
+
+
+@_facts
+class TranslationLossError(ConverseError, ValueError):
+    """``strict`` was asked for and the translation would lose something.
+
+    Attributes:
+        losses: One line each, as :class:`vibe_llms.messages.losses.Loss` prints itself.
+    """
+
+    WORD: ClassVar[str] = "translation-loss"
+    losses: tuple[str, ...] = ()
+    stage: Stage = Stage.TRANSLATE
+
+    def describe(self) -> str:
+        return self.detail or f"The translation would lose: {'; '.join(self.losses)}."
+
+
+@_facts
+class CodecError(ConverseError, ValueError):
+    """Data that does not read as ours.
+
+    Attributes:
+        path: The place, such as ``$.content[1].type``.
+        known: The words which would have been right there, if it is a matter of words.
+    """
+
+    WORD: ClassVar[str] = "codec"
+    path: str = "$"
+    known: tuple[str, ...] = ()
+    stage: Stage = Stage.DECODE
+
+    def describe(self) -> str:
+        text = f"{self.detail} @ {self.path}"
+        return f"{text} (known: {', '.join(self.known)})" if self.known else text
+
+
+@_facts
+class LimitError(ConverseError, RuntimeError):
+    """A named limit was reached.
+
+    Attributes:
+        limit: The name under which the limit is set.
+        value: Its value, in the unit its name tells.
+    """
+
+    WORD: ClassVar[str] = "limit"
+    limit: str = ""
+    value: float = 0
+
+    def describe(self) -> str:
+        return self.detail or f"The limit {self.limit} = {self.value:g} was reached."
+
+
+@_facts
+class TransportError(ConverseError, ConnectionError):
+    """The other side could not be reached, or went away before it answered."""
+
+    WORD: ClassVar[str] = "transport"
+    address: str = ""
+    stage: Stage = Stage.CONNECT
+
+
+@_facts
+class StreamTruncatedError(ConverseError, EOFError):
+    """A stream ended without its terminator; what had arrived is kept."""
+
+    WORD: ClassVar[str] = "stream-truncated"
+    stage: Stage = Stage.FRAME
+
+
+class ProviderFault(enum.StrEnum):
+    """What a vendor's error means, whatever words the vendor has for it."""
+
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    QUOTA = "quota"
+    NOT_FOUND = "not-found"
+    INVALID_REQUEST = "invalid-request"
+    BLOCKED = "blocked"
+    RATE_LIMITED = "rate-limited"
+    OVERLOADED = "overloaded"
+    SERVER = "server"
+    TIMEOUT = "timeout"
+    UNKNOWN = "unknown"
+
+
+RETRYABLE_FAULTS = frozenset(
+    {
+        ProviderFault.RATE_LIMITED,
+        ProviderFault.OVERLOADED,
+        ProviderFault.SERVER,
+        ProviderFault.TIMEOUT,
+    }
+)
+
+
+@_facts
+class ProviderError(ConverseError, RuntimeError):
+    """The vendor answered with an error.
+
+    Attributes:
+        provider: The provider's name.
+        fault: What the error means.
+        status: The HTTP status; ``None`` where there was none.
+        vendor_type, vendor_code: The vendor's own words.
+        request_id: The vendor's name for the exchange, for its support.
+        retry_after_seconds: How long the vendor asks to wait.
+    """
+
+    WORD: ClassVar[str] = "provider"
+    provider: str = ""
+    fault: ProviderFault = ProviderFault.UNKNOWN
+    status: int | None = None
+    vendor_type: str | None = None
+    vendor_code: str | None = None
+    request_id: str | None = None
+    retry_after_seconds: float | None = None
+
+    def describe(self) -> str:
+        return f"{self.provider or 'The provider'} failed ({self.fault}): {self.detail}"
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.fault in RETRYABLE_FAULTS
+
+
+@_facts
+class StoreError(ConverseError, OSError):
+    """A conversation or its content cannot be read or written."""
+
+    WORD: ClassVar[str] = "store"
+    path: str = ""
+    stage: Stage = Stage.STORE
+
+
+@_facts
+class UnknownConversationError(StoreError, LookupError):
+    """No conversation has this id, nor one that begins so."""
+
+    WORD: ClassVar[str] = "unknown-conversation"
+    identity: str = ""
+
+    def describe(self) -> str:
+        return self.detail or f"There is no conversation {self.identity!r}."
+
+
+@_facts
+class AmbiguousIdentityError(StoreError, LookupError):
+    """A shortened id fits several conversations."""
+
+    WORD: ClassVar[str] = "ambiguous-identity"
+    identity: str = ""
+    candidates: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        return f"{self.identity!r} fits several: {', '.join(self.candidates)}."
+
+
+@_facts
+class CorruptionError(StoreError, ValueError):
+    """Stored data is damaged.
+
+    Attributes:
+        line: Counted from 1; 0 where the damage is not in a line.
+    """
+
+    WORD: ClassVar[str] = "corruption"
+    line: int = 0
+
+    def describe(self) -> str:
+        place = f"{self.path}:{self.line}" if self.line else self.path
+        return f"{place}: {self.detail}" if place else self.detail
