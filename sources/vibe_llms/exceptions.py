@@ -98,7 +98,10 @@ class ConverseError(Exception):
 
 def access_facts(error: ConverseError) -> dict[str, Any]:
     """Returns the fields of an error by name: what its constructor takes."""
-    return {field.name: getattr(error, field.name) for field in attrs.fields(cast(type[attrs.AttrsInstance], type(error)))}
+    return {
+        field.name: getattr(error, field.name)
+        for field in attrs.fields(cast(type[attrs.AttrsInstance], type(error)))
+    }
 
 
 def _rebuild(cls: type[ConverseError], facts: dict[str, Any]) -> ConverseError:
@@ -120,8 +123,10 @@ class Finding:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.place}:{self.line}: {self.message}" if self.line else (
-            f"{self.place}: {self.message}"
+        return (
+            f"{self.place}:{self.line}: {self.message}"
+            if self.line
+            else (f"{self.place}: {self.message}")
         )
 
 

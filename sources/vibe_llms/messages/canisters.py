@@ -1,0 +1,260 @@
+"""The six kinds of message, and where those from a model came from.
+
+Every class is a frozen value and carries its stable word in ``role``. The order of the
+canisters is the order in which things were said: a model that thinks, speaks, calls and
+speaks again yields four contents in three canisters, which one turn id groups.
+
+Here and in ``contents`` the classes have no slots: msgspec writes an object with a dictionary
+in the order of its fields, and frozen ones are faster to make; a misspelt attribute is an
+error either way.
+"""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import attrs
+
+from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
+from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
+
+
+class StopReason(enum.StrEnum):
+    """Why a model stopped, whatever words the vendor has for it."""
+
+    ANSWERED = "answered"
+    LIMIT = "limit"
+    STOP_SEQUENCE = "stop-sequence"
+    INVOCATION = "invocation"
+    PAUSED = "paused"
+    REFUSED = "refused"
+    FILTERED = "filtered"
+    OVERFLOW = "overflow"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Usage:
+    """Tokens that a response used, in buckets that do not overlap.
+
+    ``None`` means that the vendor did not say, which is not zero.
+
+    Attributes:
+        input_tokens: Input that was neither read from nor written to a cache.
+        cache_read_tokens, cache_write_tokens: Input read from, or written to, a prompt cache.
+        output_tokens: Output other than reasoning.
+        reasoning_tokens: Output that was reasoning.
+        native: The vendor's own account, as JSON, verbatim.
+    """
+
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    native: str | None = None
+
+    @property
+    def total_input_tokens(self) -> int | None:
+        """All input, cached or not; ``None`` where nothing is known."""
+        return _sum_known(self.input_tokens, self.cache_read_tokens, self.cache_write_tokens)
+
+    @property
+    def total_output_tokens(self) -> int | None:
+        """All output, reasoning or not; ``None`` where nothing is known."""
+        return _sum_known(self.output_tokens, self.reasoning_tokens)
+
+    def __add__(self, other: Usage) -> Usage:
+        """Adds two accounts, bucket by bucket; the vendors' own words do not add up."""
+        return Usage(
+            input_tokens=_sum_known(self.input_tokens, other.input_tokens),
+            cache_read_tokens=_sum_known(self.cache_read_tokens, other.cache_read_tokens),
+            cache_write_tokens=_sum_known(self.cache_write_tokens, other.cache_write_tokens),
+            output_tokens=_sum_known(self.output_tokens, other.output_tokens),
+            reasoning_tokens=_sum_known(self.reasoning_tokens, other.reasoning_tokens),
+        )
+
+
+def _sum_known(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Origin:
+    """Where a canister from a model came from: the same value on each canister of its turn.
+
+    Attributes:
+        provider: The provider's name in the configuration.
+        model: The model that answered, in the vendor's words.
+        protocol: The dialect that was spoken, such as ``chat_completions``.
+        response_id: The vendor's name for the response.
+        stop_reason: Why the model stopped; ``native_stop_reason`` in the vendor's words.
+        usage: What the whole turn used.
+    """
+
+    provider: str
+    model: str
+    protocol: str | None = None
+    response_id: str | None = None
+    stop_reason: StopReason = StopReason.UNKNOWN
+    native_stop_reason: str | None = None
+    usage: Usage | None = None
+
+
+class Owner(enum.StrEnum):
+    """Who executes an invocation: we do, or the vendor did."""
+
+    OURS = "ours"
+    VENDOR = "vendor"
+
+
+@runtime_checkable
+class Canister(Protocol):
+    """What code that only reads may rely on."""
+
+    @property
+    def role(self) -> str:
+        """The stable word of the kind, as it is stored."""
+
+    @property
+    def id(self) -> str:
+        """The canister's own name."""
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it came to be, in UTC."""
+
+    @property
+    def content(self) -> tuple[AnyContent, ...]:
+        """What it holds, in order."""
+
+
+def _timestamp() -> datetime:
+    return attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
+
+
+def _contents() -> tuple[AnyContent, ...]:
+    return attrs.field(default=(), converter=ensure_contents)
+
+
+def _identity() -> str:
+    return attrs.field(factory=produce_identity, kw_only=True)
+
+
+@attrs.frozen(slots=False)
+class UserCanister:
+    """What the user says."""
+
+    role: Literal["user"] = attrs.field(default="user", init=False)
+    timestamp: datetime = _timestamp()
+    content: tuple[AnyContent, ...] = _contents()
+    id: str = _identity()
+
+
+@attrs.frozen(slots=False)
+class SupervisorCanister:
+    """Instructions from whoever is responsible for the conversation (a system prompt)."""
+
+    role: Literal["supervisor"] = attrs.field(default="supervisor", init=False)
+    timestamp: datetime = _timestamp()
+    content: tuple[AnyContent, ...] = _contents()
+    id: str = _identity()
+
+
+@attrs.frozen(slots=False)
+class DocumentCanister:
+    """Material to be consulted, as opposed to words that are meant."""
+
+    role: Literal["document"] = attrs.field(default="document", init=False)
+    timestamp: datetime = _timestamp()
+    content: tuple[AnyContent, ...] = _contents()
+    id: str = _identity()
+    title: str | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen(slots=False)
+class AssistantCanister:
+    """What the model thinks and says."""
+
+    role: Literal["assistant"] = attrs.field(default="assistant", init=False)
+    timestamp: datetime = _timestamp()
+    content: tuple[AnyContent, ...] = _contents()
+    id: str = _identity()
+    origin: Origin | None = attrs.field(default=None, kw_only=True)
+    turn_id: str | None = attrs.field(default=None, kw_only=True)
+    native: Native | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen(slots=False)
+class InvocationCanister:
+    """One call that the model asks for, or that the vendor has made on its own.
+
+    Attributes:
+        invocation_id: The vendor's id of the call, kept as it is.
+        name: Of the invocable.
+        arguments: The text that the model wrote, unparsed: it may not even be JSON.
+        owner: Who executes it.
+    """
+
+    role: Literal["invocation"] = attrs.field(default="invocation", init=False)
+    timestamp: datetime = _timestamp()
+    content: tuple[AnyContent, ...] = _contents()
+    id: str = _identity()
+    invocation_id: str = attrs.field(kw_only=True)
+    name: str = attrs.field(kw_only=True)
+    arguments: str = attrs.field(default="{}", kw_only=True)
+    owner: Owner = attrs.field(default=Owner.OURS, kw_only=True)
+    origin: Origin | None = attrs.field(default=None, kw_only=True)
+    turn_id: str | None = attrs.field(default=None, kw_only=True)
+    native: Native | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen(slots=False)
+class ResultCanister:
+    """What came of one invocation.
+
+    Attributes:
+        invocation_id: Of the invocation that it answers.
+        name: Of the invocable, where it is known.
+        is_error: Whether the contents tell of a failure.
+        owner: Who executed the invocation.
+    """
+
+    role: Literal["result"] = attrs.field(default="result", init=False)
+    timestamp: datetime = _timestamp()
+    content: tuple[AnyContent, ...] = _contents()
+    id: str = _identity()
+    invocation_id: str = attrs.field(kw_only=True)
+    name: str | None = attrs.field(default=None, kw_only=True)
+    is_error: bool = attrs.field(default=False, kw_only=True)
+    owner: Owner = attrs.field(default=Owner.OURS, kw_only=True)
+    origin: Origin | None = attrs.field(default=None, kw_only=True)
+    turn_id: str | None = attrs.field(default=None, kw_only=True)
+    native: Native | None = attrs.field(default=None, kw_only=True)
+
+
+AnyCanister: TypeAlias = (
+    UserCanister
+    | SupervisorCanister
+    | DocumentCanister
+    | AssistantCanister
+    | InvocationCanister
+    | ResultCanister
+)
+ModelCanister: TypeAlias = AssistantCanister | InvocationCanister | ResultCanister
+"""The kinds which can come from a model and then have an origin and a turn."""
+
+CANISTER_CLASSES: dict[str, type[AnyCanister]] = {
+    "user": UserCanister,
+    "supervisor": SupervisorCanister,
+    "document": DocumentCanister,
+    "assistant": AssistantCanister,
+    "invocation": InvocationCanister,
+    "result": ResultCanister,
+}
+"""From the stable word of each role to its class."""

@@ -1,0 +1,231 @@
+"""What a message can hold: text, media, reasoning, refusals, and a vendor's own blocks.
+
+Every class is a frozen value and carries its stable word in ``type``. The shipped classes
+form the closed union :data:`AnyContent`, to be read with ``match``; code that only reads may
+rely on the protocol :class:`Content`. Data of media are named by their SHA-256
+(``content_id``); the bytes travel in ``data`` until a store has taken them over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
+
+import attrs
+
+from vibe_llms.exceptions import RequestError
+
+
+@runtime_checkable
+class Content(Protocol):
+    """What code that only reads may rely on: the stable word of a content's kind."""
+
+    @property
+    def type(self) -> str:
+        """The stable word, as it is stored."""
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Native:
+    """What a vendor sent, kept beside what it means, to be replayed verbatim.
+
+    Attributes:
+        protocol: The dialect in which it was said, such as ``messages``.
+        data: The vendor's JSON, character for character.
+    """
+
+    protocol: str
+    data: str
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Citation:
+    """A span of a text that rests on a source.
+
+    Attributes:
+        start, end: Characters of the text, end exclusive; ``None`` where the vendor gave no span.
+        cited_text: What the source says.
+        title, url: The source.
+        native: The vendor's citation, verbatim.
+    """
+
+    start: int | None = None
+    end: int | None = None
+    cited_text: str | None = None
+    title: str | None = None
+    url: str | None = None
+    native: Native | None = None
+
+
+@attrs.frozen(slots=False)
+class TextualContent:
+    """Text, with the spans of it that rest on sources."""
+
+    type: Literal["text"] = attrs.field(default="text", init=False)
+    text: str
+    mime_type: str = attrs.field(default="text/plain", kw_only=True)
+    citations: tuple[Citation, ...] = attrs.field(default=(), converter=tuple, kw_only=True)
+    native: Native | None = attrs.field(default=None, kw_only=True)
+
+
+def compute_content_id(data: bytes) -> str:
+    """Returns the whole SHA-256 of content, in lower-case hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _order_type_first(
+    _: type, fields: list[attrs.Attribute[object]]
+) -> list[attrs.Attribute[object]]:
+    """Puts the stable word before the fields that a class inherits: it is written first."""
+    return sorted(fields, key=lambda field: field.name != "type")
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class _MediaContent:
+    """Data that are not text: inline, in a content store, at a URL, or held by the vendor.
+
+    Attributes:
+        mime_type: Such as ``image/png``.
+        content_id: The SHA-256 of the data; computed where the data are given.
+        data: The bytes, until a store has taken them over; then ``None``.
+        url: Where the vendor shall fetch it.
+        file_id: The vendor's own name for an uploaded file.
+        name: The name it was uploaded or generated with, if it had one.
+    """
+
+    mime_type: str
+    data: bytes | None = attrs.field(default=None, repr=False)
+    content_id: str | None = attrs.field()
+    url: str | None = None
+    file_id: str | None = None
+    name: str | None = None
+    native: Native | None = None
+
+    @content_id.default
+    def _compute_content_id(self) -> str | None:
+        return None if self.data is None else compute_content_id(self.data)
+
+    def __attrs_post_init__(self) -> None:
+        if self.content_id is None and self.url is None and self.file_id is None:
+            raise RequestError(
+                path="content",
+                detail=f"A {type(self).__name__} has no source.",
+                remedy="Give data, content_id, url or file_id.",
+            )
+
+
+@attrs.frozen(kw_only=True, slots=False, field_transformer=_order_type_first)
+class ImageContent(_MediaContent):
+    """A picture. ``detail`` asks for how closely it is looked at, in the vendor's words."""
+
+    type: Literal["image"] = attrs.field(default="image", init=False)
+    detail: str | None = None
+
+
+@attrs.frozen(kw_only=True, slots=False, field_transformer=_order_type_first)
+class AudioContent(_MediaContent):
+    """Sound, with its words where they are known."""
+
+    type: Literal["audio"] = attrs.field(default="audio", init=False)
+    transcript: str | None = None
+
+
+@attrs.frozen(kw_only=True, slots=False, field_transformer=_order_type_first)
+class VideoContent(_MediaContent):
+    """Moving pictures."""
+
+    type: Literal["video"] = attrs.field(default="video", init=False)
+
+
+@attrs.frozen(kw_only=True, slots=False, field_transformer=_order_type_first)
+class FileContent(_MediaContent):
+    """A PDF or another document, with what the model is told about it."""
+
+    type: Literal["file"] = attrs.field(default="file", init=False)
+    title: str | None = None
+    context: str | None = None
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ReasoningContent:
+    """What a model thought before it spoke.
+
+    Attributes:
+        text: The reasoning itself; empty where the vendor keeps it to itself.
+        summary: The vendor's summaries, in order.
+        seal: The vendor's proof or encrypted form, byte for byte.
+    """
+
+    type: Literal["reasoning"] = attrs.field(default="reasoning", init=False)
+    text: str = ""
+    summary: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    seal: str | None = attrs.field(default=None, repr=False)
+    native: Native | None = None
+
+
+@attrs.frozen(slots=False)
+class RefusalContent:
+    """The model's words for not answering."""
+
+    type: Literal["refusal"] = attrs.field(default="refusal", init=False)
+    text: str
+    native: Native | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class NativeContent:
+    """A vendor's own block for which there is no common word, kept verbatim.
+
+    Attributes:
+        kind: The vendor's word for it, such as ``compaction``.
+        native: The block itself.
+        text: What a reader may be shown in its place; empty where there is nothing to show.
+    """
+
+    type: Literal["native"] = attrs.field(default="native", init=False)
+    kind: str
+    native: Native
+    text: str = ""
+
+
+MediaContent: TypeAlias = ImageContent | AudioContent | VideoContent | FileContent
+AnyContent: TypeAlias = (
+    TextualContent | MediaContent | ReasoningContent | RefusalContent | NativeContent
+)
+
+MEDIA_CLASSES = (ImageContent, AudioContent, VideoContent, FileContent)
+CONTENT_CLASSES: dict[str, type[AnyContent]] = {
+    "text": TextualContent,
+    "image": ImageContent,
+    "audio": AudioContent,
+    "video": VideoContent,
+    "file": FileContent,
+    "reasoning": ReasoningContent,
+    "refusal": RefusalContent,
+    "native": NativeContent,
+}
+"""From the stable word of each kind of content to its class."""
+
+_KNOWN_CLASSES = frozenset(CONTENT_CLASSES.values())
+
+
+def ensure_contents(given: object) -> tuple[AnyContent, ...]:
+    """Makes contents from what a caller may conveniently give: a text, a content, or several.
+
+    Raises:
+        RequestError: Something among them is not a content.
+    """
+    if isinstance(given, str):
+        return (TextualContent(given),)
+    if given.__class__ in _KNOWN_CLASSES:
+        return (cast(AnyContent, given),)
+    contents = tuple(cast(Iterable[AnyContent], given))
+    for index, content in enumerate(contents):
+        if content.__class__ not in _KNOWN_CLASSES:
+            raise RequestError(
+                path=f"content[{index}]",
+                detail=f"{content!r} is not a content.",
+                remedy=f"Use one of {', '.join(c.__name__ for c in CONTENT_CLASSES.values())}.",
+            )
+    return contents

@@ -1,0 +1,40 @@
+"""Names for things, and moments: the only places where chance and the clock come in."""
+
+from __future__ import annotations
+
+import os
+from base64 import b32encode
+from datetime import UTC, datetime
+
+from vibe_llms.exceptions import RequestError
+
+
+def produce_identity() -> str:
+    """Produces a new random id: 16 letters and digits (80 bits), safe in paths and URLs.
+
+    Random from the first letter on, so that a short prefix is soon unique.
+    """
+    return b32encode(os.urandom(10)).decode("ascii").lower()
+
+
+def access_now() -> datetime:
+    """Returns the present moment, in UTC."""
+    return datetime.now(UTC)
+
+
+def ensure_utc(moment: datetime) -> datetime:
+    """Brings a moment to UTC, so that equal moments are written alike.
+
+    Raises:
+        RequestError: The moment does not say in which time zone it is.
+    """
+    zone = moment.tzinfo
+    if zone is UTC:
+        return moment
+    if zone is None:
+        raise RequestError(
+            path="timestamp",
+            detail=f"The timestamp {moment.isoformat()} has no time zone.",
+            remedy="Use an aware datetime, such as datetime.now(timezone.utc).",
+        )
+    return moment.astimezone(UTC)

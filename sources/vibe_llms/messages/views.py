@@ -1,0 +1,100 @@
+"""Ways to look at canisters without changing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    ResultCanister,
+    Usage,
+)
+from vibe_llms.messages.contents import MEDIA_CLASSES, MediaContent, TextualContent
+
+
+def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
+    """Returns the text of one or several canisters, without reasoning; blocks as they follow.
+
+    Contents of one canister join directly, as a model streams them; canisters are parted
+    by an empty line.
+    """
+    if isinstance(canisters, Iterable):
+        return "\n\n".join(text for text in map(text_of, canisters) if text)
+    return "".join(item.text for item in canisters.content if isinstance(item, TextualContent))
+
+
+def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:
+    """Returns all media contents, in order."""
+    return tuple(
+        item
+        for canister in canisters
+        for item in canister.content
+        if isinstance(item, MEDIA_CLASSES)
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Pair:
+    """An invocation and what came of it; ``result`` is ``None`` while it is owed."""
+
+    invocation: InvocationCanister
+    result: ResultCanister | None
+
+
+def pairs_of(canisters: Iterable[AnyCanister]) -> tuple[Pair, ...]:
+    """Pairs each invocation with the first later result that bears its id and is not yet taken.
+
+    Vendors may use an id again in a later turn, so that an id alone does not name a pair.
+    """
+    invocations: list[InvocationCanister] = []
+    waiting: dict[str, list[int]] = {}
+    results: dict[int, ResultCanister] = {}
+    for canister in canisters:
+        if isinstance(canister, InvocationCanister):
+            waiting.setdefault(canister.invocation_id, []).append(len(invocations))
+            invocations.append(canister)
+        elif isinstance(canister, ResultCanister) and waiting.get(canister.invocation_id):
+            results[waiting[canister.invocation_id].pop(0)] = canister
+    return tuple(
+        Pair(invocation=invocation, result=results.get(index))
+        for index, invocation in enumerate(invocations)
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Turn:
+    """Canisters that belong together: what one response brought, or one run of input."""
+
+    turn_id: str | None
+    canisters: tuple[AnyCanister, ...]
+
+
+def turns_of(canisters: Sequence[AnyCanister]) -> tuple[Turn, ...]:
+    """Regroups canisters into turns; input between two responses is a turn without an id."""
+    groups: list[tuple[str | None, list[AnyCanister]]] = []
+    for canister in canisters:
+        turn_id: str | None = getattr(canister, "turn_id", None)
+        if groups and groups[-1][0] == turn_id:
+            groups[-1][1].append(canister)
+        else:
+            groups.append((turn_id, [canister]))
+    return tuple(Turn(turn_id=turn_id, canisters=tuple(group)) for turn_id, group in groups)
+
+
+def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
+    """Adds up what the turns used, each turn once; ``None`` where no turn said."""
+    total: Usage | None = None
+    counted: set[str] = set()
+    for canister in canisters:
+        origin = getattr(canister, "origin", None)
+        if origin is None or origin.usage is None:
+            continue
+        name = getattr(canister, "turn_id", None) or canister.id
+        if name in counted:
+            continue
+        counted.add(name)
+        total = origin.usage if total is None else total + origin.usage
+    return total
