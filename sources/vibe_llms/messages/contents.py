@@ -219,7 +219,7 @@ def ensure_contents(given: object) -> tuple[AnyContent, ...]:
     if isinstance(given, str):
         return (TextualContent(given),)
     if given.__class__ in _KNOWN_CLASSES:
-        return (cast(AnyContent, given),)
+        return (given,)
     contents = tuple(cast(Iterable[AnyContent], given))
     for index, content in enumerate(contents):
         if content.__class__ not in _KNOWN_CLASSES:
