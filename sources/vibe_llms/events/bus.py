@@ -1,0 +1,60 @@
+"""One event for many listeners."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+_Event = TypeVar("_Event")
+
+
+class EventBus(Generic[_Event]):
+    """Hands each event to all listeners, in the order in which they subscribed.
+
+    A listener that raises gets one logged warning with its name, goes on being called, and
+    harms nobody. Itself callable, so that a bus can stand wherever one listener can.
+    """
+
+    def __init__(self) -> None:
+        self._listeners: dict[object, Callable[[_Event], object]] = {}
+        self._warned: set[object] = set()
+
+    def subscribe(self, listener: Callable[[_Event], object]) -> Callable[[], None]:
+        """Adds a listener and returns the function that removes it again."""
+        key = object()
+        self._listeners[key] = listener
+
+        def unsubscribe() -> None:
+            self._listeners.pop(key, None)
+            self._warned.discard(key)
+
+        return unsubscribe
+
+    def publish(self, event: _Event) -> None:
+        """Calls every listener with the event."""
+        for key, listener in tuple(self._listeners.items()):
+            try:
+                listener(event)
+            except Exception as error:
+                if key not in self._warned:
+                    self._warned.add(key)
+                    warn_of_failure(listener, error)
+
+    __call__ = publish
+
+
+def warn_of_failure(listener: object, error: BaseException) -> None:
+    """Logs that a listener raised; the caller sees to it that this happens once each.
+
+    A log record rather than a Python warning: a host that turns warnings into errors would
+    otherwise be harmed by its own listener.
+    """
+    name = getattr(listener, "__qualname__", None) or type(listener).__qualname__
+    logging.getLogger("vibe_llms.events").warning(
+        "The listener %s raised %s: %s. It goes on being called.",
+        name,
+        type(error).__name__,
+        error,
+        exc_info=error,
+    )

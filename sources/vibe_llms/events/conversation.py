@@ -1,0 +1,106 @@
+"""What happens to a conversation while it is answered: what reactors receive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import attrs
+
+from vibe_llms.events.stream import StreamEvent
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.requests import Response
+from vibe_llms.plain import JsonValue
+
+Outcome: TypeAlias = Literal["completed", "failed", "interrupted"]
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ConversationStartedEvent:
+    """A request is about to be sent. ``metadata`` names the provider and the model."""
+
+    type: Literal["conversation.started"] = attrs.field(default="conversation.started", init=False)
+    conversation_id: str
+    timestamp: datetime = attrs.field(factory=access_now)
+    metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ConversationProgressEvent:
+    """A piece of text has arrived.
+
+    Attributes:
+        chunk: The piece; several may have been joined into one for a slow listener.
+        metadata: ``index`` and ``kind`` of the content, and its ``channel``.
+    """
+
+    type: Literal["conversation.progress"] = attrs.field(
+        default="conversation.progress", init=False
+    )
+    conversation_id: str
+    timestamp: datetime = attrs.field(factory=access_now)
+    chunk: str
+    metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ConversationUpdatedEvent:
+    """Something other than a piece of text has arrived.
+
+    A content began or is complete, usage was told, a retry is due, something was lost.
+    """
+
+    type: Literal["conversation.updated"] = attrs.field(default="conversation.updated", init=False)
+    conversation_id: str
+    timestamp: datetime = attrs.field(factory=access_now)
+    event: StreamEvent
+    metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ConversationCompletedEvent:
+    """The request was answered."""
+
+    type: Literal["conversation.completed"] = attrs.field(
+        default="conversation.completed", init=False
+    )
+    conversation_id: str
+    timestamp: datetime = attrs.field(factory=access_now)
+    response: Response
+    metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ConversationFailedEvent:
+    """The request was not answered, or not to its end. ``canisters`` are what had arrived."""
+
+    type: Literal["conversation.failed"] = attrs.field(default="conversation.failed", init=False)
+    conversation_id: str
+    timestamp: datetime = attrs.field(factory=access_now)
+    error: ConverseError
+    canisters: tuple[AnyCanister, ...] = ()
+    metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ConversationEndedEvent:
+    """Nothing more will come; always the last, whatever the outcome."""
+
+    type: Literal["conversation.ended"] = attrs.field(default="conversation.ended", init=False)
+    conversation_id: str
+    timestamp: datetime = attrs.field(factory=access_now)
+    outcome: Outcome
+    metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+ConversationEvent: TypeAlias = (
+    ConversationStartedEvent
+    | ConversationProgressEvent
+    | ConversationUpdatedEvent
+    | ConversationCompletedEvent
+    | ConversationFailedEvent
+    | ConversationEndedEvent
+)

@@ -1,0 +1,180 @@
+"""Six callables through which a host application follows a conversation.
+
+Plain callables are called in place, between two events of the stream, and shall be quick.
+Asynchronous ones are called one after the other, in order, from a bounded queue: while one
+is busy, waiting pieces of the same text are joined, and when the queue is full the stream waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, TypeVar
+
+import attrs
+
+from vibe_llms.events.bus import warn_of_failure
+from vibe_llms.events.conversation import (
+    ConversationCompletedEvent,
+    ConversationEndedEvent,
+    ConversationEvent,
+    ConversationFailedEvent,
+    ConversationProgressEvent,
+    ConversationStartedEvent,
+    ConversationUpdatedEvent,
+)
+
+_Event = TypeVar("_Event", bound=ConversationEvent)
+Reactor: TypeAlias = Callable[[_Event], None] | Callable[[_Event], Awaitable[None]]
+
+QUEUE_LIMIT = 256
+"""How many events may wait for asynchronous reactors before the stream waits, too."""
+
+CLOSE_SECONDS = 5.0
+"""How long the end of a stream waits for asynchronous reactors that are still busy."""
+
+
+@attrs.frozen(kw_only=True)
+class ConversationReactors:
+    """What a host application wants to hear of; each is optional, plain or asynchronous.
+
+    Attributes:
+        allocator: A request is about to be sent.
+        progress: A piece of text has arrived.
+        updater: Something else has arrived: a content, usage, a retry, a loss.
+        success: The request was answered.
+        failure: It was not, or not to its end.
+        deallocator: Nothing more will come; always last, also on failure and cancellation.
+    """
+
+    allocator: Reactor[ConversationStartedEvent] | None = None
+    progress: Reactor[ConversationProgressEvent] | None = None
+    updater: Reactor[ConversationUpdatedEvent] | None = None
+    success: Reactor[ConversationCompletedEvent] | None = None
+    failure: Reactor[ConversationFailedEvent] | None = None
+    deallocator: Reactor[ConversationEndedEvent] | None = None
+
+
+_AnyReactor: TypeAlias = Callable[[ConversationEvent], object]
+_FIELDS: dict[type[ConversationEvent], str] = {
+    ConversationStartedEvent: "allocator",
+    ConversationProgressEvent: "progress",
+    ConversationUpdatedEvent: "updater",
+    ConversationCompletedEvent: "success",
+    ConversationFailedEvent: "failure",
+    ConversationEndedEvent: "deallocator",
+}
+
+
+class ReactorsDispatcher:
+    """Brings the events of one conversation to its reactors; made and closed by a stream.
+
+    Call :meth:`dispatch` for each event and, when it returns False, await
+    :meth:`wait_for_room` before the next; at the end await :meth:`close`.
+    """
+
+    def __init__(self, reactors: ConversationReactors, *, queue_limit: int = QUEUE_LIMIT) -> None:
+        self._plain: dict[type, _AnyReactor] = {}
+        self._asynchronous: dict[type, _AnyReactor] = {}
+        for event_class, field in _FIELDS.items():
+            reactor: _AnyReactor | None = getattr(reactors, field)
+            if reactor is None:
+                continue
+            home = self._asynchronous if _is_asynchronous(reactor) else self._plain
+            home[event_class] = reactor
+        self._queue_limit = queue_limit
+        self._waiting: deque[ConversationEvent] = deque()
+        self._arrival = asyncio.Event()
+        self._room = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self._warned: set[type] = set()
+
+    def wants(self, event_class: type[ConversationEvent]) -> bool:
+        """Tells whether anybody listens, so that unwanted events need not be made."""
+        return event_class in self._plain or event_class in self._asynchronous
+
+    def dispatch(self, event: ConversationEvent) -> bool:
+        """Calls the reactor of the event, or lets the event wait for it.
+
+        Returns:
+            False where the queue is now full and :meth:`wait_for_room` is due.
+        """
+        event_class = event.__class__
+        reactor = self._plain.get(event_class)
+        if reactor is not None:
+            try:
+                reactor(event)
+            except Exception as error:
+                self._warn(event_class, reactor, error)
+        elif event_class in self._asynchronous:
+            self._enqueue(event)
+            return len(self._waiting) < self._queue_limit
+        return True
+
+    async def wait_for_room(self) -> None:
+        """Waits until the queue of the asynchronous reactors is no longer full."""
+        while len(self._waiting) >= self._queue_limit:
+            self._room.clear()
+            await self._room.wait()
+
+    async def close(self, *, seconds: float = CLOSE_SECONDS) -> None:
+        """Waits until all events were received, for a limited time; then gives up loudly."""
+        self._closing = True
+        self._arrival.set()
+        if self._task is None:
+            return
+        done, _ = await asyncio.wait({self._task}, timeout=seconds)
+        if done:
+            return
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        for event_class in {event.__class__ for event in self._waiting}:
+            self._warn(
+                event_class,
+                self._asynchronous[event_class],
+                TimeoutError(f"it was still busy {seconds:g} seconds after the end"),
+            )
+
+    def _enqueue(self, event: ConversationEvent) -> None:
+        waiting = self._waiting
+        if waiting and isinstance(event, ConversationProgressEvent):
+            last = waiting[-1]
+            if isinstance(last, ConversationProgressEvent) and last.metadata == event.metadata:
+                waiting[-1] = attrs.evolve(last, chunk=last.chunk + event.chunk)
+                return
+        waiting.append(event)
+        self._arrival.set()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            if not self._waiting:
+                if self._closing:
+                    return
+                self._arrival.clear()
+                await self._arrival.wait()
+                continue
+            event = self._waiting.popleft()
+            self._room.set()
+            reactor = self._asynchronous[event.__class__]
+            try:
+                outcome = reactor(event)
+                if inspect.isawaitable(outcome):
+                    await outcome
+            except Exception as error:
+                self._warn(event.__class__, reactor, error)
+
+    def _warn(self, event_class: type, reactor: _AnyReactor, error: Exception) -> None:
+        if event_class not in self._warned:
+            self._warned.add(event_class)
+            warn_of_failure(reactor, error)
+
+
+def _is_asynchronous(reactor: _AnyReactor) -> bool:
+    return inspect.iscoroutinefunction(reactor) or inspect.iscoroutinefunction(
+        getattr(type(reactor), "__call__", None)  # noqa: B004  # an object with an async __call__
+    )

@@ -1,0 +1,249 @@
+"""What a provider is: the protocols that every vendor's folder fulfils.
+
+A :class:`Provider` makes a :class:`Client`, which owns connections or loaded weights and gives
+access to a :class:`ConverserModel`, which answers requests. Four stateless processors
+translate between our words and the vendor's; they take the model as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeAlias, TypeVar
+
+import attrs
+
+from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.events.stream import StreamEvent
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject, JsonValue
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen(kw_only=True)
+class ModelDescriptor:
+    """A model of a provider, and what is known of it.
+
+    Attributes:
+        provider: The provider's name in the configuration.
+        name: The model's name, in the vendor's words.
+        attributes: What it is capable of, its controls, its limits, each with its source.
+    """
+
+    provider: str
+    name: str
+    attributes: ModelAttributes
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.name}"
+
+
+@attrs.frozen
+class Translation(Generic[_T]):
+    """The outcome of a translation, and what it could not carry over."""
+
+    value: _T
+    losses: tuple[Loss, ...] = attrs.field(default=(), converter=tuple)
+
+
+class ControlsProcessor(Protocol):
+    """Translates control values. Stateless."""
+
+    def nativize(
+        self, controls: Mapping[str, JsonValue], model: ModelDescriptor
+    ) -> Translation[JsonObject]:
+        """Returns the vendor's parameters.
+
+        Raises:
+            ControlError: A value is outside the domain of its control.
+        """
+
+    def normalize(
+        self, parameters: JsonObject, model: ModelDescriptor
+    ) -> Translation[Mapping[str, JsonValue]]:
+        """Returns our control values for the vendor's parameters."""
+
+
+class MessagesProcessor(Protocol):
+    """Translates canisters. Stateless."""
+
+    def nativize(
+        self, canisters: Sequence[AnyCanister], model: ModelDescriptor
+    ) -> Translation[JsonObject]:
+        """Returns the part of the vendor's request which holds the conversation.
+
+        Raises:
+            CapabilityError: The model is known not to take what a canister holds.
+        """
+
+    def normalize(
+        self, native: JsonObject, model: ModelDescriptor
+    ) -> Translation[tuple[AnyCanister, ...]]:
+        """Returns the canisters of a vendor's request."""
+
+
+class InvocationsProcessor(Protocol):
+    """Translates descriptions of invocables, and the choice among them. Stateless."""
+
+    def nativize(
+        self, invocables: Sequence[InvocableDescription], choice: str, model: ModelDescriptor
+    ) -> Translation[JsonObject]:
+        """Returns the part of the vendor's request which tells what may be invoked."""
+
+    def normalize(
+        self, native: JsonObject, model: ModelDescriptor
+    ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
+        """Returns descriptions, and the choice, of a vendor's request."""
+
+
+@attrs.frozen(kw_only=True)
+class TokenCount:
+    """A number of tokens; ``error_tokens`` bounds how far off it may be, 0 where it is exact."""
+
+    tokens: int
+    error_tokens: int = 0
+
+
+class ConversationTokenizer(Protocol):
+    """Counts tokens."""
+
+    async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
+        """Counts the tokens of a text by itself."""
+
+    async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
+        """Counts the tokens that a request would occupy as input, overhead included."""
+
+
+class AsyncStream(Protocol):
+    """A response on its way. Use it as an asynchronous context manager.
+
+    Iterating yields the events in order. The last one is a ``ResponseFinishedEvent`` with the
+    response, or a ``ResponseFailedEvent`` with what had arrived, after which the iteration
+    raises the error. Leaving the context, or cancelling the task that iterates, closes what is
+    upstream at once.
+    """
+
+    @property
+    def canisters(self) -> tuple[AnyCanister, ...]:
+        """What has arrived so far, marked as interrupted until the response is complete."""
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]: ...
+
+    async def response(self) -> Response:
+        """Receives the remaining events and returns the response.
+
+        Raises:
+            ConverseError: The response failed.
+        """
+
+    async def close(self) -> None:
+        """Stops the response where it is. May be called again."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+class SyncStream(Protocol):
+    """The same for synchronous code. Use it as a context manager."""
+
+    @property
+    def canisters(self) -> tuple[AnyCanister, ...]:
+        """What has arrived so far."""
+
+    def __iter__(self) -> Iterator[StreamEvent]: ...
+
+    def response(self) -> Response:
+        """Receives the remaining events and returns the response."""
+
+    def close(self) -> None:
+        """Stops the response where it is. May be called again."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+ConverseResult: TypeAlias = Response | ConverseError | AsyncStream | SyncStream
+"""All that can come of asking a model."""
+
+
+class ConverserModel(Protocol):
+    """A model that answers."""
+
+    @property
+    def descriptor(self) -> ModelDescriptor:
+        """Which model it is, and what is known of it."""
+
+    @property
+    def tokenizer(self) -> ConversationTokenizer:
+        """What counts this model's tokens."""
+
+    async def converse(
+        self,
+        request: Request,
+        reactors: ConversationReactors | None = None,
+        *,
+        stream: bool = True,
+    ) -> Response:
+        """Answers a request.
+
+        Args:
+            request: What is asked.
+            reactors: Hear of the progress on the way.
+            stream: False asks the vendor for the response in one piece.
+
+        Raises:
+            ConverseError: No answer, or not to its end.
+        """
+
+    def stream(self, request: Request, reactors: ConversationReactors | None = None) -> AsyncStream:
+        """Answers a request piece by piece. Nothing is sent before the stream is entered."""
+
+
+class Client(Protocol):
+    """Connections, or loaded weights, and the models behind them."""
+
+    @property
+    def provider(self) -> Provider:
+        """What made this client."""
+
+    async def access_model(self, name: str = "") -> ConverserModel:
+        """Returns a model by name; the provider's default where the name is empty.
+
+        Raises:
+            UnknownNameError: The provider is sure that it has no such model.
+        """
+
+    async def survey_models(self) -> Sequence[ModelDescriptor]:
+        """Lists the models which can be accessed now."""
+
+    async def close(self) -> None:
+        """Frees what the client holds. May be called again."""
+
+
+class Provider(Protocol):
+    """Something that has models: a vendor, a server, this process."""
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+
+    def produce_client(self) -> Client:
+        """Makes a client. Connects to nothing and loads nothing yet."""
