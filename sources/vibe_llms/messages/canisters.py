@@ -134,26 +134,14 @@ class Canister(Protocol):
         """What it holds, in order."""
 
 
-def _timestamp() -> datetime:
-    return attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
-
-
-def _contents() -> tuple[AnyContent, ...]:
-    return attrs.field(default=(), converter=ensure_contents)
-
-
-def _identity() -> str:
-    return attrs.field(factory=produce_identity, kw_only=True)
-
-
 @attrs.frozen(slots=False)
 class UserCanister:
     """What the user says."""
 
     role: Literal["user"] = attrs.field(default="user", init=False)
-    timestamp: datetime = _timestamp()
-    content: tuple[AnyContent, ...] = _contents()
-    id: str = _identity()
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
+    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
+    id: str = attrs.field(factory=produce_identity, kw_only=True)
 
 
 @attrs.frozen(slots=False)
@@ -161,9 +149,9 @@ class SupervisorCanister:
     """Instructions from whoever is responsible for the conversation (a system prompt)."""
 
     role: Literal["supervisor"] = attrs.field(default="supervisor", init=False)
-    timestamp: datetime = _timestamp()
-    content: tuple[AnyContent, ...] = _contents()
-    id: str = _identity()
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
+    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
+    id: str = attrs.field(factory=produce_identity, kw_only=True)
 
 
 @attrs.frozen(slots=False)
@@ -171,9 +159,9 @@ class DocumentCanister:
     """Material to be consulted, as opposed to words that are meant."""
 
     role: Literal["document"] = attrs.field(default="document", init=False)
-    timestamp: datetime = _timestamp()
-    content: tuple[AnyContent, ...] = _contents()
-    id: str = _identity()
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
+    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
+    id: str = attrs.field(factory=produce_identity, kw_only=True)
     title: str | None = attrs.field(default=None, kw_only=True)
 
 
@@ -182,9 +170,9 @@ class AssistantCanister:
     """What the model thinks and says."""
 
     role: Literal["assistant"] = attrs.field(default="assistant", init=False)
-    timestamp: datetime = _timestamp()
-    content: tuple[AnyContent, ...] = _contents()
-    id: str = _identity()
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
+    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
+    id: str = attrs.field(factory=produce_identity, kw_only=True)
     origin: Origin | None = attrs.field(default=None, kw_only=True)
     turn_id: str | None = attrs.field(default=None, kw_only=True)
     native: Native | None = attrs.field(default=None, kw_only=True)
@@ -202,9 +190,9 @@ class InvocationCanister:
     """
 
     role: Literal["invocation"] = attrs.field(default="invocation", init=False)
-    timestamp: datetime = _timestamp()
-    content: tuple[AnyContent, ...] = _contents()
-    id: str = _identity()
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
+    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
+    id: str = attrs.field(factory=produce_identity, kw_only=True)
     invocation_id: str = attrs.field(kw_only=True)
     name: str = attrs.field(kw_only=True)
     arguments: str = attrs.field(default="{}", kw_only=True)
@@ -226,9 +214,9 @@ class ResultCanister:
     """
 
     role: Literal["result"] = attrs.field(default="result", init=False)
-    timestamp: datetime = _timestamp()
-    content: tuple[AnyContent, ...] = _contents()
-    id: str = _identity()
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
+    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
+    id: str = attrs.field(factory=produce_identity, kw_only=True)
     invocation_id: str = attrs.field(kw_only=True)
     name: str | None = attrs.field(default=None, kw_only=True)
     is_error: bool = attrs.field(default=False, kw_only=True)

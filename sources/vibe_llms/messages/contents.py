@@ -58,6 +58,14 @@ class Citation:
     native: Native | None = None
 
 
+def _freeze_citations(items: Iterable[Citation]) -> tuple[Citation, ...]:
+    return tuple(items)
+
+
+def _freeze_texts(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(items)
+
+
 @attrs.frozen(slots=False)
 class TextualContent:
     """Text, with the spans of it that rest on sources."""
@@ -65,7 +73,9 @@ class TextualContent:
     type: Literal["text"] = attrs.field(default="text", init=False)
     text: str
     mime_type: str = attrs.field(default="text/plain", kw_only=True)
-    citations: tuple[Citation, ...] = attrs.field(default=(), converter=tuple, kw_only=True)
+    citations: tuple[Citation, ...] = attrs.field(
+        default=(), converter=_freeze_citations, kw_only=True
+    )
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
@@ -159,7 +169,7 @@ class ReasoningContent:
 
     type: Literal["reasoning"] = attrs.field(default="reasoning", init=False)
     text: str = ""
-    summary: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    summary: tuple[str, ...] = attrs.field(default=(), converter=_freeze_texts)
     seal: str | None = attrs.field(default=None, repr=False)
     native: Native | None = None
 

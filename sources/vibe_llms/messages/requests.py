@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -23,6 +23,19 @@ ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
 """The roles of a last canister that leaves something to be answered."""
 
 _KNOWN_CLASSES = tuple(CANISTER_CLASSES.values())
+
+
+def _freeze_canisters(items: Iterable[AnyCanister]) -> tuple[AnyCanister, ...]:
+    return tuple(items)
+
+
+_freeze_invocables: Callable[[Iterable[InvocableDescription]], tuple[InvocableDescription, ...]] = (
+    tuple
+)
+
+
+def _freeze_losses(items: Iterable[Loss]) -> tuple[Loss, ...]:
+    return tuple(items)
 
 
 def _sort_controls(controls: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -48,10 +61,12 @@ class Request:
         RequestError: There is nothing to answer.
     """
 
-    canisters: tuple[AnyCanister, ...] = attrs.field(converter=tuple)
+    canisters: tuple[AnyCanister, ...] = attrs.field(converter=_freeze_canisters)
     model: str = ""
     controls: Mapping[str, JsonValue] = attrs.field(factory=dict, converter=_sort_controls)
-    invocables: tuple[InvocableDescription, ...] = attrs.field(default=(), converter=tuple)
+    invocables: tuple[InvocableDescription, ...] = attrs.field(
+        default=(), converter=_freeze_invocables
+    )
     invocation_choice: str = "auto"
     schema: JsonObject | None = None
     continuation: bool = False
@@ -136,9 +151,9 @@ class Response:
     """What came of a request: the canisters to append, how, and what was lost on the way."""
 
     request: Request
-    canisters: tuple[AnyCanister, ...] = attrs.field(converter=tuple)
+    canisters: tuple[AnyCanister, ...] = attrs.field(converter=_freeze_canisters)
     metadata: ResponseMetadata
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=tuple)
+    losses: tuple[Loss, ...] = attrs.field(default=(), converter=_freeze_losses)
 
     __hash__ = None  # type: ignore[assignment]  # a request is not hashable either
 

@@ -7,7 +7,7 @@ translate between our words and the vendor's; they take the model as an argument
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
@@ -44,12 +44,16 @@ class ModelDescriptor:
         return f"{self.provider}:{self.name}"
 
 
+def _freeze_losses(items: Iterable[Loss]) -> tuple[Loss, ...]:
+    return tuple(items)
+
+
 @attrs.frozen
 class Translation(Generic[_T]):
     """The outcome of a translation, and what it could not carry over."""
 
     value: _T
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=tuple)
+    losses: tuple[Loss, ...] = attrs.field(default=(), converter=_freeze_losses)
 
 
 class ControlsProcessor(Protocol):

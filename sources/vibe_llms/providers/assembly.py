@@ -1,0 +1,260 @@
+"""The one assembler for all vendors: normalized stream events in, canisters out.
+
+A pure machine. It completes what decoders leave open (a finished content, the canisters of the
+response) and refuses events that make no sense, so that a decoder's mistake is loud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import attrs
+
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentKind,
+    ContentStartedEvent,
+    LossEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+    UsageEvent,
+)
+from vibe_llms.exceptions import ConverseError, LimitError, Stage
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    ResultCanister,
+    StopReason,
+    Usage,
+)
+from vibe_llms.messages.contents import (
+    AnyContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+)
+from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.messages.losses import Loss
+
+MAXIMUM_CONTENT_CHARACTERS = 64 * 1024 * 1024
+"""How long one content, or the arguments of one invocation, may grow."""
+
+_Item = AnyContent | InvocationCanister | ResultCanister
+
+
+@attrs.define
+class _Growing:
+    """A content that has begun, and what has arrived of it by channel."""
+
+    start: ContentStartedEvent
+    identity: str
+    timestamp: datetime
+    pieces: dict[str, list[str]] = attrs.field(factory=dict)
+    size: int = 0
+    item: _Item | None = None
+
+    def join(self, channel: str) -> str:
+        return "".join(self.pieces.get(channel, ()))
+
+
+class Assembler:
+    """Puts a response together from its events.
+
+    Args:
+        provider: The provider's name, for the origin of the canisters.
+        model: The model that was asked; the vendor's own word replaces it.
+        protocol: The dialect that is spoken.
+    """
+
+    def __init__(
+        self,
+        *,
+        provider: str,
+        model: str,
+        protocol: str | None = None,
+        produce_id: Callable[[], str] = produce_identity,
+        now: Callable[[], datetime] = access_now,
+    ) -> None:
+        self._provider = provider
+        self._model = model
+        self._protocol = protocol
+        self._produce_id = produce_id
+        self._now = now
+        self._turn_id = produce_id()
+        self._contents: dict[int, _Growing] = {}
+        self._finish: ResponseFinishedEvent | None = None
+        self.usage: Usage | None = None
+        self.response_id: str | None = None
+        self.request_id: str | None = None
+        self.losses: list[Loss] = []
+
+    def feed(self, event: StreamEvent) -> StreamEvent:
+        """Takes an event in and returns it, completed where the decoder had left that open.
+
+        Raises:
+            ConverseError: The event makes no sense here: a mistake of the decoder or vendor.
+            LimitError: A content grew beyond all bounds.
+        """
+        if isinstance(event, ContentDeltaEvent):
+            return self._feed_delta(event)
+        if self._finish is not None:
+            raise _refuse(f"{event.type} after the end of the response")
+        match event:
+            case ContentStartedEvent():
+                self._start(event)
+            case ContentFinishedEvent():
+                return self._complete(event)
+            case UsageEvent():
+                self.usage = event.usage
+            case LossEvent():
+                self.losses.append(event.loss)
+            case ResponseStartedEvent():
+                self.response_id = event.response_id or self.response_id
+                self.request_id = event.request_id or self.request_id
+                self._model = event.model or self._model
+            case ResponseFinishedEvent():
+                self._end(event)
+            case _:
+                pass
+        return event
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the vendor said that the response is complete."""
+        return self._finish is not None
+
+    def access_kind(self, index: int) -> ContentKind:
+        """Returns the kind of a content that has begun."""
+        return self._contents[index].start.kind
+
+    @property
+    def origin(self) -> Origin:
+        """Where the canisters come from, as far as is known by now."""
+        finish = self._finish
+        return Origin(
+            provider=self._provider,
+            model=self._model,
+            protocol=self._protocol,
+            response_id=self.response_id,
+            stop_reason=finish.stop_reason if finish else StopReason.INTERRUPTED,
+            native_stop_reason=finish.native_stop_reason if finish else None,
+            usage=self.usage,
+        )
+
+    def produce_canisters(self) -> tuple[AnyCanister, ...]:
+        """Makes the canisters of what has arrived, in the order in which it began.
+
+        Neighbouring contents of the assistant share a canister; an invocation or a result
+        is one of its own. An invocation whose arguments were cut off is left out, because
+        nobody can say what was asked.
+        """
+        origin = self.origin
+        groups: list[AnyCanister | list[tuple[_Growing, AnyContent]]] = []
+        for growing in self._contents.values():
+            item = growing.item
+            if item is None:
+                if growing.start.kind in ("invocation", "result"):
+                    continue
+                item = _build(growing)
+                if item is None:
+                    continue
+            if isinstance(item, InvocationCanister | ResultCanister):
+                groups.append(attrs.evolve(item, origin=origin, turn_id=self._turn_id))
+            elif groups and isinstance(groups[-1], list):
+                groups[-1].append((growing, item))
+            else:
+                groups.append([(growing, item)])
+        return tuple(
+            self._produce_assistant(group, origin) if isinstance(group, list) else group
+            for group in groups
+        )
+
+    def _produce_assistant(
+        self, group: list[tuple[_Growing, AnyContent]], origin: Origin
+    ) -> AssistantCanister:
+        first = group[0][0]
+        return AssistantCanister(
+            tuple(item for _, item in group),
+            id=first.identity,
+            timestamp=first.timestamp,
+            origin=origin,
+            turn_id=self._turn_id,
+        )
+
+    def _start(self, event: ContentStartedEvent) -> None:
+        if event.index in self._contents:
+            raise _refuse(f"content {event.index} begins twice")
+        self._contents[event.index] = _Growing(event, self._produce_id(), self._now())
+
+    def _feed_delta(self, event: ContentDeltaEvent) -> ContentDeltaEvent:
+        growing = self._contents.get(event.index)
+        if growing is None or growing.item is not None:
+            raise _refuse(f"content {event.index} goes on, but it has not begun or has ended")
+        growing.size += len(event.text)
+        if growing.size > MAXIMUM_CONTENT_CHARACTERS:
+            raise LimitError(limit="content_characters", value=MAXIMUM_CONTENT_CHARACTERS)
+        channel = event.channel
+        if channel == "seal" or channel not in growing.pieces:
+            growing.pieces[channel] = [event.text]
+        else:
+            growing.pieces[channel].append(event.text)
+        return event
+
+    def _complete(self, event: ContentFinishedEvent) -> ContentFinishedEvent:
+        growing = self._contents.get(event.index)
+        if growing is None or growing.item is not None:
+            raise _refuse(f"content {event.index} ends, but it has not begun or has ended before")
+        item = event.item if event.item is not None else _build(growing)
+        if item is None:
+            raise _refuse(f"content {event.index} ({growing.start.kind}) ends without a value")
+        if isinstance(item, InvocationCanister | ResultCanister):
+            item = attrs.evolve(item, id=growing.identity, timestamp=growing.timestamp)
+        growing.item = item
+        return event if item is event.item else attrs.evolve(event, item=item)
+
+    def _end(self, event: ResponseFinishedEvent) -> None:
+        for index, growing in self._contents.items():
+            if growing.item is None:
+                raise _refuse(f"the response ends while content {index} goes on")
+        self._finish = event
+
+
+def _build(growing: _Growing) -> _Item | None:
+    """Makes the content that its deltas amount to; None where only a final copy could tell."""
+    start = growing.start
+    match start.kind:
+        case "text":
+            return TextualContent(growing.join("text"))
+        case "refusal":
+            return RefusalContent(growing.join("text"))
+        case "reasoning":
+            summary = growing.join("summary")
+            return ReasoningContent(
+                text=growing.join("text"),
+                summary=(summary,) if summary else (),
+                seal=growing.join("seal") or None,
+            )
+        case "invocation":
+            return InvocationCanister(
+                invocation_id=start.invocation_id or "",
+                name=start.name or "",
+                arguments=growing.join("arguments"),
+                owner=start.owner,
+                id=growing.identity,
+                timestamp=growing.timestamp,
+            )
+        case _:
+            return None
+
+
+def _refuse(reason: str) -> ConverseError:
+    return ConverseError(
+        detail=f"The stream makes no sense: {reason}.",
+        remedy="This is a mistake of the provider's decoder or of its vendor.",
+        stage=Stage.DECODE,
+    )

@@ -1,0 +1,344 @@
+"""The stream of a response: from a vendor's event source to consumers and reactors.
+
+One loop for all vendors. It opens the source when the stream is first used, lets the assembler
+complete each event, tells the reactors, and sees to it that a consumer meets an ending and
+that the source is closed, however the stream ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from vibe_llms.asynchrony import access_portal
+from vibe_llms.events.conversation import (
+    ConversationCompletedEvent,
+    ConversationEndedEvent,
+    ConversationEvent,
+    ConversationFailedEvent,
+    ConversationProgressEvent,
+    ConversationStartedEvent,
+    ConversationUpdatedEvent,
+    Outcome,
+)
+from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    LossEvent,
+    ResponseFailedEvent,
+    ResponseFinishedEvent,
+    StreamEvent,
+)
+from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.plain import JsonValue
+from vibe_llms.providers.assembly import Assembler
+
+
+class EventSource(Protocol):
+    """Where a stream's events come from: a transport, its framing and a decoder, joined.
+
+    ``receive`` returns the events that one read brought, at least one, and None at the end. It is
+    never called again after None or an error. ``close`` frees everything at once, and is
+    called exactly once, also while nothing was received.
+    """
+
+    async def receive(self) -> Sequence[StreamEvent] | None: ...
+
+    async def close(self) -> None: ...
+
+
+class ResponseStream:
+    """An ``AsyncStream`` over an event source.
+
+    Args:
+        request: What was asked.
+        assembler: A fresh one, which knows the provider and the model.
+        open_source: Sends the request; called once, when the stream is first used.
+        losses: What translating the request has lost already.
+        reactors: Hear of everything on the way.
+    """
+
+    def __init__(
+        self,
+        *,
+        request: Request,
+        assembler: Assembler,
+        open_source: Callable[[], Awaitable[EventSource]],
+        losses: Sequence[Loss] = (),
+        reactors: ConversationReactors | None = None,
+    ) -> None:
+        self._request = request
+        self._assembler = assembler
+        self._open_source = open_source
+        self._losses = tuple(losses)
+        self._reactors = reactors
+        self._source: EventSource | None = None
+        self._dispatcher: ReactorsDispatcher | None = None
+        self._progress: dict[tuple[int, str], dict[str, JsonValue]] = {}
+        self._events: AsyncIterator[StreamEvent] | None = None
+        self._started = 0.0
+        self._first_seconds: float | None = None
+        self._response: Response | None = None
+        self._error: BaseException | None = None
+        self._ended = False
+
+    @property
+    def canisters(self) -> tuple[AnyCanister, ...]:
+        """What has arrived so far, marked as interrupted until the response is complete."""
+        if self._response is not None:
+            return self._response.canisters
+        return self._assembler.produce_canisters()
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        if self._events is None:
+            self._events = self._iterate()
+        return self._events
+
+    async def response(self) -> Response:
+        """Receives the remaining events and returns the response.
+
+        Raises:
+            ConverseError: The response failed, or the stream was closed before its end.
+        """
+        async for _ in self:
+            pass
+        if self._response is not None:
+            return self._response
+        if self._error is not None:
+            raise self._error
+        raise ConverseError(
+            detail="The stream was closed before its response was complete.",
+            remedy="What had arrived is in its canisters.",
+            stage=Stage.EXECUTE,
+        )
+
+    async def close(self) -> None:
+        """Stops the response where it is. May be called again."""
+        await self._end("interrupted")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def receive_batch(self) -> list[StreamEvent] | None:
+        """Returns the events of one read, completed; None at the end.
+
+        After the batch that ends with a failure, the next call raises its error.
+        """
+        if self._error is not None and isinstance(self._error, ConverseError):
+            raise self._error
+        if self._ended:
+            return None
+        try:
+            if self._source is None:
+                batch = await self._open()
+            else:
+                received = await self._source.receive()
+                batch = self._process(received)
+            if self._dispatcher is not None:
+                await self._dispatcher.wait_for_room()
+            if self._response is not None:
+                await self._end("completed")
+            return batch
+        except ConverseError as error:
+            return [await self._fail(error)]
+        except BaseException as error:
+            self._error = error
+            await self._end("interrupted" if _is_cancellation(error) else "failed")
+            raise
+
+    async def _iterate(self) -> AsyncIterator[StreamEvent]:
+        try:
+            while (batch := await self.receive_batch()) is not None:
+                for event in batch:
+                    yield event
+        finally:
+            await self.close()
+
+    async def _open(self) -> list[StreamEvent]:
+        self._started = time.perf_counter()
+        if self._reactors is not None:
+            self._dispatcher = ReactorsDispatcher(self._reactors)
+            origin = self._assembler.origin
+            self._tell(
+                ConversationStartedEvent(
+                    conversation_id=self._request.conversation_id,
+                    metadata={"provider": origin.provider, "model": origin.model},
+                )
+            )
+        self._source = await self._open_source()
+        return [self._take(LossEvent(loss=loss)) for loss in self._losses]
+
+    def _process(self, received: Sequence[StreamEvent] | None) -> list[StreamEvent]:
+        if received is None:
+            raise StreamTruncatedError(
+                detail="The stream ended without saying that the response is complete.",
+                remedy="What had arrived is kept; ask again.",
+            )
+        return [self._take(event) for event in received]
+
+    def _take(self, event: StreamEvent) -> StreamEvent:
+        """Lets the assembler complete an event and tells the reactors."""
+        event = self._assembler.feed(event)
+        if isinstance(event, ContentDeltaEvent):
+            if self._first_seconds is None:
+                self._first_seconds = time.perf_counter() - self._started
+            if self._dispatcher is not None:
+                self._tell_progress(event)
+            return event
+        if isinstance(event, ResponseFinishedEvent):
+            event = self._complete(event)
+        if self._dispatcher is not None and self._dispatcher.wants(ConversationUpdatedEvent):
+            self._tell(
+                ConversationUpdatedEvent(conversation_id=self._request.conversation_id, event=event)
+            )
+        return event
+
+    def _complete(self, event: ResponseFinishedEvent) -> ResponseFinishedEvent:
+        assembler = self._assembler
+        self._response = Response(
+            request=self._request,
+            canisters=assembler.produce_canisters(),
+            metadata=ResponseMetadata(
+                origin=assembler.origin,
+                duration_seconds=time.perf_counter() - self._started,
+                first_seconds=self._first_seconds,
+                request_id=assembler.request_id,
+            ),
+            losses=tuple(assembler.losses),
+        )
+        return ResponseFinishedEvent(
+            stop_reason=event.stop_reason,
+            native_stop_reason=event.native_stop_reason,
+            response=self._response,
+        )
+
+    async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
+        self._error = error
+        canisters = self._assembler.produce_canisters()
+        self._response = None
+        if self._dispatcher is not None:
+            self._tell(
+                ConversationFailedEvent(
+                    conversation_id=self._request.conversation_id,
+                    error=error,
+                    canisters=canisters,
+                )
+            )
+        await self._end("failed")
+        return ResponseFailedEvent(error=error, canisters=canisters)
+
+    async def _end(self, outcome: Outcome) -> None:
+        """Closes the source and lets the reactors finish; exactly once, also when cancelled."""
+        if self._ended:
+            return
+        self._ended = True
+        # Shielded: whoever was cancelled waits for the clean-up, which has limits of its own.
+        cleaning = asyncio.ensure_future(self._clean(outcome))
+        try:
+            await asyncio.shield(cleaning)
+        except asyncio.CancelledError:
+            await asyncio.wait({cleaning})
+            raise
+
+    async def _clean(self, outcome: Outcome) -> None:
+        try:
+            if self._source is not None:
+                await self._source.close()
+        finally:
+            if self._dispatcher is not None:
+                if self._response is not None:
+                    self._tell(
+                        ConversationCompletedEvent(
+                            conversation_id=self._request.conversation_id,
+                            response=self._response,
+                        )
+                    )
+                self._tell(
+                    ConversationEndedEvent(
+                        conversation_id=self._request.conversation_id, outcome=outcome
+                    )
+                )
+                await self._dispatcher.close()
+
+    def _tell(self, event: ConversationEvent) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.dispatch(event)
+
+    def _tell_progress(self, event: ContentDeltaEvent) -> None:
+        dispatcher = self._dispatcher
+        if dispatcher is None or not dispatcher.wants(ConversationProgressEvent):
+            return
+        place = (event.index, event.channel)
+        metadata = self._progress.get(place)
+        if metadata is None:
+            kind = self._assembler.access_kind(event.index)
+            metadata = {"index": event.index, "kind": kind, "channel": event.channel}
+            self._progress[place] = metadata
+        dispatcher.dispatch(
+            ConversationProgressEvent(
+                conversation_id=self._request.conversation_id,
+                chunk=event.text,
+                metadata=metadata,
+            )
+        )
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    return isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit)
+
+
+class ResponseSyncStream:
+    """A ``SyncStream``: an asynchronous stream, behind the portal, one read at a time."""
+
+    def __init__(self, produce: Callable[[], ResponseStream]) -> None:
+        self._portal = access_portal()
+
+        async def create() -> ResponseStream:
+            return produce()
+
+        self._stream = self._portal.call(create)
+
+    @property
+    def canisters(self) -> tuple[AnyCanister, ...]:
+        """What has arrived so far."""
+        return self._stream.canisters
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        try:
+            while (batch := self._portal.call(self._stream.receive_batch)) is not None:
+                yield from batch
+        finally:
+            self.close()
+
+    def response(self) -> Response:
+        """Receives the remaining events and returns the response."""
+        return self._portal.call(self._stream.response)
+
+    def close(self) -> None:
+        """Stops the response where it is. May be called again."""
+        self._portal.call(self._stream.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
