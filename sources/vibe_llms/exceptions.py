@@ -22,6 +22,7 @@
     └── StoreError (OSError)                     a conversation cannot be read or written
         ├── UnknownConversationError (LookupError)
         ├── AmbiguousIdentityError (LookupError)
+        ├── StaleConversationError               others have written to it meanwhile
         └── CorruptionError (ValueError)
 
 A class names what went wrong; its fields are the facts, for programs; ``str`` composes the
@@ -399,6 +400,19 @@ class AmbiguousIdentityError(StoreError, LookupError):
 
     def describe(self) -> str:
         return f"{self.identity!r} fits several: {', '.join(self.candidates)}."
+
+
+@_facts
+class StaleConversationError(StoreError):
+    """Others have written to a conversation since it was read; nothing was added."""
+
+    WORD: ClassVar[str] = "stale-conversation"
+    identity: str = ""
+
+    def describe(self) -> str:
+        return self.detail or (
+            f"Conversation {self.identity} has grown since it was read: others write to it too."
+        )
 
 
 @_facts

@@ -1,0 +1,56 @@
+"""Conversations and where they are kept: what was said survives, can be forked, searched, shown.
+
+May import the messages and the errors. Refuses to know models, providers, the engine, how
+anything is shown on a terminal, and where on a machine the user's data lie: it is told a
+directory. The index and the exchange formats build on the stores' protocols alone.
+"""
+
+from __future__ import annotations
+
+from vibe_llms.laziness import produce_attribute_access
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vibe_llms.conversations.contents import hydrate
+    from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.conversations.lookup import find_newest, resolve
+    from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+    from vibe_llms.conversations.proof import collect_content, plan_collection, verify
+    from vibe_llms.conversations.stores.directory import DirectoryStore
+    from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
+    from vibe_llms.conversations.stores.memory import MemoryStore
+
+__all__ = [
+    "ContentStore",
+    "Conversation",
+    "ConversationMetadata",
+    "ConversationStore",
+    "DirectoryStore",
+    "MemoryStore",
+    "ParentLink",
+    "collect_content",
+    "find_newest",
+    "hydrate",
+    "plan_collection",
+    "resolve",
+    "verify",
+]
+
+__getattr__, __dir__ = produce_attribute_access(
+    __name__,
+    {
+        "ContentStore": "stores.interfaces",
+        "Conversation": "conversation",
+        "ConversationMetadata": "metadata",
+        "ConversationStore": "stores.interfaces",
+        "DirectoryStore": "stores.directory",
+        "MemoryStore": "stores.memory",
+        "ParentLink": "metadata",
+        "collect_content": "proof",
+        "find_newest": "lookup",
+        "hydrate": "contents",
+        "plan_collection": "proof",
+        "resolve": "lookup",
+        "verify": "proof",
+    },
+)

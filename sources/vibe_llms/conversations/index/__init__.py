@@ -1,0 +1,28 @@
+"""Lists and searches conversations through a cache: an SQLite database with full-text search.
+
+The files of the conversations are the truth and the database can always be made again from
+them; it is brought up to date when it is asked, never when a canister is appended. On the way
+of ``vibe list`` this package imports little more than ``os`` and ``sqlite3``; parsers come in
+when a file has changed. It may import the errors; it refuses to know canisters as objects,
+how anything is shown, and who asks.
+"""
+
+from __future__ import annotations
+
+from vibe_llms.laziness import produce_attribute_access
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
+    from vibe_llms.conversations.index.index import ConversationIndex
+
+__all__ = ["ConversationIndex", "ConversationRow", "SearchHit"]
+
+__getattr__, __dir__ = produce_attribute_access(
+    __name__,
+    {
+        "ConversationIndex": "index",
+        "ConversationRow": "answers",
+        "SearchHit": "answers",
+    },
+)
