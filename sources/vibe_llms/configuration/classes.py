@@ -1,0 +1,192 @@
+"""What was configured, and where each value came from."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+
+class Layer(enum.StrEnum):
+    """Where a value can come from; a later layer wins over an earlier one."""
+
+    DEFAULTS = "defaults"
+    USER = "user"
+    PROJECT = "project"
+    ENVIRONMENT = "environment"
+    COMMAND_LINE = "command line"
+
+
+@attrs.frozen
+class Source:
+    """The place where somebody wrote a value.
+
+    Attributes:
+        layer: The layer.
+        place: The file's path, or the name of the environment variable.
+        line: Counted from 1; 0 where the place has no lines.
+    """
+
+    layer: Layer
+    place: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.place}:{self.line}" if self.line else self.place
+        return f"{self.layer} {place}".rstrip()
+
+
+@attrs.frozen
+class Setting:
+    """One value, the way to it through the tables, and its source."""
+
+    path: tuple[str, ...]
+    value: Any = attrs.field(repr=False)  # it may be a provider's secret
+    source: Source
+
+    @property
+    def name(self) -> str:
+        """The dotted name under which it is set."""
+        return ".".join(self.path)
+
+
+@attrs.frozen(kw_only=True)
+class PluginEntry:
+    """A plugin which the configuration names.
+
+    Attributes:
+        table: ``providers`` or ``plugins``: the table that names it.
+        name: Its name in that table.
+        module: The module that has its hooks.
+        package: The requirement which, installed, brings the module; empty where none is named.
+        is_enabled: Whether it may be loaded at all.
+        is_trusted: Whether it may be loaded as far as the project folder's trust goes.
+        settings: Whatever else its table holds; only the plugin knows what it means.
+        source: Where the module was named.
+    """
+
+    table: str
+    name: str
+    module: str
+    package: str = ""
+    is_enabled: bool = True
+    is_trusted: bool = True
+    settings: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    source: Source
+
+
+@attrs.frozen(kw_only=True)
+class ModelOverride:
+    """What a user says about the models whose names match a pattern: one ``[[models]]``.
+
+    Attributes:
+        pattern: A regular expression that compiles.
+        provider: Whose models are meant; ``None`` means everybody's.
+        attributes: The other keys, flat, as in the files of ``data/providers``.
+        source: Where it was written.
+    """
+
+    pattern: str
+    provider: str | None = None
+    attributes: Mapping[str, Any] = attrs.field(factory=dict)
+    source: Source
+
+
+@attrs.frozen(kw_only=True)
+class ConfigurationFile:
+    """A file that was read, or would have been, had it existed."""
+
+    layer: Layer
+    path: Path
+    exists: bool
+
+
+@attrs.frozen(kw_only=True)
+class TrustRequest:
+    """What a project folder's file asks for and does not get before its owner trusts it.
+
+    Attributes:
+        folder: The folder that holds ``.vibe-llms``.
+        file: The file.
+        digest: The SHA-256 of the file as it was read, in hexadecimal.
+        settings: What is inert meanwhile.
+        data_directory: The user's own data directory, where trust is recorded. The project
+            cannot move it.
+    """
+
+    folder: Path
+    file: Path
+    digest: str
+    settings: tuple[Setting, ...]
+    data_directory: Path
+
+
+@attrs.frozen(kw_only=True)
+class Configuration:
+    """Everything the user wrote, merged; each value with its source.
+
+    Attributes:
+        settings: The value that won, by dotted name. The settings of plugins are among them.
+        plugins: The plugins named, in the order in which they were first named.
+        overrides: Every ``[[models]]``, in the order of the layers: later wins.
+        files: The files looked at, in the order of the layers.
+        trust_request: What the project's file asks for in vain; ``None`` where nothing is.
+    """
+
+    settings: Mapping[str, Setting]
+    plugins: tuple[PluginEntry, ...]
+    overrides: tuple[ModelOverride, ...] = ()
+    files: tuple[ConfigurationFile, ...] = ()
+    trust_request: TrustRequest | None = None
+
+    @property
+    def model(self) -> str:
+        """The model to converse with: ``provider:name``, or a provider for its default."""
+        return str(self.settings["model"].value)
+
+    @property
+    def stream(self) -> bool:
+        """Whether answers are shown while they arrive."""
+        return bool(self.settings["stream"].value)
+
+    @property
+    def yes(self) -> bool:
+        """Whether every question for consent counts as answered with yes."""
+        return bool(self.settings["yes"].value)
+
+    @property
+    def data_directory(self) -> Path:
+        """Where conversations, weights, plugins and trust are kept. It may not exist yet."""
+        return Path(self.settings["directories.data"].value)
+
+    @property
+    def cache_directory(self) -> Path:
+        """Where is kept what may be deleted at any time. It may not exist yet."""
+        return Path(self.settings["directories.cache"].value)
+
+    @property
+    def controls(self) -> dict[str, Any]:
+        """Control values which every request starts from, by control name."""
+        return self.access_table("controls")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The named limits."""
+        return self.access_table("limits")
+
+    @property
+    def providers(self) -> dict[str, PluginEntry]:
+        """The plugins that are configured as providers, by name."""
+        return {entry.name: entry for entry in self.plugins if entry.table == "providers"}
+
+    def access_table(self, table: str) -> dict[str, Any]:
+        """Returns the values directly or deeper below a table, by the rest of their names."""
+        prefix = f"{table}."
+        return {
+            name.removeprefix(prefix): setting.value
+            for name, setting in self.settings.items()
+            if name.startswith(prefix)
+        }

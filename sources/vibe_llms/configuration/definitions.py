@@ -1,0 +1,163 @@
+"""The closed table of settings: their names, what their values must be, and who may set them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+ENVIRONMENT_PREFIX = "VIBE_LLMS_"
+_PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@attrs.frozen
+class Kind:
+    """What values a setting takes.
+
+    Attributes:
+        words: What a value must be, for a message.
+        is_right: Whether a value is such a one.
+        read: Makes a value of an environment variable's text; what it cannot read it
+            returns unchanged, for ``is_right`` to refuse.
+    """
+
+    words: str
+    is_right: Callable[[Any], bool]
+    read: Callable[[str], Any] = str
+
+
+def is_plugin_name(text: str) -> bool:
+    """Tells whether the text can name a provider or another plugin."""
+    return _PLUGIN_NAME.fullmatch(text) is not None
+
+
+def _is_address(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    provider, colon, name = value.partition(":")
+    return is_plugin_name(provider) and bool(name.strip()) == bool(colon)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_positive_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and value > 0 and not math.isnan(value)
+
+
+def _is_list_of_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(_is_text(item) for item in value)
+
+
+def _is_module_name(value: Any) -> bool:
+    return isinstance(value, str) and all(part.isidentifier() for part in value.split("."))
+
+
+def _read_boolean(text: str) -> bool | str:
+    words = {"1": True, "true": True, "yes": True, "on": True}
+    words |= {"0": False, "false": False, "no": False, "off": False}
+    return words.get(text.strip().lower(), text)
+
+
+def _read_number(text: str) -> float | str:
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _read_names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+ADDRESS = Kind("text of the form provider:model, or a provider's name", _is_address)
+TEXT = Kind("text that is not empty", _is_text)
+PATH = Kind("the path of a directory", _is_text)
+BOOLEAN = Kind("true or false", _is_boolean, _read_boolean)
+NUMBER = Kind("a positive number", _is_positive_number, _read_number)
+NAMES = Kind("a list of names", _is_list_of_names, _read_names)
+MODULE = Kind("the dotted name of a module", _is_module_name)
+
+
+@attrs.frozen(kw_only=True)
+class Definition:
+    """One setting that the configuration knows.
+
+    Attributes:
+        name: Its dotted name.
+        kind: What values it takes.
+        summary: What it decides, as one sentence for the manual.
+        is_harmless: Whether a project folder may set it before it is trusted.
+    """
+
+    name: str
+    kind: Kind
+    summary: str
+    is_harmless: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return ENVIRONMENT_PREFIX + self.name.replace(".", "_").upper()
+
+
+_SETTINGS = (
+    Definition(
+        name="model",
+        kind=ADDRESS,
+        summary="The model to converse with unless another is asked for, as provider:model.",
+        is_harmless=True,
+    ),
+    Definition(
+        name="stream",
+        kind=BOOLEAN,
+        summary="Whether answers are shown while they arrive.",
+        is_harmless=True,
+    ),
+    Definition(
+        name="yes",
+        kind=BOOLEAN,
+        summary="Whether questions for consent count as answered with yes; for scripts. "
+        "A project folder can never set it.",
+    ),
+    Definition(
+        name="directories.data",
+        kind=PATH,
+        summary="Where conversations, weights, plugins and trust are kept.",
+    ),
+    Definition(
+        name="directories.cache",
+        kind=PATH,
+        summary="Where is kept what may be deleted at any time.",
+    ),
+    Definition(
+        name="plugins.disabled",
+        kind=NAMES,
+        summary="Providers and plugins never to be loaded; the lists of all layers add up.",
+        is_harmless=True,
+    ),
+)
+SETTINGS: Mapping[str, Definition] = {definition.name: definition for definition in _SETTINGS}
+"""The settings by dotted name, without the limits, which the shipped defaults name."""
+
+PLUGIN_KEYS: Mapping[str, Kind] = {"module": MODULE, "package": TEXT, "enabled": BOOLEAN}
+"""What a plugin's table may say to us; its other keys are the plugin's own."""
+
+FREE_TABLES = frozenset({"controls"})
+"""Tables whose keys are checked later, by the one who knows them."""
+
+
+def define_limit(name: str) -> Definition:
+    """Returns the definition of a limit which the shipped defaults name."""
+    return Definition(name=name, kind=NUMBER, summary="A limit; its name tells the unit.")

@@ -1,0 +1,71 @@
+"""Says what is wrong with a configuration, what would be right, and where values came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from vibe_llms.configuration.classes import Configuration, Setting
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Ends a sentence about an unknown word: with the nearest right one, if one is near."""
+    nearest = find_nearest(name, known)
+    return f"; did you mean {nearest!r}?" if nearest else "."
+
+
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
+    """Returns the known word that is most like the given one, if one is much like it."""
+    import difflib  # needed after a mistake only
+
+    matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
+    return matches[0] if matches else None
+
+
+@attrs.frozen(kw_only=True)
+class Explanation:
+    """One value for the eyes of a person.
+
+    Attributes:
+        name: The dotted name.
+        value: What was written; a secret is replaced by asterisks.
+        source: Where it was written, and what keeps it from having effect, if something does.
+    """
+
+    name: str
+    value: Any
+    source: str
+
+
+def explain_configuration(configuration: Configuration) -> tuple[Explanation, ...]:
+    """Explains every value and its source, ordered by name.
+
+    What a project's file asks for in vain stands beside the value that holds instead.
+    """
+    explained = [
+        _explain(setting, str(setting.source)) for setting in configuration.settings.values()
+    ]
+    request = configuration.trust_request
+    if request is not None:
+        condition = f"without effect until {request.folder} is trusted"
+        explained += [
+            _explain(setting, f"{setting.source}, {condition}") for setting in request.settings
+        ]
+    return tuple(sorted(explained, key=lambda explanation: explanation.name))
+
+
+def _explain(setting: Setting, source: str) -> Explanation:
+    return Explanation(
+        name=setting.name, value=_hide_secrets(setting.path[-1], setting.value), source=source
+    )
+
+
+def _hide_secrets(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _hide_secrets(key, inner) for key, inner in value.items()}
+    words = {"key", "token", "secret", "password", "credentials", "authorization"}
+    is_secret = not words.isdisjoint(name.lower().replace("-", "_").split("_"))
+    return "********" if is_secret and isinstance(value, str) else value

@@ -1,0 +1,154 @@
+"""On which line each key of a TOML text stands, which tomli does not tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import attrs
+import tomli
+
+Path = tuple[str | int, ...]
+"""The way to a value: keys of tables and, in arrays, indices from 0."""
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'",
+    re.DOTALL,
+)
+_SCALAR = re.compile(r"[^,\]}#\n]+")
+
+
+def locate_keys(text: str) -> Mapping[Path, int]:
+    """Finds the line, counted from 1, on which each key first stands.
+
+    Elements of arrays that are tables or arrays are found as well; a table which only the
+    keys inside it bring about stands where the first of them does.
+
+    Args:
+        text: TOML that tomli has accepted; for other text the answer means nothing.
+    """
+    walk = _Walk(text=text)
+    walk.follow_document()
+    return walk.lines
+
+
+@attrs.define
+class _Walk:
+    """A position in the text and what was found up to there."""
+
+    text: str
+    position: int = 0
+    counted: int = 0
+    line: int = 1
+    lines: dict[Path, int] = attrs.Factory(dict)
+    last_indices: dict[Path, int] = attrs.Factory(dict)
+
+    def follow_document(self) -> None:
+        table: Path = ()
+        self.skip(_BLANK)
+        while self.position < len(self.text):
+            if self.accept("[["):
+                table = self.follow_key((), appends=True)
+                self.accept("]]")
+            elif self.accept("["):
+                table = self.follow_key(())
+                self.accept("]")
+            else:
+                self.follow_pair(table)
+            self.skip(_BLANK)
+
+    def follow_pair(self, table: Path) -> None:
+        path = self.follow_key(table)
+        self.accept("=")
+        self.skip(_SPACE)
+        self.follow_value(path)
+
+    def follow_key(self, table: Path, *, appends: bool = False) -> Path:
+        """Reads a key, dotted or not, and notes each table on the way to it."""
+        path = table
+        while True:
+            self.skip(_SPACE)
+            path = (*path, self.take_key_part())
+            self.skip(_SPACE)
+            self.note(path)
+            if not self.accept("."):
+                break
+            path = self.enter_array(path)
+        if appends:
+            self.last_indices[path] = self.last_indices.get(path, -1) + 1
+        path = self.enter_array(path)
+        self.note(path)
+        return path
+
+    def enter_array(self, path: Path) -> Path:
+        """Steps into the newest element, where the path names an array of tables."""
+        index = self.last_indices.get(path)
+        return path if index is None else (*path, index)
+
+    def take_key_part(self) -> str:
+        if self.text[self.position] not in "\"'":
+            return self.take(_BARE)
+        quoted = self.take(_STRING)
+        if "\\" in quoted:  # tomli knows the escapes; one table of them is enough
+            return str(tomli.loads(f"key = {quoted}")["key"])
+        return quoted[1:-1]
+
+    def follow_value(self, path: Path) -> None:
+        if self.accept("["):
+            self.follow_array(path)
+        elif self.accept("{"):
+            self.follow_inline_table(path)
+        elif self.text[self.position] in "\"'":
+            self.take(_STRING)
+        else:
+            self.take(_SCALAR)
+
+    def follow_array(self, path: Path) -> None:
+        index = 0
+        self.skip(_BLANK)
+        while not self.accept("]"):
+            element = (*path, index)
+            if self.text[self.position] in "[{":
+                self.note(element)
+            self.follow_value(element)
+            self.skip(_BLANK)
+            self.accept(",")
+            self.skip(_BLANK)
+            index += 1
+
+    def follow_inline_table(self, path: Path) -> None:
+        self.skip(_BLANK)
+        while not self.accept("}"):
+            self.follow_pair(path)
+            self.skip(_BLANK)
+            self.accept(",")
+            self.skip(_BLANK)
+
+    def note(self, path: Path) -> None:
+        self.line += self.text.count("\n", self.counted, self.position)
+        self.counted = self.position
+        self.lines.setdefault(path, self.line)
+
+    def accept(self, mark: str) -> bool:
+        found = self.text.startswith(mark, self.position)
+        if found:
+            self.position += len(mark)
+        return found
+
+    def take(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.position)
+        if match is None:
+            raise ValueError(f"This is not TOML, from character {self.position} on.")
+        self.position = match.end()
+        return match.group()
+
+    def skip(self, pattern: re.Pattern[str]) -> None:
+        match = pattern.match(self.text, self.position)
+        if match is not None:
+            self.position = match.end()

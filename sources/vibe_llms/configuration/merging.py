@@ -1,0 +1,176 @@
+"""Merges the layers: later wins, except for what a project folder is not trusted with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from vibe_llms.configuration.classes import (
+    Configuration,
+    ModelOverride,
+    PluginEntry,
+    Setting,
+    TrustRequest,
+)
+from vibe_llms.configuration.definitions import PLUGIN_KEYS, Definition
+from vibe_llms.configuration.reading import LayerValues
+from vibe_llms.configuration.trust import is_harmless, is_trusted
+from vibe_llms.exceptions import Finding
+
+Settings = dict[tuple[str, ...], Setting]
+
+_DISABLED = ("plugins", "disabled")
+
+
+@attrs.frozen(kw_only=True)
+class Layers:
+    """What each layer says, and which project file it is that says it."""
+
+    defaults: LayerValues
+    user: LayerValues
+    project: LayerValues
+    environment: LayerValues
+    command_line: LayerValues
+    project_file: Path | None = None
+    project_digest: str = ""
+
+
+def merge_layers(
+    layers: Layers, definitions: Mapping[str, Definition], findings: list[Finding]
+) -> Configuration:
+    """Merges the layers into one configuration.
+
+    Args:
+        layers: What each says.
+        definitions: The settings that exist.
+        findings: Receives what only shows once all layers are seen.
+    """
+    below, above = (layers.defaults, layers.user), (layers.environment, layers.command_line)
+    request = _produce_trust_request(
+        layers, _overlay((*below, *above)), _overlay(below), definitions
+    )
+    project = layers.project if request is None else _withhold(layers.project, request)
+    effective = (*below, project, *above)
+    settings = _overlay(effective)
+    inert = {setting.path: setting for setting in request.settings} if request else {}
+    return Configuration(
+        settings={setting.name: setting for setting in settings.values()},
+        plugins=tuple(_produce_plugins(settings, inert, findings)),
+        overrides=tuple(override for layer in effective for override in layer.overrides),
+        trust_request=request,
+    )
+
+
+def _overlay(layers: Iterable[LayerValues]) -> Settings:
+    merged: Settings = {}
+    for layer in layers:
+        disabled = merged.get(_DISABLED)
+        merged |= layer.settings
+        added = layer.settings.get(_DISABLED)
+        if disabled and added:  # nobody's list takes back what another disabled
+            names = dict.fromkeys((*disabled.value, *added.value))
+            merged[_DISABLED] = attrs.evolve(added, value=list(names))
+    return merged
+
+
+def _produce_trust_request(
+    layers: Layers, own: Settings, below: Settings, definitions: Mapping[str, Definition]
+) -> TrustRequest | None:
+    """Returns what the project wants and is not trusted with, or nothing if all is well.
+
+    Args:
+        layers: What each layer says.
+        own: What holds without the project: the user's data directory, and the trust in it,
+            must not be the project's choice.
+        below: What holds below the project; to repeat it is harmless.
+        definitions: The settings that exist.
+    """
+    wishes = [
+        setting
+        for path, setting in layers.project.settings.items()
+        if not is_harmless(setting, definitions)
+        and not (path in below and below[path].value == setting.value)
+    ]
+    wishes += [_describe_override(override) for override in layers.project.overrides]
+    file = layers.project_file
+    if not wishes or file is None or ("directories", "data") not in own:
+        return None
+    request = TrustRequest(
+        folder=file.parent.parent,
+        file=file,
+        digest=layers.project_digest,
+        settings=tuple(wishes),
+        data_directory=own["directories", "data"].value,
+    )
+    return None if is_trusted(request) else request
+
+
+def _describe_override(override: ModelOverride) -> Setting:
+    return Setting(("models", override.pattern), dict(override.attributes), override.source)
+
+
+def _withhold(project: LayerValues, request: TrustRequest) -> LayerValues:
+    inert = {setting.path for setting in request.settings}
+    settings = {path: value for path, value in project.settings.items() if path not in inert}
+    return LayerValues(settings)
+
+
+def _produce_plugins(
+    settings: Settings, inert: Settings, findings: list[Finding]
+) -> list[PluginEntry]:
+    """Makes an entry for each plugin that is named, also for those that trust keeps inert.
+
+    What is inert never reaches the entry of a plugin that somebody else has named.
+    """
+    disabled = settings[_DISABLED].value if _DISABLED in settings else ()
+    named, wished = _group_plugins(settings), _group_plugins(inert)
+    entries = []
+    for table, name in dict.fromkeys((*named, *wished)):
+        keys = named.get((table, name), {})
+        is_trusted_here = "module" in keys
+        if not is_trusted_here:
+            keys = {**wished.get((table, name), {}), **keys}
+        if "module" not in keys:
+            _report_missing_module(table, name, keys, findings)
+            continue
+        package, enabled = keys.get("package"), keys.get("enabled")
+        entries.append(
+            PluginEntry(
+                table=table,
+                name=name,
+                module=keys["module"].value,
+                package=package.value if package else "",
+                is_enabled=(enabled is None or enabled.value) and name not in disabled,
+                is_trusted=is_trusted_here,
+                settings=_access_values(keys.values()),
+                source=keys["module"].source,
+            )
+        )
+    return entries
+
+
+def _group_plugins(settings: Settings) -> dict[tuple[str, str], dict[str, Setting]]:
+    groups: dict[tuple[str, str], dict[str, Setting]] = {}
+    for path, setting in settings.items():
+        if path[0] in ("providers", "plugins") and len(path) == 3:
+            groups.setdefault((path[0], path[1]), {})[path[2]] = setting
+    return groups
+
+
+def _access_values(settings: Iterable[Setting]) -> dict[str, Any]:
+    return {s.path[2]: s.value for s in settings if s.path[2] not in PLUGIN_KEYS}
+
+
+def _report_missing_module(
+    table: str, name: str, keys: Mapping[str, Setting], findings: list[Finding]
+) -> None:
+    """A plugin may be disabled before anybody names its module; anything else is a mistake."""
+    for key, setting in keys.items():
+        if key != "enabled":
+            message = f"'{table}.{name}' has no 'module', and no shipped plugin has that name."
+            place = setting.source.place or str(setting.source.layer)
+            findings.append(Finding(place=place, line=setting.source.line, message=message))
+            return

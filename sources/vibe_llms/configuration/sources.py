@@ -1,0 +1,235 @@
+"""Finds the layers and reads each: defaults, user, project, environment, command line."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tomli
+
+from vibe_llms.configuration.classes import (
+    Configuration,
+    ConfigurationFile,
+    Layer,
+    Setting,
+    Source,
+)
+from vibe_llms.configuration.definitions import (
+    ENVIRONMENT_PREFIX,
+    SETTINGS,
+    Definition,
+    define_limit,
+)
+from vibe_llms.configuration.diagnostics import find_nearest
+from vibe_llms.configuration.lines import locate_keys
+from vibe_llms.configuration.merging import Layers, merge_layers
+from vibe_llms.configuration.places import (
+    FILE_VARIABLE,
+    access_user_directory,
+    access_user_file,
+    find_project_file,
+    resolve_path,
+)
+from vibe_llms.configuration.reading import KeyPath, LayerReader, LayerValues
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.resources import access_data
+
+MAXIMUM_FILE_BYTES = 1_000_000
+
+
+def load_configuration(
+    *,
+    command_line: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    working_directory: Path | None = None,
+) -> Configuration:
+    """Loads what the user configured.
+
+    Args:
+        command_line: Values by dotted name, such as ``{"model": "scripted:echo"}``.
+        environment: The variables; those of the process where not given.
+        working_directory: Where the search for a project's file starts; the process's own
+            where not given.
+
+    Raises:
+        ConfigurationError: Something does not hold; ``findings`` has all mistakes at once.
+    """
+    environment = os.environ if environment is None else environment
+    directory = Path.cwd() if working_directory is None else working_directory.resolve()
+    loader = _Loader(environment=environment, working_directory=directory)
+    configuration = loader.load(command_line or {})
+    if loader.findings:
+        raise ConfigurationError(findings=tuple(loader.findings))
+    return configuration
+
+
+@attrs.frozen(kw_only=True)
+class _File:
+    """A file's bytes, read once, so that what is parsed is what is digested."""
+
+    layer: Layer
+    path: Path
+    raw: bytes | None = None
+
+
+@attrs.define(kw_only=True)
+class _Loader:
+    environment: Mapping[str, str]
+    working_directory: Path
+    findings: list[Finding] = attrs.Factory(list)
+    definitions: dict[str, Definition] = attrs.Factory(lambda: dict(SETTINGS))
+
+    def load(self, command_line: Mapping[str, Any]) -> Configuration:
+        files = self.read_files()
+        defaults = self.parse_file(files[Layer.DEFAULTS])
+        self.definitions |= {
+            setting.name: define_limit(setting.name)
+            for setting in defaults.settings.values()
+            if setting.path[0] == "limits"
+        }
+        project = files.get(Layer.PROJECT)
+        layers = Layers(
+            defaults=self.add_directories(defaults),
+            user=self.parse_file(files[Layer.USER]),
+            project=self.parse_file(project) if project else LayerValues(),
+            environment=self.read_environment(),
+            command_line=self.read_command_line(command_line),
+            project_file=project.path if project else None,
+            project_digest=_digest(project.raw) if project and project.raw else "",
+        )
+        configuration = merge_layers(layers, self.definitions, self.findings)
+        return attrs.evolve(
+            configuration,
+            files=tuple(
+                ConfigurationFile(layer=file.layer, path=file.path, exists=file.raw is not None)
+                for file in files.values()
+            ),
+        )
+
+    def read_files(self) -> dict[Layer, _File]:
+        paths = {
+            Layer.DEFAULTS: access_data("configuration", "defaults.toml"),
+            Layer.USER: access_user_file(self.environment, self.working_directory),
+            Layer.PROJECT: find_project_file(self.working_directory),
+        }
+        return {layer: self.read_file(layer, path) for layer, path in paths.items() if path}
+
+    def read_file(self, layer: Layer, path: Path) -> _File:
+        """Reads a file; only the user's usual one may be missing without a word."""
+        raw = None
+        try:
+            with path.open("rb") as stream:
+                raw = stream.read(MAXIMUM_FILE_BYTES + 1)
+        except FileNotFoundError:
+            if layer is not Layer.USER or self.environment.get(FILE_VARIABLE):
+                self.report(path, "This file, which was asked for by name, does not exist.")
+        except OSError as error:
+            self.report(path, f"This file cannot be read: {error.strerror}.")
+        if raw is not None and len(raw) > MAXIMUM_FILE_BYTES:
+            self.report(path, f"A configuration has at most {MAXIMUM_FILE_BYTES} bytes.")
+            raw = None
+        return _File(layer=layer, path=path, raw=raw)
+
+    def parse_file(self, file: _File) -> LayerValues:
+        if file.raw is None:
+            return LayerValues()
+        try:
+            text = file.raw.decode("utf-8")
+            tree = tomli.loads(text)
+            lines = locate_keys(text)
+        except UnicodeDecodeError as error:
+            line = file.raw.count(b"\n", 0, error.start) + 1
+            self.report(file.path, "TOML must be written in UTF-8.", line)
+        except tomli.TOMLDecodeError as error:
+            self.report(file.path, f"This is not TOML: {error.msg}.", error.lineno)
+        except RecursionError:
+            self.report(file.path, "This is not TOML: its arrays or tables nest too deeply.")
+        else:
+            return self.produce_reader(
+                file.layer,
+                lambda path: Source(file.layer, str(file.path), _find_line(lines, path)),
+                file.path.parent,
+            ).read(tree)
+        return LayerValues()
+
+    def read_environment(self) -> LayerValues:
+        by_variable = {item.variable: item for item in self.definitions.values()}
+        values = {}
+        for variable, text in self.environment.items():
+            if not variable.startswith(ENVIRONMENT_PREFIX) or variable == FILE_VARIABLE or not text:
+                continue
+            if definition := by_variable.get(variable):
+                values[definition.name] = definition.kind.read(text)
+            else:
+                self.check_variable(variable, by_variable)
+        variables = {item.name: item.variable for item in self.definitions.values()}
+        return self.produce_reader(
+            Layer.ENVIRONMENT,
+            lambda path: Source(Layer.ENVIRONMENT, variables[".".join(map(str, path))]),
+            self.working_directory,
+        ).read(_nest(values))
+
+    def check_variable(self, variable: str, known: Mapping[str, Definition]) -> None:
+        """Reports a variable that is nearly one of ours; others belong to plugins."""
+        rests = [name.removeprefix(ENVIRONMENT_PREFIX) for name in known]
+        nearest = find_nearest(variable.removeprefix(ENVIRONMENT_PREFIX), rests)
+        if nearest:
+            message = f"Nothing reads this variable; did you mean {ENVIRONMENT_PREFIX}{nearest}?"
+            self.findings.append(Finding(place=variable, message=message))
+
+    def read_command_line(self, values: Mapping[str, Any]) -> LayerValues:
+        return self.produce_reader(
+            Layer.COMMAND_LINE, lambda path: Source(Layer.COMMAND_LINE), self.working_directory
+        ).read(_nest(values))
+
+    def produce_reader(
+        self, layer: Layer, produce_source: Callable[[KeyPath], Source], base: Path
+    ) -> LayerReader:
+        return LayerReader(
+            layer=layer,
+            definitions=self.definitions,
+            produce_source=produce_source,
+            resolve=functools.partial(resolve_path, base=base, environment=self.environment),
+            findings=self.findings,
+        )
+
+    def add_directories(self, defaults: LayerValues) -> LayerValues:
+        """Adds the directories that the operating system gives to the shipped defaults."""
+        settings = dict(defaults.settings)
+        for word in ("data", "cache"):
+            path = ("directories", word)
+            directory = access_user_directory(word, self.environment)
+            settings[path] = Setting(path, directory, Source(Layer.DEFAULTS))
+        return LayerValues(settings, defaults.overrides)
+
+    def report(self, path: Path, message: str, line: int = 0) -> None:
+        self.findings.append(Finding(place=str(path), line=line, message=message))
+
+
+def _find_line(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
+    """Returns the line of a key, or of the nearest table around a key that is missing."""
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 0)
+
+
+def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes the tree which a file with these dotted names would have."""
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        *tables, key = name.split(".")
+        table = tree
+        for part in tables:
+            table = table.setdefault(part, {})
+        table[key] = value
+    return tree
+
+
+def _digest(raw: bytes) -> str:
+    import hashlib  # only a project's file needs it
+
+    return hashlib.sha256(raw).hexdigest()

@@ -1,0 +1,104 @@
+"""What a project folder may decide, and the record of the folders whose owner is trusted.
+
+A project's file comes with the folder, perhaps from a stranger. Unasked it may choose among
+what its user has: the model by name, the controls, which plugins not to load. Whatever
+could run code, open a file or fetch from elsewhere is inert: modules, packages, settings of
+providers, directories (the one for data holds plugins and this very record), attributes of
+models. Limits protect the user and are the user's.
+
+Trust belongs to a folder and to the digest of its file, so that a change asks again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tomli
+
+from vibe_llms.configuration.classes import Setting, TrustRequest
+from vibe_llms.configuration.definitions import FREE_TABLES, Definition
+from vibe_llms.exceptions import CorruptionError
+
+if TYPE_CHECKING:
+    from vibe_llms.plugins.specification import Consent
+
+_RECORD = "trust.toml"
+
+
+def is_harmless(setting: Setting, definitions: Mapping[str, Definition]) -> bool:
+    """Tells whether a project folder may make this setting before it is trusted."""
+    table, *rest = setting.path
+    if setting.path == ("model",):
+        return not _may_name_file(setting.value)
+    if table in FREE_TABLES:
+        return True
+    if table in ("providers", "plugins") and len(rest) == 2 and rest[1] == "enabled":
+        return setting.value is False
+    definition = definitions.get(setting.name)
+    return definition is not None and definition.is_harmless
+
+
+def _may_name_file(model: str) -> bool:
+    return "/" in model or "\\" in model or model.endswith(".gguf")
+
+
+def is_trusted(request: TrustRequest) -> bool:
+    """Tells whether the user trusts this folder with exactly this file in it."""
+    return _read_record(request.data_directory).get(str(request.folder)) == request.digest
+
+
+def grant_trust(request: TrustRequest) -> None:
+    """Records that the user trusts the folder with the file as it was read."""
+    folders = _read_record(request.data_directory)
+    _write_record(request.data_directory, {**folders, str(request.folder): request.digest})
+
+
+def revoke_trust(folder: Path, data_directory: Path) -> bool:
+    """Forgets the trust in a folder; returns whether there was any."""
+    folders = _read_record(data_directory)
+    found = folders.pop(str(folder.resolve()), None) is not None
+    if found:
+        _write_record(data_directory, folders)
+    return found
+
+
+def ask_for_trust(request: TrustRequest, consent: Consent) -> bool:
+    """Asks the user whether the folder may do what its file wants; a yes is recorded.
+
+    The configuration that made the request stays as it is: load it anew after a yes.
+    """
+    wishes = "; ".join(f"{setting.name} = {setting.value!r}" for setting in request.settings)
+    question = f"{request.file} wants to set: {wishes}. Do you trust the folder {request.folder}?"
+    agreed = consent.ask(f"trust:{request.folder}", question)
+    if agreed:
+        grant_trust(request)
+    return agreed
+
+
+def _read_record(data_directory: Path) -> dict[str, str]:
+    path = data_directory / _RECORD
+    try:
+        tree = tomli.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise CorruptionError(
+            path=str(path),
+            detail=f"The record of trusted folders cannot be read: {error}.",
+            remedy="Delete it; every folder will be asked about again.",
+        ) from error
+    folders = tree.get("folders", {})
+    return {str(folder): str(digest) for folder, digest in folders.items()}
+
+
+def _write_record(data_directory: Path, folders: Mapping[str, str]) -> None:
+    import tomli_w  # only a decision about trust writes
+
+    data_directory.mkdir(parents=True, exist_ok=True)
+    path = data_directory / _RECORD
+    draft = path.with_suffix(f".{os.getpid()}.new")
+    draft.write_text(tomli_w.dumps({"folders": dict(folders)}), encoding="utf-8")
+    draft.replace(path)

@@ -1,0 +1,208 @@
+"""Every hook that a plugin can implement, and what the hooks return.
+
+A plugin is a module that the configuration names. It implements hooks as plain functions
+that carry the mark :data:`vibe_llms.plugins.markers.hook`; it registers nothing, and being
+imported has no effect beyond defining them. Hooks return *specifications*: small frozen
+values with a name and, where something is to be made, a factory. So asking a plugin what it
+has is cheap, and what it has is made only when somebody uses it. No hook runs per token.
+
+A plugin that raises, or returns something else than is written here, is named and set aside;
+all other plugins go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from vibe_llms.plugins.markers import hookspec
+
+if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
+    from vibe_llms.events.conversation import ConversationReactors
+    from vibe_llms.providers.interfaces import Provider
+
+
+class Consent(Protocol):
+    """Asks the user before code is fetched, installed or trusted, or much is downloaded."""
+
+    def ask(self, subject: str, question: str) -> bool:
+        """Returns whether the user agrees.
+
+        Without a user to ask, the answer is no, unless the user has answered in advance
+        (the setting ``yes``). The call may block for as long as the user thinks.
+
+        Args:
+            subject: A stable word for what is asked about, such as ``weights:smollm2``: the
+                same question has the same subject.
+            question: One or two sentences which say what would happen, from where, and how
+                large it is; they end in a question mark.
+        """
+        ...
+
+
+class Progress(Protocol):
+    """Shows how far long work has come. One piece of work at a time, from one thread."""
+
+    def start(self, total: int | None, label: str) -> None:
+        """Begins to show a piece of work.
+
+        Args:
+            total: How much there is to do, in bytes for a transfer; ``None`` if unknown.
+            label: What is being done, in a few words.
+        """
+        ...
+
+    def advance(self, amount: int) -> None:
+        """Adds to what is done, in the unit of the total."""
+        ...
+
+    def finish(self) -> None:
+        """Ends the showing, also when the work failed; always called after ``start``."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class ProviderContext:
+    """What a provider is given when it is made.
+
+    Attributes:
+        name: Its name, as configured.
+        settings: The keys of its table in the configuration besides ``module``, ``package``
+            and ``enabled``: plain TOML values. The provider checks them.
+        data_directory: A directory of its own for what must last. It may not exist yet.
+        cache_directory: A directory of its own for what may vanish at any time. It may not
+            exist yet.
+        consent: To be asked before anything is fetched or installed.
+        progress: To be told about work that takes longer than a second.
+        produce_attributes: Gives the integrator of model attributes for this provider: its
+            own data, the specifications of :func:`survey_model_attributes` for its name, and
+            the user's overrides.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    data_directory: Path
+    cache_directory: Path
+    consent: Consent
+    progress: Progress
+    produce_attributes: Callable[[], Any]
+
+
+@attrs.frozen
+class ProviderSpecification:
+    """A provider that a plugin has.
+
+    Attributes:
+        name: What the user calls it: the ``NAME`` of ``[providers.NAME]`` and of
+            ``NAME:model``. It must be the name under which the configuration names the
+            plugin's module.
+        summary: What it is, in one line for ``vibe providers``.
+        factory: Makes the provider from its context. Called once per plugin manager, when
+            the provider is first used. Heavy libraries are imported in here or later.
+    """
+
+    name: str
+    summary: str
+    factory: Callable[[ProviderContext], Provider]
+
+
+@attrs.frozen
+class ModelAttributesSpecification:
+    """A directory of TOML files that describe the models of a provider.
+
+    Attributes:
+        provider: Whose models are described.
+        directory: Holds ``attributes.toml`` and, where there are any, ``model-families/``
+            and ``models/``, as the folders of ``data/providers`` do.
+    """
+
+    provider: str
+    directory: Path
+
+
+@attrs.frozen
+class ReactorsSpecification:
+    """Reactors that listen to every conversation.
+
+    Attributes:
+        name: What they are called in messages.
+        summary: What they do, in one line.
+        factory: Makes them; called once per turn, so that they may keep the turn's state.
+    """
+
+    name: str
+    summary: str
+    factory: Callable[[], ConversationReactors]
+
+
+@attrs.frozen
+class CommandSpecification:
+    """A command that is added to ``vibe``.
+
+    Attributes:
+        name: The word after ``vibe``. A command that ships cannot be replaced.
+        summary: What it does, in one line for ``vibe --help``.
+        reference: The function that performs it, as ``package.module:function``; imported
+            when the command is used. It is called with the list of the arguments after the
+            command's name, and returns the exit code, or ``None`` for 0.
+    """
+
+    name: str
+    summary: str
+    reference: str
+
+
+@hookspec
+def survey_providers() -> Sequence[ProviderSpecification]:  # type: ignore[empty-body]
+    """Names the providers that the plugin has.
+
+    Called:
+        When a provider of the plugin is first used, and when all plugins are checked: once
+        per process in either case. Never to list what is configured.
+
+    Returns:
+        A list or tuple, perhaps empty. Among them one for each ``[providers.NAME]`` whose
+        ``module`` is the plugin's.
+    """
+
+
+@hookspec
+def survey_model_attributes() -> Sequence[ModelAttributesSpecification]:  # type: ignore[empty-body]
+    """Names directories with attributes of models, of its own provider or another's.
+
+    Called:
+        Once per process, after the plugin's module was imported and when the attributes of
+        a model are first needed.
+
+    Returns:
+        A list or tuple, perhaps empty. Later directories win over earlier ones, and the
+        user's ``[[models]]`` over all.
+    """
+
+
+@hookspec
+def survey_reactors() -> Sequence[ReactorsSpecification]:  # type: ignore[empty-body]
+    """Names reactors that listen to every conversation.
+
+    Called:
+        Once per process, before the first turn.
+
+    Returns:
+        A list or tuple, perhaps empty.
+    """
+
+
+@hookspec
+def survey_commands() -> Sequence[CommandSpecification]:  # type: ignore[empty-body]
+    """Names commands to be added to ``vibe``.
+
+    Called:
+        Once per process, when ``vibe`` is given a command that does not ship, or is asked
+        for all of them.
+
+    Returns:
+        A list or tuple, perhaps empty.
+    """
