@@ -29,9 +29,10 @@ def _freeze_canisters(items: Iterable[AnyCanister]) -> tuple[AnyCanister, ...]:
     return tuple(items)
 
 
-_freeze_invocables: Callable[[Iterable[InvocableDescription]], tuple[InvocableDescription, ...]] = (
-    tuple
-)
+def _freeze_invocables(
+    items: Iterable[InvocableDescription],
+) -> tuple[InvocableDescription, ...]:
+    return tuple(items)
 
 
 def _freeze_losses(items: Iterable[Loss]) -> tuple[Loss, ...]:
