@@ -429,3 +429,20 @@ class CorruptionError(StoreError, ValueError):
     def describe(self) -> str:
         place = f"{self.path}:{self.line}" if self.line else self.path
         return f"{place}: {self.detail}" if place else self.detail
+
+
+@_facts
+class ForeignError(ConverseError, RuntimeError):
+    """What is left of an error that is not one of ours, or of a cause, from another process.
+
+    Attributes:
+        type: The name of its class.
+        word: The stable word of its class, where that was one of ours.
+    """
+
+    WORD: ClassVar[str] = "foreign"
+    type: str = ""
+    word: str = "foreign"
+
+    def describe(self) -> str:
+        return ": ".join(filter(None, (self.type, self.detail))) or super().describe()

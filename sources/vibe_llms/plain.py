@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-JsonValue: TypeAlias = (
-    "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
-)
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = (
+        None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+    )
+else:
+    JsonValue = Any  # whoever evaluates annotations at run time would never come to an end
 JsonObject: TypeAlias = Mapping[str, JsonValue]

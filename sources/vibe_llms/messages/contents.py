@@ -9,6 +9,7 @@ rely on the protocol :class:`Content`. Data of media are named by their SHA-256
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -79,9 +80,31 @@ class TextualContent:
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
+_CONTENT_ID = re.compile("[0-9a-f]{64}")
+
+
 def compute_content_id(data: bytes) -> str:
     """Returns the whole SHA-256 of content, in lower-case hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
+
+
+def _ensure_content_id(given: str | None, data: bytes | None) -> str | None:
+    """Names the data where they are given, and lets nothing else pass for a name.
+
+    Stores make paths of these names, so that a strange one must not get that far.
+    """
+    if data is not None:
+        computed = compute_content_id(data)
+        if given in (None, computed):
+            return computed
+        detail = f"The content_id {given!r} is not the SHA-256 of the data, {computed}."
+    elif given is None or _CONTENT_ID.fullmatch(given):
+        return given
+    else:
+        detail = f"The content_id {given!r} is not a SHA-256 in 64 lower-case hexadecimal digits."
+    raise RequestError(
+        path="content_id", detail=detail, remedy="Leave it out; it is computed from the data."
+    )
 
 
 def _order_type_first(
@@ -106,21 +129,19 @@ class _MediaContent:
 
     mime_type: str
     data: bytes | None = attrs.field(default=None, repr=False)
-    content_id: str | None = attrs.field()
+    content_id: str | None = None
     url: str | None = None
     file_id: str | None = None
     name: str | None = None
     native: Native | None = None
 
-    @content_id.default
-    def _compute_content_id(self) -> str | None:
-        return None if self.data is None else compute_content_id(self.data)
-
     def __attrs_post_init__(self) -> None:
-        if self.content_id is None and self.url is None and self.file_id is None:
+        content_id = _ensure_content_id(self.content_id, self.data)
+        object.__setattr__(self, "content_id", content_id)  # frozen for all others
+        if content_id is None and self.url is None and self.file_id is None:
             raise RequestError(
-                path="content",
-                detail=f"A {type(self).__name__} has no source.",
+                path="content_id",
+                detail=f"This {type(self).__name__} has no source.",
                 remedy="Give data, content_id, url or file_id.",
             )
 

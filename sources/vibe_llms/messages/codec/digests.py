@@ -1,10 +1,50 @@
-"""The name of a request's meaning."""
+"""The name of what a request means: a key for caches and recordings."""
 
 from __future__ import annotations
 
+import hashlib
+from typing import Any
+
+import msgspec
+
+from vibe_llms.messages.codec.canonical import canonicalize
+from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.messages.requests import Request
+
+_CIRCUMSTANCES = frozenset({"id", "timestamp", "turn_id"})
+"""What a canister has that is no part of what it says."""
 
 
 def digest_request(request: Request) -> str:
-    """Returns the SHA-256 of the request's meaning."""
-    raise NotImplementedError
+    """Names the meaning of a request.
+
+    The same whatever the ids and the timestamps are, of which conversation it is part, what
+    earlier turns used, and whether media are inline or in a store. Invocations are told apart
+    by the order in which their ids first appear.
+
+    Returns:
+        A SHA-256, in lower-case hexadecimal digits.
+
+    Raises:
+        CodecError: JSON cannot say a control or a schema.
+    """
+    tree = produce_converter().unstructure(request)
+    del tree["conversation_id"]
+    numbers: dict[str, int] = {}
+    tree["canisters"] = [_reduce_canister(canister, numbers) for canister in tree["canisters"]]
+    text = msgspec.json.encode(canonicalize(tree))
+    return hashlib.sha256(text).hexdigest()
+
+
+def _reduce_canister(canister: dict[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
+    meaning = {name: value for name, value in canister.items() if name not in _CIRCUMSTANCES}
+    if "invocation_id" in meaning:
+        name = meaning["invocation_id"]
+        meaning["invocation_id"] = numbers.setdefault(name, len(numbers))
+    if meaning.get("origin"):
+        meaning["origin"] = {**meaning["origin"], "response_id": None, "usage": None}
+    meaning["content"] = [
+        {**content, "data": None} if "data" in content else content
+        for content in meaning["content"]
+    ]
+    return meaning

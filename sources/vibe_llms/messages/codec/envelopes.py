@@ -1,25 +1,91 @@
-"""Requests and responses."""
+"""Requests and responses as JSON documents: what crosses to another process."""
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
+import attrs
+import msgspec
+
+from vibe_llms.messages.codec.canonical import canonicalize
+from vibe_llms.messages.codec.explanations import explain_unwritable
+from vibe_llms.messages.codec.lines import REFUSALS
+from vibe_llms.messages.codec.mirrors import access_mirror
 from vibe_llms.messages.requests import Request, Response
 
 
 def encode_request(request: Request) -> bytes:
-    """Returns the request as one JSON document."""
-    raise NotImplementedError
+    """Returns the request as one JSON document.
+
+    Controls and schemas are written with their keys in order: dictionaries are equal
+    whatever their order, and equal values have equal bytes.
+
+    Raises:
+        CodecError: JSON cannot say a control, a schema or a text.
+    """
+    return _encode(request)
 
 
 def decode_request(data: bytes | str) -> Request:
-    """Reads a request. Raises CodecError."""
-    raise NotImplementedError
+    """Reads a request.
+
+    Raises:
+        CodecError: It is none; names the path and the words known there.
+    """
+    request: Request = _decode(data, Request)
+    return request
 
 
 def encode_response(response: Response) -> bytes:
-    """Returns the response, with its request, as one JSON document."""
-    raise NotImplementedError
+    """Returns the response, with the request that it answers, as one JSON document.
+
+    Raises:
+        CodecError: JSON cannot say a control, a schema, a number or a text.
+    """
+    return _encode(response)
 
 
 def decode_response(data: bytes | str) -> Response:
-    """Reads a response. Raises CodecError."""
-    raise NotImplementedError
+    """Reads a response.
+
+    Raises:
+        CodecError: It is none; names the path and the words known there.
+    """
+    response: Response = _decode(data, Response)
+    return response
+
+
+def _encode(envelope: Request | Response) -> bytes:
+    try:
+        return msgspec.json.encode(_unfold(envelope, "$"))
+    except UnicodeEncodeError as error:
+        raise explain_unwritable(envelope) from error
+
+
+def _unfold(value: Any, path: str) -> Any:
+    """Opens envelopes down to canisters, which msgspec writes itself, and to plain data."""
+    if not attrs.has(type(value)):
+        if isinstance(value, tuple):
+            return [_unfold(each, f"{path}[{index}]") for index, each in enumerate(value)]
+        return canonicalize(value, path)
+    if hasattr(value, "role"):
+        return value
+    return {
+        field.name: _unfold(getattr(value, field.name), f"{path}.{field.name}")
+        for field in attrs.fields(type(value))
+    }
+
+
+@functools.cache
+def _access_decoder(cls: type) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(access_mirror(cls).struct)
+
+
+def _decode(data: bytes | str, cls: type) -> Any:
+    try:
+        return access_mirror(cls).build(_access_decoder(cls).decode(data))
+    except REFUSALS:
+        from vibe_llms.messages.codec.converter import structure
+
+        return structure(data, cls)

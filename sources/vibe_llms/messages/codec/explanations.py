@@ -1,0 +1,108 @@
+"""What is wrong with data that does not read, or cannot be written, as one of our errors."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, cast
+
+import attrs
+from cattrs.errors import (
+    ClassValidationError,
+    ForbiddenExtraKeysError,
+    IterableValidationError,
+    IterableValidationNote,
+)
+
+from vibe_llms.exceptions import CodecError, RequestError
+
+
+def explain(error: BaseException, path: str = "$") -> CodecError:
+    """Turns what the detailed converter raised into one error that names the first mistake.
+
+    Args:
+        error: Possibly a group of them, each with a note of where it arose.
+        path: Of the value that was to be read.
+    """
+    match error:
+        case ClassValidationError() | IterableValidationError():
+            nearer, place = _access_first(error)
+            return explain(nearer, path + place)
+        case ForbiddenExtraKeysError():
+            return _explain_unknown_fields(error, path)
+        case CodecError():
+            return CodecError(
+                path=path + error.path.removeprefix("$"),
+                detail=error.detail,
+                known=error.known,
+                remedy=error.remedy,
+            )
+        case RequestError():
+            place = path if path.endswith(f".{error.path}") else f"{path}.{error.path}"
+            return CodecError(path=place, detail=error.detail, remedy=error.remedy)
+        case KeyError(args=(str() as name,)) if path.endswith(f".{name}"):
+            return CodecError(path=path, detail=f"The field {name!r} is missing")
+    return CodecError(path=path, detail=str(error) or type(error).__name__)
+
+
+def _access_first(
+    group: ClassValidationError | IterableValidationError,
+) -> tuple[BaseException, str]:
+    """Returns the most telling of a group's errors, and where it arose, below the group."""
+    noted, others = group.group_exceptions()
+    if others:  # an unknown field explains a missing one: somebody misspelt it
+        return others[0], ""
+    error, note = noted[0]
+    if isinstance(note, IterableValidationNote):
+        return error, f"[{note.index}]"
+    return error, f".{note.name}"
+
+
+def _explain_unknown_fields(error: ForbiddenExtraKeysError, path: str) -> CodecError:
+    known = tuple(field.name for field in attrs.fields(cast(type[Any], error.cl)))
+    return explain_unknown_field(min(error.extra_fields), error.cl.__name__, known, path)
+
+
+def explain_unknown_field(name: str, owner: str, known: tuple[str, ...], path: str) -> CodecError:
+    """Says that something has no field of this name, and which it has."""
+    return CodecError(
+        path=f"{path}.{name}",
+        detail=f"{owner} has no field {name!r}{_suggest(name, known)}",
+        known=known,
+        remedy="If it is no slip, a newer vibe-llms may have written it: upgrade to read it.",
+    )
+
+
+def explain_unknown_word(word: object, known: tuple[str, ...], path: str) -> CodecError:
+    """Says that a word tells nothing here, and which words would."""
+    detail = f"{word!r} is not known here{_suggest(word, known)}"
+    return CodecError(path=path, detail=detail, known=known)
+
+
+def _suggest(word: object, known: tuple[str, ...]) -> str:
+    nearest = difflib.get_close_matches(str(word), known, n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def explain_unwritable(value: object) -> CodecError:
+    """Says which text holds half of a surrogate pair, which no JSON in UTF-8 can carry."""
+    return CodecError(
+        path=_locate_surrogate(value, "$") or "$",
+        detail="The text holds half of a surrogate pair, which UTF-8 cannot carry",
+        remedy="Decode it with errors='replace' before it becomes a message.",
+    )
+
+
+def _locate_surrogate(value: object, path: str) -> str | None:
+    members: list[tuple[str, Any]] = []
+    if isinstance(value, str):
+        return path if any("\ud800" <= letter <= "\udfff" for letter in value) else None
+    if attrs.has(type(value)):
+        fields = attrs.fields(cast(type[Any], type(value)))
+        members = [(f".{field.name}", getattr(value, field.name)) for field in fields]
+    elif isinstance(value, Mapping):
+        members = [(f".{key!a}", part) for key in value for part in (key, value[key])]
+    elif isinstance(value, (list, tuple)):
+        members = [(f"[{index}]", part) for index, part in enumerate(value)]
+    found = (_locate_surrogate(part, path + place) for place, part in members)
+    return next((place for place in found if place), None)
