@@ -34,10 +34,10 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.interfaces import Translation
 
 
 class EventSource(Protocol):
@@ -59,8 +59,8 @@ class ResponseStream:
     Args:
         request: What was asked.
         assembler: A fresh one, which knows the provider and the model.
-        open_source: Sends the request; called once, when the stream is first used.
-        losses: What translating the request has lost already.
+        open_source: Translates and sends the request; called once, when the stream is first
+            used. Returns the losses of the translation, too.
         reactors: Hear of everything on the way.
     """
 
@@ -69,14 +69,12 @@ class ResponseStream:
         *,
         request: Request,
         assembler: Assembler,
-        open_source: Callable[[], Awaitable[EventSource]],
-        losses: Sequence[Loss] = (),
+        open_source: Callable[[], Awaitable[Translation[EventSource]]],
         reactors: ConversationReactors | None = None,
     ) -> None:
         self._request = request
         self._assembler = assembler
         self._open_source = open_source
-        self._losses = tuple(losses)
         self._reactors = reactors
         self._source: EventSource | None = None
         self._dispatcher: ReactorsDispatcher | None = None
@@ -179,8 +177,9 @@ class ResponseStream:
                     metadata={"provider": origin.provider, "model": origin.model},
                 )
             )
-        self._source = await self._open_source()
-        return [self._take(LossEvent(loss=loss)) for loss in self._losses]
+        opened = await self._open_source()
+        self._source = opened.value
+        return [self._take(LossEvent(loss=loss)) for loss in opened.losses]
 
     def _process(self, received: Sequence[StreamEvent] | None) -> list[StreamEvent]:
         if received is None:

@@ -1,0 +1,103 @@
+"""What the models of all providers share: the walk from a request to its response."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar, Generic, TypeVar
+
+from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.exceptions import TranslationLossError
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.models.attributes import Capability
+from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
+from vibe_llms.providers.streams import EventSource, ResponseStream
+
+_Native = TypeVar("_Native")
+
+
+class ModelBase(abc.ABC, Generic[_Native]):
+    """A ``ConverserModel`` whose provider says only how it translates and how it sends.
+
+    Args:
+        descriptor: Which model it is, and what is known of it.
+        tokenizer: What counts its tokens.
+    """
+
+    protocol: ClassVar[str]
+    """The dialect that is spoken, such as ``chat_completions``."""
+
+    def __init__(self, descriptor: ModelDescriptor, tokenizer: ConversationTokenizer) -> None:
+        self._descriptor = descriptor
+        self._tokenizer = tokenizer
+
+    @property
+    def descriptor(self) -> ModelDescriptor:
+        """Which model it is, and what is known of it."""
+        return self._descriptor
+
+    @property
+    def tokenizer(self) -> ConversationTokenizer:
+        """What counts its tokens."""
+        return self._tokenizer
+
+    @abc.abstractmethod
+    def nativize(self, request: Request, *, streaming: bool) -> Translation[_Native]:
+        """Translates a request. Pure.
+
+        Raises:
+            RequestError: The model cannot do what is asked; nothing was sent.
+        """
+
+    @abc.abstractmethod
+    async def send(self, native: _Native, request: Request, *, streaming: bool) -> EventSource:
+        """Sends a native request, and returns the source of what comes back.
+
+        Without streaming, one read brings the whole response, as the same events.
+        """
+
+    def stream(
+        self, request: Request, reactors: ConversationReactors | None = None
+    ) -> ResponseStream:
+        """Answers a request piece by piece. Nothing is sent before the stream is used."""
+        can_stream = self._descriptor.attributes.access_capability("supports_streaming")
+        return self._answer(request, reactors, streaming=can_stream is not Capability.NO)
+
+    async def converse(
+        self,
+        request: Request,
+        reactors: ConversationReactors | None = None,
+        *,
+        stream: bool = True,
+    ) -> Response:
+        """Answers a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
+        answer = (
+            self.stream(request, reactors)
+            if stream
+            else self._answer(request, reactors, streaming=False)
+        )
+        async with answer:
+            return await answer.response()
+
+    def _answer(
+        self, request: Request, reactors: ConversationReactors | None, *, streaming: bool
+    ) -> ResponseStream:
+        async def open_source() -> Translation[EventSource]:
+            translation = self.nativize(request, streaming=streaming)
+            if translation.losses and request.strict:
+                raise TranslationLossError(
+                    losses=tuple(str(loss) for loss in translation.losses),
+                    remedy="Change the request, or do without strict.",
+                )
+            source = await self.send(translation.value, request, streaming=streaming)
+            return Translation(source, translation.losses)
+
+        descriptor = self._descriptor
+        return ResponseStream(
+            request=request,
+            assembler=Assembler(
+                provider=descriptor.provider, model=descriptor.name, protocol=self.protocol
+            ),
+            open_source=open_source,
+            reactors=reactors,
+        )

@@ -1,0 +1,187 @@
+"""The provider, its client and its model, which plays a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from vibe_llms.events.stream import StreamEvent
+from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.messages.canisters import StopReason, UserCanister
+from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import text_of
+from vibe_llms.plain import JsonObject
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.conversing import ModelBase
+from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.scripted.controls import ScriptedControlsProcessor
+from vibe_llms.providers.scripted.decoder import ScriptedDecoder
+from vibe_llms.providers.scripted.errors import produce_error
+from vibe_llms.providers.scripted.invocations import ScriptedInvocationsProcessor
+from vibe_llms.providers.scripted.messages import ScriptedMessagesProcessor
+from vibe_llms.providers.scripted.scripts import (
+    Script,
+    ScriptedResponse,
+    read_script,
+    survey_scripts,
+)
+from vibe_llms.providers.scripted.tokenizer import ScriptedTokenizer
+
+Frame = Mapping[str, Any]
+
+
+@attrs.define
+class ScriptedProvider:
+    """Makes clients that answer from scripts."""
+
+    context: ProviderContext
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+        return self.context.name
+
+    def produce_client(self) -> ScriptedClient:
+        """Makes a client, which reads each script when its model is accessed."""
+        return ScriptedClient(self)
+
+
+@attrs.define
+class ScriptedClient:
+    """Gives access to scripts as models."""
+
+    provider: ScriptedProvider
+
+    async def access_model(self, name: str = "") -> ScriptedModel:
+        """Returns the model that plays a script, by default the one configured, or ``echo``.
+
+        Raises:
+            UnknownNameError: No script of this name ships.
+            ConfigurationError: The script cannot be read, or does not hold.
+        """
+        context = self.provider.context
+        name = name or str(context.settings.get("script", "echo"))
+        if not name.endswith(".toml") and name not in survey_scripts():
+            raise UnknownNameError(
+                kind="script",
+                name=name,
+                known=survey_scripts(),
+                remedy="Or name a TOML file by its path.",
+            )
+        return ScriptedModel(self._describe(name), read_script(name))
+
+    async def survey_models(self) -> Sequence[ModelDescriptor]:
+        """Lists the scripts that ship."""
+        return [self._describe(name) for name in survey_scripts()]
+
+    async def close(self) -> None:
+        """Has nothing to free."""
+
+    def _describe(self, name: str) -> ModelDescriptor:
+        context = self.provider.context
+        attributes = context.produce_attributes().integrate(Path(name).stem)
+        return ModelDescriptor(provider=context.name, name=name, attributes=attributes)
+
+
+class ScriptedModel(ModelBase[JsonObject]):
+    """Plays a script."""
+
+    protocol = "scripted"
+
+    def __init__(self, descriptor: ModelDescriptor, script: Script) -> None:
+        super().__init__(descriptor, ScriptedTokenizer())
+        self._script = script
+
+    def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
+        """Checks the controls and writes everything down. Raises ControlError."""
+        model = self.descriptor
+        messages = ScriptedMessagesProcessor().nativize(request.canisters, model)
+        controls = ScriptedControlsProcessor().nativize(request.controls, model)
+        invocables = ScriptedInvocationsProcessor().nativize(
+            request.invocables, request.invocation_choice, model
+        )
+        return Translation({**messages.value, **invocables.value, "controls": controls.value})
+
+    async def send(
+        self, native: JsonObject, request: Request, *, streaming: bool
+    ) -> _PerformanceSource:
+        """Begins to play the response that the script has for this request."""
+        said = [c for c in request.canisters if isinstance(c, UserCanister)]
+        text = text_of(said[-1]) if said else ""
+        answers = len({c.turn_id or c.id for c in request.canisters if c.role == "assistant"})
+        response = self._script.choose(text, answers)
+        frames = list(_produce_frames(response, text))
+        return _PerformanceSource(
+            response, frames, ScriptedDecoder(self.descriptor.name), streaming=streaming
+        )
+
+
+def _produce_frames(response: ScriptedResponse, text: str) -> Iterator[Frame]:
+    """Cuts the contents of a response into frames, and adds usage and the stop."""
+    for index, part in enumerate(response.parts):
+        content = part.text.replace("{input}", text)
+        size = response.chunk_characters or max(len(content), 1)
+        pieces = [content[at : at + size] for at in range(0, len(content), size)] or [""]
+        extra = {}
+        if part.kind == "invocation":
+            extra = {"name": part.name, "id": part.identity or f"call-{index}"}
+        for piece in pieces:
+            yield {"part": index, "kind": part.kind, "text": piece, **extra}
+    if response.usage is not None:
+        yield {"usage": attrs.asdict(response.usage)}
+    invokes = any(part.kind == "invocation" for part in response.parts)
+    natural = StopReason.INVOCATION if invokes else StopReason.ANSWERED
+    yield {"stop": str(response.stop_reason or natural)}
+
+
+class _PerformanceSource:
+    """An event source which plays frames in their time and shows the fault that is asked for."""
+
+    def __init__(
+        self,
+        response: ScriptedResponse,
+        frames: Sequence[Frame],
+        decoder: ScriptedDecoder,
+        *,
+        streaming: bool,
+    ) -> None:
+        self._response = response
+        self._frames = frames
+        self._decoder = decoder
+        self._streaming = streaming
+        self._position = 0
+
+    async def receive(self) -> Sequence[StreamEvent] | None:
+        """Returns the events of the next frame; of all frames where nothing is streamed."""
+        if self._streaming:
+            return await self._play_next()
+        events: list[StreamEvent] = []
+        while (batch := await self._play_next()) is not None:
+            events.extend(batch)
+        return events or None
+
+    async def close(self) -> None:
+        """Stops playing."""
+        self._position = len(self._frames)
+
+    async def _play_next(self) -> Sequence[StreamEvent] | None:
+        if self._response.delay_seconds:
+            await asyncio.sleep(self._response.delay_seconds)
+        fault = self._response.fault
+        frame: Frame | None = None
+        if fault is not None and self._position == fault.at_chunk:
+            if fault.kind == "cut":
+                return None
+            if fault.kind == "stall":
+                await asyncio.get_running_loop().create_future()
+            if fault.kind != "garbage":
+                raise produce_error(fault.kind, fault.retry_after_seconds)
+            frame = {"garbage": True}
+        elif self._position < len(self._frames):
+            frame = self._frames[self._position]
+        self._position += 1
+        return None if frame is None else self._decoder.decode(frame)
