@@ -1,0 +1,65 @@
+"""How a person names a model: ``provider:name``."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from vibe_llms.exceptions import ConfigurationError
+
+_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def is_provider_name(text: str) -> bool:
+    """Tells whether the text can name a provider: letters, digits, ``_``, ``.`` and ``-``."""
+    return _PROVIDER.fullmatch(text) is not None
+
+
+@attrs.frozen
+class ModelAddress:
+    """A model of a provider; ``str`` gives the text that :meth:`parse` reads.
+
+    Attributes:
+        provider: The provider's name.
+        name: The model's name in the provider's own words, which may contain colons and
+            slashes; empty for the provider's default model.
+
+    Raises:
+        ConfigurationError: The provider's name is none, or the name has blanks at its ends.
+    """
+
+    provider: str
+    name: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        if not is_provider_name(self.provider):
+            raise ConfigurationError(
+                detail=f"{self.provider!r} cannot name a provider.",
+                remedy="Write provider:model, such as local:smollm2.",
+            )
+        if self.name != self.name.strip():
+            raise ConfigurationError(
+                detail=f"The model's name {self.name!r} has blanks at its ends.",
+                remedy="Remove them.",
+            )
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.name}" if self.name else self.provider
+
+    @classmethod
+    def parse(cls, text: str) -> ModelAddress:
+        """Reads ``provider:name``, or a bare ``provider``, which means its default model.
+
+        The first colon separates; all others belong to the name.
+
+        Raises:
+            ConfigurationError: The text is neither.
+        """
+        provider, colon, name = text.strip().partition(":")
+        if colon and not name:
+            raise ConfigurationError(
+                detail=f"{text!r} names no model after the colon.",
+                remedy=f"Write {provider}:model, or {provider!r} alone for its default model.",
+            )
+        return cls(provider, name)

@@ -1,0 +1,120 @@
+"""Finds and reads what is known about the models of each provider, when it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+from vibe_llms.models.addresses import ModelAddress, is_provider_name
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.folders import Overrides, ProviderFolder, read_overrides
+from vibe_llms.models.integrators import ModelsIntegrator
+from vibe_llms.models.rules import Rule
+from vibe_llms.resources import access_data
+
+
+@attrs.define(kw_only=True)
+class Catalogue:
+    """The models of all providers. A provider's files are read when it is first asked for.
+
+    Attributes:
+        directory: Holds one folder a provider; by default what ships with the package.
+        plugin_directories: From the name of a provider to further folders with its data, which
+            may be none.
+        overrides: The user's own, the strongest last.
+    """
+
+    directory: Path = attrs.field(factory=lambda: access_data("providers"))
+    plugin_directories: Mapping[str, tuple[Path, ...]] = attrs.field(factory=dict)
+    overrides: tuple[Overrides, ...] = ()
+    _integrators: dict[str, ModelsIntegrator] = attrs.field(factory=dict, init=False)
+
+    def survey_providers(self) -> tuple[str, ...]:
+        """Lists the providers that have data about models; reads none of it."""
+        shipped = (path.name for path in self.directory.iterdir() if path.is_dir())
+        return tuple(sorted({*shipped, *self.plugin_directories}))
+
+    def access_integrator(self, provider: str) -> ModelsIntegrator:
+        """Returns what is known about a provider's models; a strange one has only the user's.
+
+        Raises:
+            ConfigurationError: With all the mistakes in the files of this provider.
+        """
+        if provider not in self._integrators:
+            self._integrators[provider] = self._read(provider)
+        return self._integrators[provider]
+
+    def access_attributes(self, address: ModelAddress) -> ModelAttributes:
+        """Returns what is known about a model; a bare provider means its default model.
+
+        Raises:
+            ConfigurationError: The data about it do not hold.
+            UnknownNameError: It has no default model.
+        """
+        return self.access_integrator(address.provider).integrate(address.name)
+
+    def survey_models(self, provider: str) -> tuple[ModelAddress, ...]:
+        """Lists the models that have a record, the default one first."""
+        names = self.access_integrator(provider).survey_models()
+        return tuple(ModelAddress(provider, name) for name in names)
+
+    def resolve_address(self, text: str) -> ModelAddress:
+        """Reads what a user typed: ``provider:model``, a provider, or a model's bare name.
+
+        A bare name goes to the only provider that has a record or a family for it.
+
+        Raises:
+            UnknownNameError: No provider, or more than one, knows the bare name.
+            ConfigurationError: The text names nothing.
+        """
+        text = text.strip()
+        if ":" in text or text in self.survey_providers():
+            return self._complete(ModelAddress.parse(text))
+        if not text:
+            return ModelAddress.parse(text)
+        fitting = [
+            provider
+            for provider in self.survey_providers()
+            if self.access_integrator(provider).knows(text)
+        ]
+        if len(fitting) == 1:
+            return ModelAddress(fitting[0], text)
+        if fitting:
+            known = tuple(f"{provider}:{text}" for provider in fitting)
+            detail = f"Several providers know a model {text!r}: {', '.join(known)}."
+            raise UnknownNameError(
+                kind="model", name=text, known=known, detail=detail, remedy="Name the one you mean."
+            )
+        providers = self.survey_providers()
+        near = difflib.get_close_matches(text, providers)
+        raise UnknownNameError(
+            kind="provider or model",
+            name=text,
+            known=tuple(dict.fromkeys((*near, *providers))),
+            remedy="Write provider:model.",
+        )
+
+    def _complete(self, address: ModelAddress) -> ModelAddress:
+        if address.name:
+            return address
+        default = self.access_integrator(address.provider).access_default_model()
+        return ModelAddress(address.provider, default)
+
+    def _read(self, provider: str) -> ModelsIntegrator:
+        findings: list[Finding] = []
+        rules: list[Rule] = []
+        default_model = ""
+        shipped = (self.directory / provider,) if is_provider_name(provider) else ()
+        for directory in (*shipped, *self.plugin_directories.get(provider, ())):
+            folder = ProviderFolder(directory=directory, findings=findings)
+            rules += folder.read()
+            default_model = folder.default_model or default_model
+        for overrides in self.overrides:
+            rules += read_overrides(overrides, findings)
+        if findings:
+            raise ConfigurationError(findings=tuple(findings))
+        return ModelsIntegrator(provider=provider, rules=rules, default_model=default_model)

@@ -1,0 +1,163 @@
+"""Reads attribute files: the folder of a provider, and what the user wrote.
+
+``attributes.toml`` holds the provider's ``[defaults]``, families as ``[[models]]``, and in
+``families`` the names of further families, one file or folder each under ``model-families/``.
+The order is: ``[[models]]`` as they stand, then ``families`` as listed. ``models/`` has one file
+for each model that needs a record of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+import tomli
+
+from vibe_llms.exceptions import Finding
+from vibe_llms.models.attributes import Layer
+from vibe_llms.models.definitions import suggest
+from vibe_llms.models.rules import Document, Rule, RuleReader
+
+_ROOT_KEYS = ("source", "date", "default_model", "families", "defaults", "models")
+
+
+@attrs.frozen(kw_only=True)
+class Overrides:
+    """What the user wrote about models.
+
+    Attributes:
+        place: The configuration file, or another word for where it was written.
+        table: The configuration; only its ``defaults`` and ``models`` are read.
+        text: The file's text, to give mistakes their line; may be empty.
+    """
+
+    place: str
+    table: Mapping[str, object]
+    text: str = ""
+
+
+@attrs.define(kw_only=True)
+class ProviderFolder:
+    """One folder of a provider's data, which may lack any of its parts.
+
+    Attributes:
+        findings: Takes the mistakes.
+        default_model: Known once the rules have been read.
+    """
+
+    directory: Path
+    findings: list[Finding]
+    default_model: str = ""
+
+    def read(self) -> Iterator[Rule]:
+        """Reads the rules, in the order in which they speak."""
+        path = self.directory / "attributes.toml"
+        families: tuple[str, ...] = ()
+        if path.is_file():
+            document, table = self._load(path)
+            reader = self._produce_reader(document, table)
+            for key in table:
+                if key not in _ROOT_KEYS:
+                    message = f"Nothing is known as {key!r} here{suggest(key, _ROOT_KEYS)}."
+                    reader.report(message, document.locate_key(key))
+            self.default_model = str(table.get("default_model", ""))
+            families = self._read_families(reader, table)
+            yield from _read_tables(reader, table, default=Layer.DEFAULT, named=Layer.FAMILY)
+        yield from self._read_family_files(families)
+        for path in sorted((self.directory / "models").glob("*.toml")):
+            yield self._read_model_file(path)
+
+    def _load(self, path: Path) -> tuple[Document, dict[str, object]]:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            self._report(path, f"The file cannot be read: {error}.")
+            return Document(file=str(path)), {}
+        document = Document(file=str(path), text=text)
+        try:
+            return document, tomli.loads(text)
+        except tomli.TOMLDecodeError as error:
+            self._report(path, f"This is no TOML: {error}.", getattr(error, "lineno", 0))
+            return document, {}
+
+    def _report(self, path: Path, message: str, line: int = 0) -> None:
+        self.findings.append(Finding(place=str(path), line=line, message=message))
+
+    def _produce_reader(self, document: Document, table: dict[str, object]) -> RuleReader:
+        """Makes a reader for a document whose root names source and date for all of it."""
+        plain = RuleReader(document=document, findings=self.findings)
+        head: dict[str, object] = {key: table[key] for key in ("source", "date") if key in table}
+        provenance = plain.read(head, Layer.DEFAULT).provenance
+        return attrs.evolve(plain, source=provenance.source, date=provenance.date)
+
+    def _read_families(self, reader: RuleReader, table: Mapping[str, object]) -> tuple[str, ...]:
+        families = table.get("families", [])
+        if isinstance(families, list) and all(isinstance(name, str) for name in families):
+            return tuple(families)
+        reader.report("'families' must be a list of names.", reader.document.locate_key("families"))
+        return ()
+
+    def _read_family_files(self, families: tuple[str, ...]) -> Iterator[Rule]:
+        folder = self.directory / "model-families"
+        files = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+        files |= {path.parent.name: path for path in sorted(folder.glob("*/attributes.toml"))}
+        for name in families:
+            if name not in files:
+                message = f"'families' names {name!r}, which {folder.name} does not have."
+                self._report(self.directory / "attributes.toml", message)
+                continue
+            document, table = self._load(files[name])
+            rule = self._produce_reader(document, table).read(table, Layer.FAMILY, name=name)
+            if table and (rule.pattern is None or rule.model):
+                self._report(files[name], "A family needs a 'pattern', and no 'model'.")
+            yield rule
+        for name in sorted(files.keys() - set(families)):
+            self._report(
+                files[name],
+                "The family is not listed in 'families' of attributes.toml, "
+                "which says their order.",
+            )
+
+    def _read_model_file(self, path: Path) -> Rule:
+        document, table = self._load(path)
+        model = {"model": path.name.removesuffix(".toml")}
+        if "pattern" in table:
+            self._report(path, "The record of one model has no 'pattern'.")
+        return self._produce_reader(document, table).read({**model, **table}, Layer.MODEL)
+
+
+def _read_tables(
+    reader: RuleReader, table: Mapping[str, object], *, default: Layer, named: Layer
+) -> Iterator[Rule]:
+    """Reads ``[defaults]`` and each of ``[[models]]``.
+
+    Args:
+        default: The layer of the defaults.
+        named: The layer of a table with a pattern.
+    """
+    defaults = table.get("defaults", {})
+    line = reader.document.locate(r"\[defaults\]")
+    if isinstance(defaults, Mapping):
+        if "pattern" in defaults or "model" in defaults:
+            reader.report("'defaults' have no 'pattern' and no 'model'.", line)
+        yield reader.read(defaults, default, line=line)
+    else:
+        reader.report("'defaults' must be a table.", reader.document.locate_key("defaults"))
+    models = table.get("models", [])
+    if not isinstance(models, list) or not all(isinstance(model, Mapping) for model in models):
+        reader.report("'models' must be tables, each headed [[models]].")
+        return
+    for index, model in enumerate(models):
+        line = reader.document.locate(r"\[\[models\]\]", occurrence=index)
+        if ("pattern" in model) == ("model" in model):
+            reader.report("A table of 'models' needs either 'pattern' or 'model'.", line)
+        layer = Layer.MODEL if named is Layer.FAMILY and "model" in model else named
+        yield reader.read(model, layer, line=line)
+
+
+def read_overrides(overrides: Overrides, findings: list[Finding]) -> Iterator[Rule]:
+    """Reads what the user wrote; mistakes are appended to the findings."""
+    document = Document(file=overrides.place, text=overrides.text)
+    reader = RuleReader(document=document, findings=findings, source="the user's configuration")
+    yield from _read_tables(reader, overrides.table, default=Layer.USER, named=Layer.USER)

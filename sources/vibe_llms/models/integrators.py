@@ -1,0 +1,237 @@
+"""Puts together what is known about a model from the rules that concern it.
+
+The stronger layer wins: the provider's defaults, then each matching family in the order of the
+file, then the record of the model, then what was learnt from the vendor, then the user's own
+configuration. Within a layer the later rule wins. ``merging`` says how a value can add to an
+earlier one in place of replacing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import attrs
+
+from vibe_llms.absence import ABSENT, Absence
+from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import Layer, ModelAttributes, Provenance, TracedValue
+from vibe_llms.models.controls import Control
+from vibe_llms.models.definitions import DefinitionError, produce_control
+from vibe_llms.models.genera import Genus
+from vibe_llms.models.keys import KEYS_BY_NAME, KeyRole, classify_key
+from vibe_llms.models.merging import MergeError, merge_values, read_directive
+from vibe_llms.models.rules import Document, Rule, RuleReader
+from vibe_llms.plain import JsonValue
+
+_STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
+
+
+def _sort_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Puts the weakest layer first; within a layer the given order stays."""
+    return tuple(sorted(rules, key=lambda rule: _STRENGTHS[rule.provenance.layer]))
+
+
+@attrs.frozen(kw_only=True)
+class ModelsIntegrator:
+    """What a provider's data and the user say about its models, also about unheard-of ones.
+
+    Attributes:
+        provider: The provider's name.
+        rules: Sorted by layer; within a layer in the order of the files.
+        default_model: The model that the bare provider stands for; empty for none.
+    """
+
+    provider: str
+    rules: tuple[Rule, ...] = attrs.field(default=(), converter=_sort_rules)
+    default_model: str = ""
+
+    def integrate(
+        self,
+        model: str = "",
+        *,
+        learnt: Mapping[str, JsonValue] | None = None,
+        learnt_from: str = "",
+    ) -> ModelAttributes:
+        """Returns what is known about a model.
+
+        Args:
+            model: Its name as the provider says it; empty for the default model. It need not
+                be known: it inherits from the families that its name matches.
+            learnt: What the vendor's service or the model's own file said, with the keys of an
+                attribute file.
+            learnt_from: Its source, for the explanation.
+
+        Raises:
+            ConfigurationError: The rules that concern it do not hold together.
+            UnknownNameError: The default model is asked for and there is none.
+        """
+        address = ModelAddress(self.provider, model or self.access_default_model())
+        rules = self.rules
+        if learnt:
+            rules = _sort_rules((*rules, _produce_learnt_rule(learnt, learnt_from)))
+        fold = _Fold(address=address, defined_controls=self._defined_controls)
+        for rule in rules:
+            if rule.concerns(self.provider, address.name):
+                fold.apply(rule)
+        return fold.finish()
+
+    def access_default_model(self) -> str:
+        """Returns the name of the model that the bare provider stands for.
+
+        Raises:
+            UnknownNameError: The provider has no default model.
+        """
+        if self.default_model:
+            return self.default_model
+        raise UnknownNameError(
+            kind="model",
+            name=self.provider,
+            detail=f"The provider {self.provider!r} has no default model.",
+            remedy=f"Name one: {self.provider}:model.",
+        )
+
+    def survey_models(self) -> tuple[str, ...]:
+        """Lists the models that have a record of their own, the default model first."""
+        named = [rule.model for rule in self.rules if rule.model]
+        first = [self.default_model] if self.default_model else []
+        return tuple(dict.fromkeys((*first, *sorted(named))))
+
+    def knows(self, model: str) -> bool:
+        """Tells whether a record or a family of the provider's own data concerns the name."""
+        return any(
+            rule.provenance.layer in (Layer.FAMILY, Layer.MODEL)
+            and rule.concerns(self.provider, model)
+            for rule in self.rules
+        )
+
+    @cached_property
+    def _defined_controls(self) -> frozenset[str]:
+        return frozenset(name for rule in self.rules for name in rule.controls)
+
+
+def _produce_learnt_rule(learnt: Mapping[str, JsonValue], source: str) -> Rule:
+    findings: list[Finding] = []
+    reader = RuleReader(document=Document(file=source), findings=findings, source=source)
+    rule = reader.read(learnt, Layer.VENDOR)
+    if findings:
+        raise ConfigurationError(findings=tuple(findings))
+    return attrs.evolve(rule, provenance=attrs.evolve(rule.provenance, file=""))
+
+
+@attrs.define(kw_only=True)
+class _Fold:
+    """Lets one rule after the other speak."""
+
+    address: ModelAddress
+    defined_controls: frozenset[str]
+    state: dict[str, TracedValue] = attrs.field(factory=dict)
+    controls: dict[str, list[str]] = attrs.field(factory=dict)
+    findings: list[Finding] = attrs.field(factory=list)
+
+    def apply(self, rule: Rule) -> None:
+        for name, definition in rule.controls.items():
+            self.define(name, definition, rule.trace(name))
+        for key, value in rule.values.items():
+            provenance = rule.trace(key)
+            if classify_key(key, self.defined_controls) is not KeyRole.CONTROL:
+                self.put(key, value, provenance)
+            elif not (rule.is_general and self.is_removed(key)):
+                # A wish for all models does not give one a control it is known to lack.
+                self.define(key, {"merge": {"default": value}}, provenance)
+
+    def define(self, name: str, definition: JsonValue, provenance: Provenance) -> None:
+        """Lets a rule speak about the definition of a control."""
+        word, content = read_directive(definition)
+        fields = content if isinstance(content, Mapping) else {}
+        known = self.controls.setdefault(name, ["kind", "default"])
+        known += [field for field in fields if field not in known]
+        if word == "merge":
+            if self.access(name, "kind") is ABSENT and "kind" not in fields:
+                self._put_shipped_definition(name)
+            for field, value in fields.items():
+                self.put(_name(name, field), value, provenance, control=name)
+            return
+        for field in known:
+            if field in fields:
+                self.put(_name(name, field), {"replace": fields[field]}, provenance, control=name)
+            elif word == "remove" or self.access(name, field) is not ABSENT:
+                self.put(_name(name, field), {"remove": True}, provenance, control=name)
+
+    def put(self, key: str, value: JsonValue, provenance: Provenance, *, control: str = "") -> None:
+        """Sets one value, which may be a directive, and keeps what held before."""
+        earlier = self.state.get(key)
+        try:
+            merged = merge_values(ABSENT if earlier is None else earlier.value, value)
+        except MergeError as error:
+            self._report(f"{key!r}: {error}", provenance)
+            return
+        self.state[key] = TracedValue(
+            key=key,
+            value=merged,
+            provenance=provenance,
+            control=control,
+            overrode=() if earlier is None else earlier.history,
+        )
+
+    def access(self, name: str, field: str) -> JsonValue | Absence:
+        traced = self.state.get(_name(name, field))
+        return ABSENT if traced is None else traced.value
+
+    def is_removed(self, name: str) -> bool:
+        traced = self.state.get(_name(name, "kind"))
+        return traced is not None and traced.value is ABSENT
+
+    def finish(self) -> ModelAttributes:
+        controls = [self._produce(name, fields) for name, fields in sorted(self.controls.items())]
+        if self.findings:
+            raise ConfigurationError(findings=tuple(self.findings))
+        genus = self.state.get("genus")
+        return ModelAttributes(
+            address=self.address,
+            genus=Genus.CONVERSER if genus is None else Genus(str(genus.value)),
+            controls=tuple(control for control in controls if control is not None),
+            traced=tuple(sorted(self.state.values(), key=_rank)),
+        )
+
+    def _produce(self, name: str, known: list[str]) -> Control | None:
+        values = {field: self.access(name, field) for field in known}
+        fields = {field: value for field, value in values.items() if value is not ABSENT}
+        if not fields:
+            return None
+        try:
+            return produce_control(name, fields)
+        except DefinitionError as error:
+            traced = self.state.get(_name(name, error.field)) or self.state.get(name)
+            culprit = traced or next(self.state[_name(name, field)] for field in fields)
+            self._report(f"The control {name!r} {error}", culprit.provenance)
+            return None
+
+    def _put_shipped_definition(self, name: str) -> None:
+        key = KEYS_BY_NAME.get(name)
+        if key is None:
+            return
+        known = self.controls[name]
+        known += [field for field in key.definition if field not in known]
+        shipped = Provenance(layer=Layer.SHIPPED)
+        for field, value in key.definition.items():
+            self.put(_name(name, field), {"replace": value}, shipped, control=name)
+
+    def _report(self, message: str, provenance: Provenance) -> None:
+        self.findings.append(
+            Finding(
+                place=provenance.file or str(provenance),
+                line=provenance.line,
+                message=f"{self.address}: {message.rstrip('.')}.",
+            )
+        )
+
+
+def _name(control: str, field: str) -> str:
+    return control if field == "default" else f"{control}.{field}"
+
+
+def _rank(traced: TracedValue) -> tuple[bool, bool, str]:
+    """Sorts facts before capabilities before controls."""
+    return bool(traced.control), traced.key.startswith("supports_"), traced.key
