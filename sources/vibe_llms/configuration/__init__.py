@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         TrustRequest,
     )
     from vibe_llms.configuration.definitions import SETTINGS, Definition
-    from vibe_llms.configuration.diagnostics import Explanation, explain_configuration
+    from vibe_llms.configuration.explanations import Explanation, explain_configuration
     from vibe_llms.configuration.sources import load_configuration
     from vibe_llms.configuration.trust import ask_for_trust, grant_trust, is_trusted, revoke_trust
 
@@ -32,7 +32,7 @@ _HOMES = {
     "Configuration": "classes",
     "ConfigurationFile": "classes",
     "Definition": "definitions",
-    "Explanation": "diagnostics",
+    "Explanation": "explanations",
     "Layer": "classes",
     "ModelOverride": "classes",
     "PluginEntry": "classes",
@@ -40,7 +40,7 @@ _HOMES = {
     "Source": "classes",
     "TrustRequest": "classes",
     "ask_for_trust": "trust",
-    "explain_configuration": "diagnostics",
+    "explain_configuration": "explanations",
     "grant_trust": "trust",
     "is_trusted": "trust",
     "load_configuration": "sources",

@@ -13,7 +13,7 @@ ENVIRONMENT_PREFIX = "VIBE_LLMS_"
 _PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Kind:
     """What values a setting takes.
 
@@ -90,7 +90,7 @@ NAMES = Kind("a list of names", _is_list_of_names, _read_names)
 MODULE = Kind("the dotted name of a module", _is_module_name)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Definition:
     """One setting that the configuration knows.
 

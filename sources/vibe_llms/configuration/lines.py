@@ -38,7 +38,7 @@ def locate_keys(text: str) -> Mapping[Path, int]:
     return walk.lines
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class _Walk:
     """A position in the text and what was found up to there."""
 

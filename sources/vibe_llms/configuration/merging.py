@@ -25,7 +25,7 @@ Settings = dict[tuple[str, ...], Setting]
 _DISABLED = ("plugins", "disabled")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Layers:
     """What each layer says, and which project file it is that says it."""
 

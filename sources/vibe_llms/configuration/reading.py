@@ -19,13 +19,13 @@ from vibe_llms.configuration.definitions import (
     define_limit,
     is_plugin_name,
 )
-from vibe_llms.configuration.diagnostics import suggest
+from vibe_llms.configuration.nearness import suggest
 from vibe_llms.exceptions import Finding
 
 KeyPath = tuple[str | int, ...]
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class LayerValues:
     """What one layer says."""
 
@@ -33,7 +33,7 @@ class LayerValues:
     overrides: tuple[ModelOverride, ...] = ()
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class LayerReader:
     """Reads one layer.
 

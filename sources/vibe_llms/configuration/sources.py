@@ -24,9 +24,9 @@ from vibe_llms.configuration.definitions import (
     Definition,
     define_limit,
 )
-from vibe_llms.configuration.diagnostics import find_nearest
 from vibe_llms.configuration.lines import locate_keys
 from vibe_llms.configuration.merging import Layers, merge_layers
+from vibe_llms.configuration.nearness import find_nearest
 from vibe_llms.configuration.places import (
     FILE_VARIABLE,
     access_user_directory,
@@ -67,7 +67,7 @@ def load_configuration(
     return configuration
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _File:
     """A file's bytes, read once, so that what is parsed is what is digested."""
 
@@ -76,7 +76,7 @@ class _File:
     raw: bytes | None = None
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class _Loader:
     environment: Mapping[str, str]
     working_directory: Path

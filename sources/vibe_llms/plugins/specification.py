@@ -21,7 +21,7 @@ import attrs
 from vibe_llms.plugins.markers import hookspec
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
-    from vibe_llms.events.conversation import ConversationReactors
+    from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.providers.interfaces import Provider
 
 
