@@ -78,7 +78,7 @@ class ProviderFolder:
         try:
             return document, tomli.loads(text)
         except tomli.TOMLDecodeError as error:
-            self._report(path, f"This is no TOML: {error}.", getattr(error, "lineno", 0))
+            self._report(path, f"This is no TOML: {error.msg}.", error.lineno)
             return document, {}
 
     def _report(self, path: Path, message: str, line: int = 0) -> None:

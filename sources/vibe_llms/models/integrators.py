@@ -22,7 +22,7 @@ from vibe_llms.models.definitions import DefinitionError, produce_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS_BY_NAME, KeyRole, classify_key
 from vibe_llms.models.merging import MergeError, merge_values, read_directive
-from vibe_llms.models.rules import Document, Rule, RuleReader
+from vibe_llms.models.rules import Document, Rule, RuleReader, end_sentence
 from vibe_llms.plain import JsonValue
 
 _STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
@@ -223,7 +223,7 @@ class _Fold:
             Finding(
                 place=provenance.file or str(provenance),
                 line=provenance.line,
-                message=f"{self.address}: {message.rstrip('.')}.",
+                message=f"{self.address}: {end_sentence(message)}",
             )
         )
 

@@ -158,7 +158,7 @@ class RuleReader:
         self.findings.append(Finding(place=self.document.file, line=line, message=message))
 
     def _report_key(self, key: str, message: str, line: int) -> None:
-        self.report(message, self.document.locate_key(key, line))
+        self.report(end_sentence(message), self.document.locate_key(key, line))
 
     def _check_key(self, key: str, table: Mapping[str, object], line: int) -> None:
         if "." in key:
@@ -215,7 +215,7 @@ class RuleReader:
                 elif role is KeyRole.CAPABILITY:
                     value = _normalize_capability(value)
             except MergeError as error:
-                self._report_key(key, f"{key!r}: {error}.", line)
+                self._report_key(key, f"{key!r}: {error}", line)
                 continue
             if resolve_spelling(key) in values:
                 self._report_key(key, f"{key!r} says again what another key said.", line)
@@ -233,7 +233,7 @@ class RuleReader:
                 if name in KEYS_BY_NAME and classify_key(name) is not KeyRole.CONTROL:
                     raise MergeError(f"this is the name of {classify_key(name)!s}, not a control's")
             except MergeError as error:
-                self._report_key(name, f"The control {name!r}: {error}.", line)
+                self._report_key(name, f"The control {name!r}: {error}", line)
                 continue
             controls[name] = definition
         if "controls" in table and not isinstance(table["controls"], Mapping):
@@ -263,6 +263,11 @@ class RuleReader:
         return sources
 
 
+def end_sentence(message: str) -> str:
+    """Appends a full stop where the message has none of its own."""
+    return message if message.endswith((".", "?")) else f"{message}."
+
+
 def normalize_plain(value: object) -> JsonValue:
     """Turns what a TOML reader gave into plain data; a date becomes its text.
 
@@ -287,8 +292,9 @@ def _access_table(table: Mapping[str, object], key: str) -> Mapping[str, object]
 
 
 def _check_genus(value: JsonValue) -> JsonValue:
-    if value not in list(Genus):
-        raise MergeError(f"there is no genus {value!r}{suggest(value, list(Genus))}")
+    known = [genus.value for genus in Genus]
+    if value not in known:
+        raise MergeError(f"there is no genus {value!r}{suggest(value, known)}")
     return value
 
 

@@ -1,0 +1,108 @@
+"""How a later layer's value meets an earlier one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.models.merging import (
+    DIRECTIVES,
+    MergeError,
+    merge_lists,
+    merge_tables,
+    merge_values,
+)
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text()
+LISTS = st.lists(SCALARS, max_size=5)
+WORDS = st.sampled_from("abcde")
+TABLES = st.dictionaries(WORDS, SCALARS | LISTS, max_size=4)
+PLAIN = SCALARS | LISTS | TABLES
+EARLIER = PLAIN | st.just(ABSENT)
+
+
+@given(earlier=EARLIER, later=PLAIN)
+def test_a_plain_value_replaces(earlier: Any, later: Any) -> None:
+    """Without a word about it the later layer wins, also for lists and tables."""
+    assert merge_values(earlier, later) == later
+    assert merge_values(earlier, {"replace": later}) == later
+
+
+@given(earlier=EARLIER)
+def test_a_removed_value_is_absent(earlier: Any) -> None:
+    """A layer can take away what an earlier one said."""
+    assert merge_values(earlier, {"remove": True}) is ABSENT
+
+
+@given(first=LISTS, second=LISTS, third=LISTS)
+def test_merging_lists_is_associative(first: Any, second: Any, third: Any) -> None:
+    """How layers are grouped is no matter for what a list becomes."""
+    left = merge_lists(merge_lists(first, second), third)
+    right = merge_lists(first, merge_lists(second, third))
+
+    assert (left, [*map(type, left)]) == (right, [*map(type, right)])
+
+
+@given(first=TABLES, second=TABLES, third=TABLES)
+def test_merging_tables_of_plain_values_is_associative(first: Any, second: Any, third: Any) -> None:
+    """How layers are grouped is no matter for what a table becomes."""
+    left = merge_tables(merge_tables(first, second), third)
+
+    assert left == merge_tables(first, merge_tables(second, third))
+
+
+@given(earlier=LISTS, later=LISTS)
+def test_a_merged_list_keeps_order_and_repeats_nothing(earlier: Any, later: Any) -> None:
+    """What was there stays in front; only what it lacks is appended."""
+    merged: Any = merge_values(earlier, {"merge": later})
+
+    marks = [(type(value), value) for value in merged]
+    assert len(marks) == len(set(marks))
+    assert set(marks) == {(type(value), value) for value in (*earlier, *later)}
+    assert marks == list(dict.fromkeys((type(value), value) for value in (*earlier, *later)))
+
+
+@given(earlier=TABLES, later=TABLES)
+def test_a_merged_table_takes_the_later_value_of_a_key(earlier: Any, later: Any) -> None:
+    """Keys that the later table does not name stay as they were."""
+    assert merge_values(earlier, {"merge": later}) == {**earlier, **later}
+
+
+def test_a_merge_reaches_into_the_values_of_a_table() -> None:
+    """Inside a merged table each key may again merge, replace or remove."""
+    earlier = {"a": [1], "b": 2, "c": 3}
+
+    merged = merge_values(
+        earlier, {"merge": {"a": {"merge": [2]}, "b": {"remove": True}, "d": {"replace": 4}}}
+    )
+
+    assert merged == {"a": [1, 2], "c": 3, "d": 4}
+
+
+@pytest.mark.parametrize("word", DIRECTIVES)
+def test_replace_lets_a_table_hold_the_very_words(word: str) -> None:
+    """A value that looks like a directive is written inside ``replace``."""
+    value = {word: [1]}
+
+    assert merge_values(ABSENT, {"replace": value}) == value
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "message"),
+    [
+        (5, {"merge": [1]}, "into a number"),
+        ("x", {"merge": {"a": 1}}, "into a text"),
+        ([1], {"merge": {"a": 1}}, "into a list"),
+        ({}, {"merge": [1]}, "into a table"),
+        ([1], {"merge": 5}, "takes a list or a table"),
+        ([1], {"remove": False}, "only true"),
+    ],
+)
+def test_values_of_different_kinds_do_not_merge(earlier: Any, later: Any, message: str) -> None:
+    """A merge that makes no sense is refused and named, not guessed at."""
+    with pytest.raises(MergeError, match=message):
+        merge_values(earlier, later)
