@@ -1,8 +1,9 @@
 """Mirrors: one msgspec struct for each of our classes, and a compiled way from it to ours.
 
 msgspec reads fastest into structs of its own. So each class has a mirror with the same fields,
-derived from ``attrs.fields``, and a builder: a function, compiled once, that hands the mirror's
-fields to the class's own constructor. Constructors stay the only way in; no rule is bypassed.
+derived from ``attrs.fields``, and a builder: a function, compiled once, that does what the
+class's own constructor does (converters, what comes after), less the keyword call, which costs
+as much again as all else. The tests hold it equal to the constructor, field by field.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class Mirror:
 def access_mirror(cls: type) -> Mirror:
     """Returns the mirror of one of our classes; made when it is first asked for."""
     hints = typing.get_type_hints(cls)
-    fields = [field for field in attrs.fields(cls) if field.init]
+    fields = list(attrs.fields(cls))
     tag_field, tag = TAGS.get(cls, (None, None))
     struct = msgspec.defstruct(
         cls.__name__,
-        [_derive_field(cls, field, hints[field.name]) for field in fields],
+        [_derive_field(cls, field, hints[field.name]) for field in fields if field.init],
         tag_field=tag_field,
         tag=tag,
         kw_only=True,
@@ -86,18 +87,40 @@ def _derive_field(cls: type, field: attrs.Attribute[Any], hint: Any) -> tuple[An
 def _compile_builder(
     cls: type, fields: list[attrs.Attribute[Any]], hints: Mapping[str, Any]
 ) -> Callable[[Any], Any]:
-    names: dict[str, Any] = {"cls": cls, "identify": identify, "UNSET": msgspec.UNSET}
-    arguments = []
-    for field in sorted(fields, key=lambda field: field.kw_only):
-        value = _express(f"mirror.{field.name}", hints[field.name], names)
-        arguments.append(f"{field.alias}={value}" if field.kw_only else value)
-    lines = ["def build(mirror):"]
-    if cls in IDENTIFIED_CLASSES:
-        unnamed = ", ".join('id=""' if text == "id=mirror.id" else text for text in arguments)
-        lines += ["    if mirror.id is UNSET:", f"        return identify(cls({unnamed}))"]
-    lines.append(f"    return cls({', '.join(arguments)})")
+    names: dict[str, Any] = {
+        "cls": cls,
+        "new": object.__new__,
+        "identify": identify,
+        "UNSET": msgspec.UNSET,
+    }
+    values = {
+        field.name: _express_field(field, hints[field.name], names)
+        if field.init
+        else repr(field.default)
+        for field in fields
+    }
+    identified = cls in IDENTIFIED_CLASSES
+    if "__slots__" in cls.__dict__ or any(field.validator for field in fields):
+        arguments = ", ".join(f"{field.alias}={values[field.name]}" for field in fields)
+        lines = ["def build(mirror):", f"    return cls({arguments})"]
+    else:
+        lines = ["def build(mirror):", "    value = new(cls)", "    members = value.__dict__"]
+        lines += [f"    members[{name!r}] = {text}" for name, text in values.items()]
+        if hasattr(cls, "__attrs_post_init__"):
+            lines.append("    value.__attrs_post_init__()")
+        missing = "identify(value) if mirror.id is UNSET else " if identified else ""
+        lines.append(f"    return {missing}value")
     exec("\n".join(lines), names)
     return typing.cast(Callable[[Any], Any], names["build"])
+
+
+def _express_field(field: attrs.Attribute[Any], hint: Any, names: dict[str, Any]) -> str:
+    """Writes the expression of a field's final value, through its converter where it has one."""
+    text = _express(f"mirror.{field.name}", hint, names)
+    if field.converter is None or typing.get_origin(hint) is tuple:
+        return text  # converters of tuples let whatever else a caller may give become one
+    names[f"convert_{field.name}"] = field.converter
+    return f"convert_{field.name}({text})"
 
 
 def _express(source: str, hint: Any, names: dict[str, Any]) -> str:
