@@ -29,6 +29,8 @@ class Portal:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._door = threading.Lock()
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="vibe-llms-portal", daemon=True)
         self._thread.start()
 
@@ -40,11 +42,11 @@ class Portal:
         """Runs an asynchronous function to its end behind the portal and returns its result.
 
         An interrupt (Ctrl-C) in the calling thread cancels the function and waits until it
-        has cleaned up.
+        has cleaned up, though not for ever.
 
         Raises:
             ConverseError: The caller is itself code behind the portal, which would wait
-                for itself for ever.
+                for itself for ever; or the portal was closed before or meanwhile.
         """
         if threading.current_thread() is self._thread:
             raise ConverseError(
@@ -52,32 +54,54 @@ class Portal:
                 remedy="Await the asynchronous counterpart there.",
                 stage=Stage.EXECUTE,
             )
+        future: Future[_T] = Future()
+        finished = threading.Event()
+        with self._door:  # so that nothing is begun behind the back of `close`
+            if self._is_closed or not self._thread.is_alive():
+                raise _portal_closed()
+            self._loop.call_soon_threadsafe(self._begin, function, future, finished)
+        try:
+            return future.result()
+        except BaseException:
+            if future.cancel():  # it was the wait that ended, not the work
+                finished.wait(_SHUTDOWN_SECONDS)
+            raise
+
+    def _begin(
+        self,
+        function: Callable[[], Awaitable[_T]],
+        future: Future[_T],
+        finished: threading.Event,
+    ) -> None:
+        """Starts the work in the loop and ties it to the future that its caller waits for."""
 
         async def perform() -> _T:
             return await function()
 
-        future: Future[_T] = asyncio.run_coroutine_threadsafe(perform(), self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            if not future.done():
-                self._cancel(future)
-            raise
+        def cancel(future: Future[_T]) -> None:
+            if future.cancelled():
+                self._loop.call_soon_threadsafe(task.cancel)
 
-    def _cancel(self, future: Future[_T]) -> None:
-        """Cancels what runs and lets it clean up before the caller goes on."""
-        finished = threading.Event()
-        future.add_done_callback(lambda _: finished.set())
-        future.cancel()
-        # The future is done at once; a round through the loop lets the task unwind.
-        barrier = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)
-        barrier.result(_SHUTDOWN_SECONDS)
-        finished.wait(_SHUTDOWN_SECONDS)
+        def conclude(task: asyncio.Task[_T]) -> None:
+            finished.set()
+            error = _portal_closed() if task.cancelled() else task.exception()
+            if not future.set_running_or_notify_cancel():
+                return  # nobody waits any more; cleaning up was all that was left to do
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(task.result())
+
+        task = self._loop.create_task(perform())
+        task.add_done_callback(conclude)
+        future.add_done_callback(cancel)
 
     def close(self) -> None:
         """Cancels what still runs, waits for it for a short while, and ends the thread."""
-        if not self._thread.is_alive():
-            return
+        with self._door:
+            if self._is_closed or not self._thread.is_alive():
+                return
+            self._is_closed = True
         winding_up = asyncio.run_coroutine_threadsafe(_cancel_other_tasks(), self._loop)
         try:
             winding_up.result(_SHUTDOWN_SECONDS)
@@ -87,6 +111,14 @@ class Portal:
         self._thread.join(_SHUTDOWN_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
+
+
+def _portal_closed() -> ConverseError:
+    return ConverseError(
+        detail="The portal of the synchronous face was closed.",
+        remedy="Access a new one with access_portal().",
+        stage=Stage.EXECUTE,
+    )
 
 
 async def _cancel_other_tasks() -> None:
@@ -119,9 +151,14 @@ def close_portal() -> None:
         portal.close()
 
 
+_inherited: list[Portal | None] = []
+"""Portals of a parent process: kept, because finalizing their loops would complain."""
+
+
 def _forget_portal() -> None:
     """A forked child has a copy of the loop but not its thread."""
     global _portal, _lock
+    _inherited.append(_portal)
     _portal = None
     _lock = threading.Lock()
 

@@ -19,11 +19,12 @@
     ├── TransportError (ConnectionError)         the other side cannot be reached
     ├── StreamTruncatedError (EOFError)          a stream ended without its terminator
     ├── ProviderError (RuntimeError)             the vendor answered with an error
-    └── StoreError (OSError)                     a conversation cannot be read or written
-        ├── UnknownConversationError (LookupError)
-        ├── AmbiguousIdentityError (LookupError)
-        ├── StaleConversationError               others have written to it meanwhile
-        └── CorruptionError (ValueError)
+    ├── StoreError (OSError)                     a conversation cannot be read or written
+    │   ├── UnknownConversationError (LookupError)
+    │   ├── AmbiguousIdentityError (LookupError)
+    │   ├── StaleConversationError               others have written to it meanwhile
+    │   └── CorruptionError (ValueError)
+    └── ForeignError (RuntimeError)              not ours, from another process
 
 A class names what went wrong; its fields are the facts, for programs; ``str`` composes the
 facts into one line, for people: what happened, to which thing, what to do next. The stage
@@ -428,7 +429,7 @@ class CorruptionError(StoreError, ValueError):
 
     def describe(self) -> str:
         place = f"{self.path}:{self.line}" if self.line else self.path
-        return f"{place}: {self.detail}" if place else self.detail
+        return f"{place}: {super().describe()}" if place else super().describe()
 
 
 @_facts
