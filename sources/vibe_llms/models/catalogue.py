@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from vibe_llms.models.addresses import ModelAddress, is_provider_name
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.folders import Overrides, ProviderFolder, read_overrides
 from vibe_llms.models.integrators import ModelsIntegrator
+from vibe_llms.models.nearness import find_near
 from vibe_llms.models.rules import Rule
 from vibe_llms.resources import access_data
 
@@ -76,11 +76,7 @@ class Catalogue:
             return self._complete(ModelAddress.parse(text))
         if not text:
             return ModelAddress.parse(text)
-        fitting = [
-            provider
-            for provider in self.survey_providers()
-            if self.access_integrator(provider).knows(text)
-        ]
+        fitting = self._find_providers(text)
         if len(fitting) == 1:
             return ModelAddress(fitting[0], text)
         if fitting:
@@ -90,13 +86,27 @@ class Catalogue:
                 kind="model", name=text, known=known, detail=detail, remedy="Name the one you mean."
             )
         providers = self.survey_providers()
-        near = difflib.get_close_matches(text, providers)
+        near = find_near(text, providers)
         raise UnknownNameError(
             kind="provider or model",
             name=text,
             known=tuple(dict.fromkeys((*near, *providers))),
             remedy="Write provider:model.",
         )
+
+    def _find_providers(self, model: str) -> list[str]:
+        """Lists the providers that know a model; a broken one matters only if no other does."""
+        fitting: list[str] = []
+        errors: list[ConfigurationError] = []
+        for provider in self.survey_providers():
+            try:
+                if self.access_integrator(provider).knows(model):
+                    fitting.append(provider)
+            except ConfigurationError as error:
+                errors.append(error)
+        if errors and not fitting:
+            raise errors[0]
+        return fitting
 
     def _complete(self, address: ModelAddress) -> ModelAddress:
         if address.name:

@@ -6,7 +6,6 @@ A control knows no vendor: how its value is written on a wire is the business of
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn, TypeAlias, assert_never
@@ -16,6 +15,7 @@ import attrs
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.exceptions import ControlError
 from vibe_llms.models.merging import is_list, name_kind
+from vibe_llms.models.nearness import find_near
 from vibe_llms.plain import JsonValue
 
 Number: TypeAlias = "int | float"
@@ -256,7 +256,7 @@ def _refuse(control: Control, path: str, fault: str) -> NoReturn:
 
 
 def _suggest(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
+    near = find_near(name, known)
     if near:
         return f"Did you mean {near[0]!r}?"
     return f"It has: {', '.join(known)}." if known else "It takes none."

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
@@ -21,6 +20,7 @@ from vibe_llms.models.controls import (
     check_control,
 )
 from vibe_llms.models.merging import is_list, name_kind
+from vibe_llms.models.nearness import suggest
 from vibe_llms.plain import JsonValue
 
 
@@ -62,12 +62,6 @@ def produce_control(name: str, fields: Mapping[str, JsonValue]) -> Control:
         raise DefinitionError("default", f"has a wrong default: {error.detail}") from error
     # The check has just proved the kind, which no type can say of a union.
     return attrs.evolve(control, default=cast(Any, default))
-
-
-def suggest(word: object, known: Iterable[str]) -> str:
-    """Returns a question after the nearest known word, to append to a message, or nothing."""
-    near = difflib.get_close_matches(str(word), list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
 
 
 def _produce_boolean(name: str, _fields: Mapping[str, JsonValue]) -> Control:

@@ -16,7 +16,7 @@ import tomli
 
 from vibe_llms.exceptions import Finding
 from vibe_llms.models.attributes import Layer
-from vibe_llms.models.definitions import suggest
+from vibe_llms.models.nearness import suggest
 from vibe_llms.models.rules import Document, Rule, RuleReader
 
 _ROOT_KEYS = ("source", "date", "default_model", "families", "defaults", "models")
@@ -61,7 +61,7 @@ class ProviderFolder:
                 if key not in _ROOT_KEYS:
                     message = f"Nothing is known as {key!r} here{suggest(key, _ROOT_KEYS)}."
                     reader.report(message, document.locate_key(key))
-            self.default_model = str(table.get("default_model", ""))
+            self.default_model = self._read_default_model(reader, table)
             families = self._read_families(reader, table)
             yield from _read_tables(reader, table, default=Layer.DEFAULT, named=Layer.FAMILY)
         yield from self._read_family_files(families)
@@ -97,6 +97,14 @@ class ProviderFolder:
             return tuple(families)
         reader.report("'families' must be a list of names.", reader.document.locate_key("families"))
         return ()
+
+    def _read_default_model(self, reader: RuleReader, table: Mapping[str, object]) -> str:
+        name = table.get("default_model", "")
+        if isinstance(name, str):
+            return name
+        line = reader.document.locate_key("default_model")
+        reader.report("'default_model' must be the name of a model.", line)
+        return ""
 
     def _read_family_files(self, families: tuple[str, ...]) -> Iterator[Rule]:
         folder = self.directory / "model-families"

@@ -52,7 +52,7 @@ class ModelsIntegrator:
         model: str = "",
         *,
         learnt: Mapping[str, JsonValue] | None = None,
-        learnt_from: str = "",
+        learnt_from: str = "the vendor",
     ) -> ModelAttributes:
         """Returns what is known about a model.
 
@@ -94,7 +94,12 @@ class ModelsIntegrator:
 
     def survey_models(self) -> tuple[str, ...]:
         """Lists the models that have a record of their own, the default model first."""
-        named = [rule.model for rule in self.rules if rule.model]
+        named = [
+            rule.model
+            for rule in self.rules
+            if rule.model
+            and (rule.provenance.layer is Layer.MODEL or rule.provider == self.provider)
+        ]
         first = [self.default_model] if self.default_model else []
         return tuple(dict.fromkeys((*first, *sorted(named))))
 

@@ -7,7 +7,6 @@ still returned where that makes sense, so that the findings of later steps are c
 from __future__ import annotations
 
 import datetime
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +14,6 @@ import attrs
 
 from vibe_llms.exceptions import Finding
 from vibe_llms.models.attributes import Layer, Provenance
-from vibe_llms.models.definitions import suggest
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import (
     KEYS_BY_NAME,
@@ -24,6 +22,7 @@ from vibe_llms.models.keys import (
     resolve_spelling,
 )
 from vibe_llms.models.merging import MergeError, is_list, name_kind, read_directive
+from vibe_llms.models.nearness import find_near, suggest
 from vibe_llms.plain import JsonValue
 
 
@@ -165,7 +164,7 @@ class RuleReader:
             self._report_key(key, f"The key {key!r} may not contain a dot.", line)
         if key in KEYS_BY_NAME or key in _access_table(table, "controls"):
             return
-        near = difflib.get_close_matches(key, KEYS_BY_NAME, n=1, cutoff=0.85)
+        near = find_near(key, KEYS_BY_NAME, cutoff=0.85)
         if near:
             message = f"Nothing is known as {key!r}; did you mean {near[0]!r}?"
             self._report_key(key, message, line)
@@ -230,6 +229,8 @@ class RuleReader:
                 word, content = read_directive(definition)
                 if word != "remove" and not isinstance(content, Mapping):
                     raise MergeError(f"a definition is a table, not {name_kind(content)}")
+                if "." in name:
+                    raise MergeError("its name may not contain a dot")
                 if name in KEYS_BY_NAME and classify_key(name) is not KeyRole.CONTROL:
                     raise MergeError(f"this is the name of {classify_key(name)!s}, not a control's")
             except MergeError as error:

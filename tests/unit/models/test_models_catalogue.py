@@ -155,6 +155,8 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
         ("\nfamilie = []", "attributes.toml:2: Nothing is known as 'familie' here; did you mean"),
         ('families = "a"', "attributes.toml:1: 'families' must be a list"),
         ('families = ["a"]', "'families' names 'a', which model-families does not have"),
+        ("default_model = 5", "attributes.toml:1: 'default_model' must be the name"),
+        ("[defaults.controls]\n'a.b' = {}", "'a.b': its name may not contain a dot"),
         ("defaults = 5", "'defaults' must be a table"),
         ("models = 5", "'models' must be tables"),
         ('[defaults]\npattern = "x"', "'defaults' have no 'pattern'"),
@@ -237,3 +239,34 @@ def test_a_mistake_of_the_user_names_the_users_file(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match=r"config\.toml:3: .*'temperature'"):
         Catalogue(directory=tmp_path, overrides=(overrides,)).access_integrator("vendor")
+
+
+def test_a_broken_provider_does_not_hide_another_ones_model(tmp_path: Path) -> None:
+    """A bare name is found although another provider's data are broken; else they are told."""
+    write(
+        tmp_path,
+        {"broken/attributes.toml": "[", "vendor/attributes.toml": '[[models]]\nmodel = "m"\n'},
+    )
+    catalogue = Catalogue(directory=tmp_path)
+
+    assert catalogue.resolve_address("m") == ModelAddress("vendor", "m")
+    with pytest.raises(ConfigurationError, match="broken"):
+        catalogue.resolve_address("n")
+
+
+def test_records_are_listed_with_the_default_model_first(tmp_path: Path) -> None:
+    """A model that the user described for this provider is listed too, a family is not."""
+    write(
+        tmp_path,
+        {
+            "vendor/attributes.toml": 'default_model = "z"\n[[models]]\npattern = "^f"\n',
+            "vendor/models/a.toml": 'title = "a"\n',
+        },
+    )
+    models = [{"provider": "vendor", "model": "mine"}, {"provider": "x", "model": "other"},
+              {"model": "any"}]  # fmt: skip
+    overrides = (Overrides(place="config", table={"models": models}),)
+
+    surveyed = Catalogue(directory=tmp_path, overrides=overrides).survey_models("vendor")
+
+    assert [address.name for address in surveyed] == ["z", "a", "mine"]
