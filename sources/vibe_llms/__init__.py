@@ -1,1 +1,76 @@
+"""Converse with any language model through one message model.
+
+The names below are loaded when they are first used: importing this package reads nothing,
+connects nowhere, and takes no time to speak of.
+"""
+
+from __future__ import annotations
+
+from vibe_llms.laziness import produce_attribute_access
+
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vibe_llms.application import Application as Application
+    from vibe_llms.configuration.sources import load_configuration as load_configuration
+    from vibe_llms.conversations.conversation import Conversation as Conversation
+    from vibe_llms.events.bus import EventBus as EventBus
+    from vibe_llms.events.reactors import ConversationReactors as ConversationReactors
+    from vibe_llms.exceptions import ConverseError as ConverseError
+    from vibe_llms.instruments.models import Model as Model
+    from vibe_llms.instruments.models import SyncModel as SyncModel
+    from vibe_llms.messages.canisters import AssistantCanister as AssistantCanister
+    from vibe_llms.messages.canisters import DocumentCanister as DocumentCanister
+    from vibe_llms.messages.canisters import InvocationCanister as InvocationCanister
+    from vibe_llms.messages.canisters import ResultCanister as ResultCanister
+    from vibe_llms.messages.canisters import SupervisorCanister as SupervisorCanister
+    from vibe_llms.messages.canisters import UserCanister as UserCanister
+    from vibe_llms.messages.contents import AudioContent as AudioContent
+    from vibe_llms.messages.contents import FileContent as FileContent
+    from vibe_llms.messages.contents import ImageContent as ImageContent
+    from vibe_llms.messages.contents import NativeContent as NativeContent
+    from vibe_llms.messages.contents import ReasoningContent as ReasoningContent
+    from vibe_llms.messages.contents import RefusalContent as RefusalContent
+    from vibe_llms.messages.contents import TextualContent as TextualContent
+    from vibe_llms.messages.contents import VideoContent as VideoContent
+    from vibe_llms.messages.descriptions import InvocableDescription as InvocableDescription
+    from vibe_llms.messages.requests import Request as Request
+    from vibe_llms.messages.requests import Response as Response
+    from vibe_llms.plugins.discovery import discover_providers as discover_providers
+    from vibe_llms.plugins.discovery import load_provider as load_provider
+    from vibe_llms.plugins.markers import hook as hook
+
+_HOMES = {
+    "Application": "application",
+    "AssistantCanister": "messages.canisters",
+    "AudioContent": "messages.contents",
+    "Conversation": "conversations.conversation",
+    "ConversationReactors": "events.reactors",
+    "ConverseError": "exceptions",
+    "DocumentCanister": "messages.canisters",
+    "EventBus": "events.bus",
+    "FileContent": "messages.contents",
+    "ImageContent": "messages.contents",
+    "InvocableDescription": "messages.descriptions",
+    "InvocationCanister": "messages.canisters",
+    "Model": "instruments.models",
+    "NativeContent": "messages.contents",
+    "ReasoningContent": "messages.contents",
+    "RefusalContent": "messages.contents",
+    "Request": "messages.requests",
+    "Response": "messages.requests",
+    "ResultCanister": "messages.canisters",
+    "SupervisorCanister": "messages.canisters",
+    "SyncModel": "instruments.models",
+    "TextualContent": "messages.contents",
+    "UserCanister": "messages.canisters",
+    "VideoContent": "messages.contents",
+    "discover_providers": "plugins.discovery",
+    "hook": "plugins.markers",
+    "load_configuration": "configuration.sources",
+    "load_provider": "plugins.discovery",
+}
+__all__ = sorted(_HOMES)
+
+__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
 import attrs
 
-from vibe_llms.events.bus import warn_of_failure
+from vibe_llms.events.bus import EventBus, warn_of_failure
 from vibe_llms.events.conversation import (
     ConversationCompletedEvent,
     ConversationEndedEvent,
@@ -32,8 +33,8 @@ Reactor: TypeAlias = Callable[[_Event], None] | Callable[[_Event], Awaitable[Non
 QUEUE_LIMIT = 256
 """How many events may wait for asynchronous reactors before the stream waits, too."""
 
-CLOSE_SECONDS = 5.0
-"""How long the end of a stream waits for asynchronous reactors that are still busy."""
+FINISH_SECONDS = 5.0
+"""How long the end of a stream waits for an asynchronous reactor that is still busy."""
 
 
 @attrs.frozen(kw_only=True)
@@ -68,11 +69,53 @@ _FIELDS: dict[type[ConversationEvent], str] = {
 }
 
 
+def join_reactors(*several: ConversationReactors | None) -> ConversationReactors | None:
+    """Makes one set of reactors of several; each event goes to all, in the order given.
+
+    Returns:
+        None where there are none.
+    """
+    given = [reactors for reactors in several if reactors is not None]
+    if len(given) < 2:
+        return given[0] if given else None
+    joined: dict[str, _AnyReactor] = {}
+    for field in _FIELDS.values():
+        found = [getattr(reactors, field) for reactors in given]
+        listeners = [reactor for reactor in found if reactor is not None]
+        if listeners:
+            joined[field] = _fan_out(listeners)
+    return ConversationReactors(**joined)  # type: ignore[arg-type]  # from field to its own kind
+
+
+def _fan_out(listeners: list[_AnyReactor]) -> _AnyReactor:
+    if len(listeners) == 1:
+        return listeners[0]
+    if not any(_is_asynchronous(listener) for listener in listeners):
+        bus: EventBus[ConversationEvent] = EventBus()
+        for listener in listeners:
+            bus.subscribe(listener)
+        return bus
+    warned: set[int] = set()
+
+    async def call_each(event: ConversationEvent) -> None:
+        for number, listener in enumerate(listeners):
+            try:
+                outcome = listener(event)
+                if inspect.isawaitable(outcome):
+                    await outcome
+            except Exception as error:
+                if number not in warned:
+                    warned.add(number)
+                    warn_of_failure(listener, error)
+
+    return call_each
+
+
 class ReactorsDispatcher:
-    """Brings the events of one conversation to its reactors; made and closed by a stream.
+    """Brings the events of one conversation to its reactors; made by a stream.
 
     Call :meth:`dispatch` for each event and, when it returns False, await
-    :meth:`wait_for_room` before the next; at the end await :meth:`close`.
+    :meth:`wait_for_room` before the next. Await :meth:`finish` with the last events.
     """
 
     def __init__(self, reactors: ConversationReactors, *, queue_limit: int = QUEUE_LIMIT) -> None:
@@ -86,10 +129,8 @@ class ReactorsDispatcher:
             home[event_class] = reactor
         self._queue_limit = queue_limit
         self._waiting: deque[ConversationEvent] = deque()
-        self._arrival = asyncio.Event()
         self._room = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._closing = False
+        self._worker: asyncio.Task[None] | None = None
         self._warned: set[type] = set()
 
     def wants(self, event_class: type[ConversationEvent]) -> bool:
@@ -120,23 +161,16 @@ class ReactorsDispatcher:
             self._room.clear()
             await self._room.wait()
 
-    async def close(self, *, seconds: float = CLOSE_SECONDS) -> None:
-        """Waits until all events were received, for a limited time; then gives up loudly."""
-        self._closing = True
-        self._arrival.set()
-        if self._task is None:
-            return
-        done, _ = await asyncio.wait({self._task}, timeout=seconds)
-        if done:
-            return
-        self._task.cancel()
-        await asyncio.wait({self._task})
-        for event_class in {event.__class__ for event in self._waiting}:
-            self._warn(
-                event_class,
-                self._asynchronous[event_class],
-                TimeoutError(f"it was still busy {seconds:g} seconds after the end"),
-            )
+    async def finish(self, *events: ConversationEvent, seconds: float = FINISH_SECONDS) -> None:
+        """Brings the last events, each after all before it have been dealt with.
+
+        A reactor that is still busy after so many seconds is given up, loudly, so that the
+        last event comes in any case.
+        """
+        await self._drain(seconds)
+        for event in events:
+            self.dispatch(event)
+            await self._drain(seconds)
 
     def _enqueue(self, event: ConversationEvent) -> None:
         waiting = self._waiting
@@ -146,18 +180,11 @@ class ReactorsDispatcher:
                 waiting[-1] = attrs.evolve(last, chunk=last.chunk + event.chunk)
                 return
         waiting.append(event)
-        self._arrival.set()
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work())
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.get_running_loop().create_task(self._work())
 
     async def _work(self) -> None:
-        while True:
-            if not self._waiting:
-                if self._closing:
-                    return
-                self._arrival.clear()
-                await self._arrival.wait()
-                continue
+        while self._waiting:
             event = self._waiting.popleft()
             self._room.set()
             reactor = self._asynchronous[event.__class__]
@@ -167,6 +194,20 @@ class ReactorsDispatcher:
                     await outcome
             except Exception as error:
                 self._warn(event.__class__, reactor, error)
+
+    async def _drain(self, seconds: float) -> None:
+        worker = self._worker
+        if worker is None or worker.done():
+            return
+        done, _ = await asyncio.wait({worker}, timeout=seconds)
+        if done:
+            return
+        worker.cancel()
+        await asyncio.wait({worker})
+        self._waiting.clear()
+        logging.getLogger("vibe_llms.events").warning(
+            "A reactor was still busy %g seconds after the end and was given up.", seconds
+        )
 
     def _warn(self, event_class: type, reactor: _AnyReactor, error: Exception) -> None:
         if event_class not in self._warned:

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, cast
 
 from vibe_llms.asynchrony import access_portal
 from vibe_llms.events.conversation import (
@@ -37,7 +37,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.providers.interfaces import Translation
+from vibe_llms.providers.interfaces import AsyncStream, Translation
 
 
 class EventSource(Protocol):
@@ -131,12 +131,12 @@ class ResponseStream:
     ) -> None:
         await self.close()
 
-    async def receive_batch(self) -> list[StreamEvent] | None:
+    async def _receive(self) -> list[StreamEvent] | None:
         """Returns the events of one read, completed; None at the end.
 
         After the batch that ends with a failure, the next call raises its error.
         """
-        if self._error is not None and isinstance(self._error, ConverseError):
+        if isinstance(self._error, ConverseError):
             raise self._error
         if self._ended:
             return None
@@ -144,8 +144,7 @@ class ResponseStream:
             if self._source is None:
                 batch = await self._open()
             else:
-                received = await self._source.receive()
-                batch = self._process(received)
+                batch = self._process(await self._source.receive())
             if self._dispatcher is not None:
                 await self._dispatcher.wait_for_room()
             if self._response is not None:
@@ -160,7 +159,7 @@ class ResponseStream:
 
     async def _iterate(self) -> AsyncIterator[StreamEvent]:
         try:
-            while (batch := await self.receive_batch()) is not None:
+            while (batch := await self._receive()) is not None:
                 for event in batch:
                     yield event
         finally:
@@ -227,18 +226,9 @@ class ResponseStream:
 
     async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
         self._error = error
-        canisters = self._assembler.produce_canisters()
         self._response = None
-        if self._dispatcher is not None:
-            self._tell(
-                ConversationFailedEvent(
-                    conversation_id=self._request.conversation_id,
-                    error=error,
-                    canisters=canisters,
-                )
-            )
         await self._end("failed")
-        return ResponseFailedEvent(error=error, canisters=canisters)
+        return ResponseFailedEvent(error=error, canisters=self._assembler.produce_canisters())
 
     async def _end(self, outcome: Outcome) -> None:
         """Closes the source and lets the reactors finish; exactly once, also when cancelled."""
@@ -259,19 +249,25 @@ class ResponseStream:
                 await self._source.close()
         finally:
             if self._dispatcher is not None:
-                if self._response is not None:
-                    self._tell(
-                        ConversationCompletedEvent(
-                            conversation_id=self._request.conversation_id,
-                            response=self._response,
-                        )
-                    )
-                self._tell(
-                    ConversationEndedEvent(
-                        conversation_id=self._request.conversation_id, outcome=outcome
-                    )
+                await self._dispatcher.finish(*self._produce_last_events(outcome))
+
+    def _produce_last_events(self, outcome: Outcome) -> list[ConversationEvent]:
+        conversation_id = self._request.conversation_id
+        events: list[ConversationEvent] = []
+        if self._response is not None:
+            events.append(
+                ConversationCompletedEvent(conversation_id=conversation_id, response=self._response)
+            )
+        elif isinstance(self._error, ConverseError):
+            events.append(
+                ConversationFailedEvent(
+                    conversation_id=conversation_id,
+                    error=self._error,
+                    canisters=self._assembler.produce_canisters(),
                 )
-                await self._dispatcher.close()
+            )
+        events.append(ConversationEndedEvent(conversation_id=conversation_id, outcome=outcome))
+        return events
 
     def _tell(self, event: ConversationEvent) -> None:
         if self._dispatcher is not None:
@@ -300,16 +296,14 @@ def _is_cancellation(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit)
 
 
-class ResponseSyncStream:
-    """A ``SyncStream``: an asynchronous stream, behind the portal, one read at a time."""
+_END = object()
 
-    def __init__(self, produce: Callable[[], ResponseStream]) -> None:
-        self._portal = access_portal()
 
-        async def create() -> ResponseStream:
-            return produce()
+class PortalStream:
+    """A ``SyncStream``: an asynchronous stream that lives behind the portal."""
 
-        self._stream = self._portal.call(create)
+    def __init__(self, stream: AsyncStream) -> None:
+        self._stream = stream
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
@@ -317,19 +311,18 @@ class ResponseSyncStream:
         return self._stream.canisters
 
     def __iter__(self) -> Iterator[StreamEvent]:
-        try:
-            while (batch := self._portal.call(self._stream.receive_batch)) is not None:
-                yield from batch
-        finally:
-            self.close()
+        portal = access_portal()
+        events = aiter(self._stream)
+        while (event := portal.call(lambda: anext(events, _END))) is not _END:
+            yield cast(StreamEvent, event)
 
     def response(self) -> Response:
         """Receives the remaining events and returns the response."""
-        return self._portal.call(self._stream.response)
+        return access_portal().call(self._stream.response)
 
     def close(self) -> None:
         """Stops the response where it is. May be called again."""
-        self._portal.call(self._stream.close)
+        access_portal().call(self._stream.close)
 
     def __enter__(self) -> Self:
         return self

@@ -76,7 +76,13 @@ class ScriptedClient:
 
     async def survey_models(self) -> Sequence[ModelDescriptor]:
         """Lists the scripts that ship."""
-        return [self._describe(name) for name in survey_scripts()]
+        integrator = self.provider.context.produce_attributes()
+        return [
+            ModelDescriptor(
+                provider=self.provider.name, name=name, attributes=integrator.integrate(name)
+            )
+            for name in survey_scripts()
+        ]
 
     async def close(self) -> None:
         """Has nothing to free."""

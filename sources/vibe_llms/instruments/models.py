@@ -1,0 +1,310 @@
+"""A model by its name: the shortest way from a prompt to an answer.
+
+``Model`` is for asynchronous code; ``SyncModel`` is the same behind the portal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Protocol, Self, TypeAlias, TypedDict, Unpack, cast
+
+import attrs
+
+from vibe_llms.application import Application, access_application
+from vibe_llms.asynchrony import access_portal
+from vibe_llms.conversations.contents import hydrate, needs_content_store
+from vibe_llms.events.reactors import ConversationReactors, join_reactors
+from vibe_llms.messages.canisters import (
+    CANISTER_CLASSES,
+    AnyCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import AnyContent
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
+from vibe_llms.providers.streams import PortalStream
+
+
+class HasCanisters(Protocol):
+    """Something with a history, such as a ``Conversation``."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def canisters(self) -> Sequence[AnyCanister]:
+        """What has been said, oldest first."""
+
+
+Prompt: TypeAlias = (
+    str | AnyContent | Sequence[AnyContent] | AnyCanister | Sequence[AnyCanister] | HasCanisters
+)
+"""What can be asked: a text, contents of one message, canisters, or a conversation."""
+
+_CANISTERS = tuple(CANISTER_CLASSES.values())
+
+
+class RequestOptions(TypedDict, total=False):
+    """What can be said about a request besides its prompt.
+
+    Attributes:
+        system: Instructions, put before everything.
+        invocables: What the model may invoke.
+        invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
+        schema: A JSON Schema to which the answer must conform.
+        continuation: The model shall go on with its own last turn.
+        controls: Values for this request only; they win over the model's own.
+    """
+
+    system: str
+    invocables: Sequence[InvocableDescription]
+    invocation_choice: str
+    schema: JsonObject
+    continuation: bool
+    controls: Mapping[str, JsonValue]
+
+
+class Model:
+    """A model, by ``provider:name``, with control values.
+
+    Args:
+        address: Such as ``local:smollm2``; empty for the configured model.
+        application: Where the model is found; by default what this process has configured.
+        reactors: Hear of every answer.
+        strict: A request that cannot be translated without a loss is an error.
+        controls: Values that every request starts from, such as ``temperature=0.2``.
+
+    Use it as an asynchronous context manager, or close it at the end.
+    """
+
+    def __init__(
+        self,
+        address: str = "",
+        *,
+        application: Application | None = None,
+        reactors: ConversationReactors | None = None,
+        strict: bool = False,
+        **controls: JsonValue,
+    ) -> None:
+        self.address = address
+        self.controls = controls
+        self._given_application = application
+        self._reactors = reactors
+        self._strict = strict
+
+    @property
+    def application(self) -> Application:
+        """Where the model is found."""
+        return self._given_application or access_application()
+
+    def request(self, prompt: Prompt | Request, **options: Unpack[RequestOptions]) -> Request:
+        """Builds a request without sending it; a request is returned as it is.
+
+        Args:
+            prompt: What is asked.
+            options: See :class:`RequestOptions`.
+
+        Raises:
+            RequestError: There is nothing to answer.
+        """
+        if isinstance(prompt, Request):
+            return prompt
+        canisters = _gather_canisters(prompt)
+        if "system" in options:
+            canisters = (SupervisorCanister(options["system"]), *canisters)
+        configured = self.application.configuration.controls
+        return Request(
+            canisters=canisters,
+            model=self.address,
+            controls={**configured, **self.controls, **options.get("controls", {})},
+            invocables=tuple(options.get("invocables", ())),
+            invocation_choice=options.get("invocation_choice", "auto"),
+            schema=options.get("schema"),
+            continuation=options.get("continuation", False),
+            strict=self._strict,
+            conversation_id=getattr(prompt, "id", "") if hasattr(prompt, "canisters") else "",
+        )
+
+    async def ask(
+        self, prompt: Prompt | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
+    ) -> Response:
+        """Asks and waits for the whole answer; its words are in the response's ``text``.
+
+        Raises:
+            ConverseError: No answer, or not to its end.
+        """
+        return await self.converse(self.request(prompt, **options), stream=stream)
+
+    async def converse(
+        self,
+        prompt: Prompt | Request,
+        *,
+        reactors: ConversationReactors | None = None,
+        stream: bool = True,
+    ) -> Response:
+        """Answers a request or a conversation.
+
+        Args:
+            reactors: Hear of this answer, besides those of the model.
+            stream: False asks the vendor for the response in one piece.
+
+        Raises:
+            ConverseError: No answer, or not to its end.
+        """
+        request = await self._hydrate(self.request(prompt))
+        model = await self._access()
+        return await model.converse(request, self._join_reactors(reactors), stream=stream)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        prompt: Prompt | Request,
+        *,
+        reactors: ConversationReactors | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> AsyncIterator[AsyncStream]:
+        """Answers piece by piece; leaving the context stops the answer.
+
+        ::
+
+            async with model.stream("Hello") as stream:
+                async for event in stream:
+                    ...
+                response = await stream.response()
+        """
+        request = await self._hydrate(self.request(prompt, **options))
+        model = await self._access()
+        async with model.stream(request, self._join_reactors(reactors)) as stream:
+            yield stream
+
+    async def count_tokens(self, prompt: Prompt | Request) -> TokenCount:
+        """Counts the tokens which the prompt would occupy as input."""
+        model = await self._access()
+        request = await self._hydrate(self.request(prompt))
+        return await model.tokenizer.count_request(request, model.descriptor)
+
+    async def close(self) -> None:
+        """Frees what the model holds in this event loop: connections, loaded weights."""
+        await self.application.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _access(self) -> ConverserModel:
+        return await self.application.access_model(self.address)
+
+    def _join_reactors(self, reactors: ConversationReactors | None) -> ConversationReactors | None:
+        return join_reactors(self._reactors, reactors, *self.application.produce_reactors())
+
+    async def _hydrate(self, request: Request) -> Request:
+        """Loads the bytes of media that a store has taken over."""
+        if not needs_content_store(request.canisters):
+            return request
+        contents = self.application.store.contents
+        loaded = await asyncio.to_thread(hydrate, request.canisters, contents)
+        return attrs.evolve(request, canisters=loaded)
+
+
+class SyncModel:
+    """The same for synchronous code. It works anywhere, also where an event loop runs.
+
+    Takes what :class:`Model` takes; use it as a context manager, or close it at the end.
+    """
+
+    def __init__(
+        self,
+        address: str = "",
+        *,
+        application: Application | None = None,
+        reactors: ConversationReactors | None = None,
+        strict: bool = False,
+        **controls: JsonValue,
+    ) -> None:
+        self._model = Model(
+            address, application=application, reactors=reactors, strict=strict, **controls
+        )
+
+    def request(self, prompt: Prompt | Request, **options: Unpack[RequestOptions]) -> Request:
+        """Builds a request without sending it; see :meth:`Model.request`."""
+        return self._model.request(prompt, **options)
+
+    def ask(
+        self, prompt: Prompt | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
+    ) -> Response:
+        """Asks and waits for the whole answer; see :meth:`Model.ask`."""
+        return self.converse(self.request(prompt, **options), stream=stream)
+
+    def converse(
+        self,
+        prompt: Prompt | Request,
+        *,
+        reactors: ConversationReactors | None = None,
+        stream: bool = True,
+    ) -> Response:
+        """Answers a request or a conversation; see :meth:`Model.converse`."""
+        return access_portal().call(
+            lambda: self._model.converse(prompt, reactors=reactors, stream=stream)
+        )
+
+    @contextmanager
+    def stream(
+        self,
+        prompt: Prompt | Request,
+        *,
+        reactors: ConversationReactors | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Iterator[SyncStream]:
+        """Answers piece by piece; see :meth:`Model.stream`."""
+        portal = access_portal()
+        context = self._model.stream(prompt, reactors=reactors, **options)
+        stream = portal.call(context.__aenter__)
+        try:
+            yield PortalStream(stream)
+        finally:
+            portal.call(stream.close)
+            portal.call(lambda: context.__aexit__(None, None, None))
+
+    def count_tokens(self, prompt: Prompt | Request) -> TokenCount:
+        """Counts the tokens which the prompt would occupy as input."""
+        return access_portal().call(lambda: self._model.count_tokens(prompt))
+
+    def close(self) -> None:
+        """Frees what synchronous models hold: connections, loaded weights."""
+        access_portal().call(self._model.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _gather_canisters(prompt: Prompt) -> tuple[AnyCanister, ...]:
+    if isinstance(prompt, _CANISTERS):
+        return (prompt,)
+    if not isinstance(prompt, str) and hasattr(prompt, "canisters"):
+        return tuple(prompt.canisters)
+    items = (prompt,) if isinstance(prompt, str) else prompt
+    if isinstance(items, Sequence) and items and isinstance(items[0], _CANISTERS):
+        return tuple(cast(Sequence[AnyCanister], items))
+    return (UserCanister(cast("str | AnyContent | Sequence[AnyContent]", prompt)),)
