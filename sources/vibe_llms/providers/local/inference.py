@@ -1,0 +1,311 @@
+"""llama.cpp in this process: a loaded model, and one request to it on its way.
+
+The only module that touches ``xllamacpp``. It blocks in threads of its own and hands what
+comes to the event loop; it knows nothing of canisters. Its requests and chunks are plain data
+in the Chat Completions dialect of llama.cpp's server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import http.client
+import secrets
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.exceptions import ConverseError, DependencyError, Stage, WeightsError
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.local.seats import Seats
+
+BATCH_TOKENS = 64
+"""A stop takes effect between two batches: at 150 tokens a second, within 0.45 seconds."""
+_COUNTING_SECONDS = 30.0
+_END: Final = object()
+
+
+@attrs.frozen(kw_only=True)
+class ServerSettings:
+    """What makes one loaded model differ from another.
+
+    Attributes:
+        path: The GGUF file.
+        context_tokens: The window, input and output together; its memory is taken at once.
+        parallel: How many requests run at once; they share the window's memory.
+    """
+
+    path: Path
+    context_tokens: int
+    parallel: int
+
+
+class Server:
+    """A loaded model. Loading blocks; make it in a thread. Use it from any loop or thread.
+
+    Raises:
+        DependencyError: xllamacpp is not installed.
+        WeightsError: llama.cpp cannot load the file.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.seats = Seats(settings.parallel)
+        self._key = secrets.token_urlsafe(24)
+        self._exchanges: set[Exchange] = set()
+        self._lock = threading.Lock()
+        self._engine: Any = _load(settings, self._key)
+        # Leaving a process right after loading hangs now and then unless one token was made.
+        self._engine.handle_chat_completions(
+            {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        )
+
+    async def open_exchange(self, request: JsonObject) -> Exchange:
+        """Sends a request once a seat is free.
+
+        Args:
+            request: A Chat Completions request; it is made to stream and to report progress.
+
+        Raises:
+            LimitError: Too many requests wait for this model.
+        """
+        await self.seats.take()
+        try:
+            return self._start(request)
+        except BaseException:
+            self.seats.give()
+            raise
+
+    def _start(self, request: JsonObject) -> Exchange:
+        with self._lock:
+            if self._engine is None:
+                raise _refuse_closed()
+            exchange = Exchange(self, self._engine, request)
+            self._exchanges.add(exchange)
+        exchange.thread.start()
+        return exchange
+
+    def retire(self, exchange: Exchange) -> None:
+        """Forgets an exchange whose thread is about to end. Called by that thread."""
+        with self._lock:
+            self._exchanges.discard(exchange)
+        self.seats.give()
+
+    async def count_request(self, request: JsonObject) -> int:
+        """Counts exactly the tokens that a request's input would be, template included."""
+        body = await asyncio.to_thread(self._post, "/v1/chat/completions/input_tokens", request)
+        return int(body["input_tokens"])
+
+    async def count_text(self, text: str) -> int:
+        """Counts exactly the tokens of a text by itself."""
+        question = {"content": text, "add_special": False}
+        body = await asyncio.to_thread(self._post, "/tokenize", question)
+        return len(body["tokens"])
+
+    def _post(self, path: str, body: JsonObject) -> Any:
+        """Asks over the loopback port: the wheel offers no counting inside the process."""
+        with self._lock:
+            if self._engine is None:
+                raise _refuse_closed()
+            address = self._engine.listening_address.removeprefix("http://")
+        connection = http.client.HTTPConnection(address, timeout=_COUNTING_SECONDS)
+        headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        try:
+            connection.request("POST", path, msgspec.json.encode(body), headers)
+            response = connection.getresponse()
+            answer = msgspec.json.decode(response.read())
+        finally:
+            connection.close()
+        if response.status != http.HTTPStatus.OK:
+            raise EngineFault(answer)
+        return answer
+
+    def close(self) -> None:
+        """Stops what runs, waits for it, and frees the memory. Blocks; may be called again."""
+        with self._lock:
+            engine, self._engine = self._engine, None
+            exchanges = tuple(self._exchanges)
+        for exchange in exchanges:
+            exchange.stop()
+        for exchange in exchanges:
+            exchange.thread.join()
+        del engine  # last: the destructor ends llama.cpp's own threads
+
+
+class Exchange:
+    """One request on its way through a loaded model, in a thread of its own."""
+
+    def __init__(self, server: Server, engine: Any, request: JsonObject) -> None:
+        self._server = server
+        self._engine = engine
+        self._request = {**request, "stream": True, "return_progress": True}
+        self._loop = asyncio.get_running_loop()
+        # Unbounded, but no longer than the window: llama.cpp would only queue it itself.
+        self._arrived: asyncio.Queue[Any] = asyncio.Queue()
+        self._ended = asyncio.Event()
+        self._stopping = threading.Event()
+        # Not a daemon: one that is still inside llama.cpp when Python ends brings it down.
+        self.thread = threading.Thread(target=self._run, name="vibe-llms-inference")
+
+    async def receive(self) -> list[JsonObject] | None:
+        """Returns the chunks that have arrived, waiting for at least one; None at the end.
+
+        Raises:
+            EngineFault: llama.cpp refuses the request, or failed.
+        """
+        arrived = [await self._arrived.get()]
+        while not self._arrived.empty():
+            arrived.append(self._arrived.get_nowait())
+        if arrived[-1] is _END:
+            arrived.pop()
+            self._arrived.put_nowait(_END)
+        chunks = []
+        for item in arrived:
+            if isinstance(item, EngineFault):
+                raise item
+            chunks.append(item)
+        return chunks or None
+
+    async def close(self) -> None:
+        """Stops where it is, and returns when llama.cpp has stopped. May be called again."""
+        self.stop()
+        await self._ended.wait()
+
+    def stop(self) -> None:
+        """Asks to stop after the token, or the batch of input, that is being worked at."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        try:
+            answer = self._engine.handle_chat_completions(self._request, self._take)
+            if isinstance(answer, dict) and "error" in answer:
+                self._hand_over(EngineFault(answer))
+        except Exception as error:
+            self._hand_over(EngineFault({"error": {"message": str(error)}}))
+        finally:
+            self._engine = None
+            self._hand_over(_END)
+            self._server.retire(self)
+            self._call(self._ended.set)
+
+    def _take(self, chunk: Any) -> bool:
+        """Takes a chunk in; True stops llama.cpp. An exception here would stop it in silence."""
+        if self._stopping.is_set() or not threading.main_thread().is_alive():
+            return True  # a dead main thread means that Python waits for this one, to end
+        if "error" in chunk:
+            self._hand_over(EngineFault(chunk))
+            return True
+        return not self._hand_over(chunk)
+
+    def _hand_over(self, item: object) -> bool:
+        return self._call(self._arrived.put_nowait, item)
+
+    def _call(self, function: Any, *arguments: object) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop is closed, and nobody is left to hear
+            return False
+        return True
+
+
+class EngineFault(Exception):
+    """An error in llama.cpp's words; never seen by users, ``errors`` maps it.
+
+    Attributes:
+        facts: Its dictionary: ``message``, and where it says so ``type``, ``code`` and sizes.
+    """
+
+    def __init__(self, answer: object) -> None:
+        error = answer.get("error") if isinstance(answer, dict) else None
+        self.facts: dict[str, Any] = error if isinstance(error, dict) else {"message": str(answer)}
+        super().__init__(str(self.facts.get("message", "")))
+
+
+def _load(settings: ServerSettings, key: str) -> Any:
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise DependencyError(
+            package="xllamacpp",
+            detail="The local provider needs xllamacpp, which is not installed.",
+            remedy='Install it: pip install "vibe-llms[local]"',
+        ) from error
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(settings.path)
+    parameters.n_ctx = settings.context_tokens
+    parameters.n_parallel = settings.parallel
+    parameters.kv_unified = True  # or each conversation would get a part of the window only
+    parameters.n_batch = parameters.n_ubatch = BATCH_TOKENS
+    parameters.cache_ram_mib = 0  # no second copy of old prompts
+    parameters.verbosity = -1  # it would write to standard error
+    parameters.ui = False
+    parameters.api_keys = [key]  # it always opens a loopback port
+    try:
+        return xllamacpp.Server(parameters)
+    except Exception as error:
+        raise WeightsError(
+            path=str(settings.path),
+            detail=f"llama.cpp cannot load {settings.path}.",
+            remedy="See whether it is a whole GGUF file, of a kind that this llama.cpp knows.",
+        ) from error
+
+
+def _refuse_closed() -> ConverseError:
+    return ConverseError(
+        detail="The client of this local model was closed.",
+        remedy="Make a new client.",
+        stage=Stage.SEND,
+    )
+
+
+@attrs.define
+class _Place:
+    """Where a loaded model is shared, and by how many clients."""
+
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    users: int = 0
+    server: Server | None = None
+
+
+_places: dict[ServerSettings, _Place] = {}
+_places_lock = threading.Lock()
+
+
+def acquire_server(settings: ServerSettings) -> Server:
+    """Returns the loaded model with these settings, which is loaded once a process. Blocks.
+
+    Each call wants one :func:`release_server`.
+
+    Raises:
+        DependencyError: xllamacpp is not installed.
+        WeightsError: llama.cpp cannot load the file.
+    """
+    with _places_lock:
+        place = _places.setdefault(settings, _Place())
+    with place.lock:
+        if place.server is None:
+            place.server = Server(settings)
+        place.users += 1
+        return place.server
+
+
+def release_server(server: Server) -> None:
+    """Gives a loaded model back; the last one to do so closes it. Blocks."""
+    place = _places[server.settings]
+    with place.lock:
+        place.users -= 1
+        if place.users == 0 and place.server is not None:
+            place.server.close()
+            place.server = None
+
+
+@atexit.register
+def _close_all() -> None:
+    """Ends what clients left open: by now all threads of ours have been joined."""
+    for place in _places.values():
+        if place.server is not None:
+            place.server.close()
+            place.server = None
