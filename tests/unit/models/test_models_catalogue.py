@@ -161,6 +161,8 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
         ("models = 5", "'models' must be tables"),
         ('[defaults]\npattern = "x"', "'defaults' have no 'pattern'"),
         ("\n[[models]]\ntitle = 't'", "attributes.toml:2: A table of 'models' needs either"),
+        ("[[models]]\npattern = '.'\ngenus = 'converser'\n[[models]]\npattern = '.'\ngenus = 1",
+         "attributes.toml:6: 'genus'"),
         ("[[models]]\npattern = '['", "attributes.toml:2: The pattern '[' is no regular"),
         ("[[models]]\npattern = 5", "attributes.toml:2: 'pattern' must be a text, not a number"),
         ("[defaults]\n\ntemprature = 1", "attributes.toml:3: Nothing is known as 'temprature'; "
@@ -213,6 +215,8 @@ def test_a_value_takes_the_nearest_source(tmp_path: Path) -> None:
         title = "t"
         license = "l"
         sources.license = { source = "own" }
+        controls.seed = { kind = "text" }
+        sources.seed = { date = 2026-02-02 }
         [[models]]
         pattern = "."
         source = "table"
@@ -226,6 +230,7 @@ def test_a_value_takes_the_nearest_source(tmp_path: Path) -> None:
     assert rows == {
         "title": ("t", "file", "2026-01-01"),
         "license": ("l", "own", "2026-01-01"),
+        "seed": ({"kind": "text"}, "file", "2026-02-02"),
         "knowledge_cutoff": ("2026-06-30", "table", "2026-01-01"),
     }
 

@@ -283,3 +283,28 @@ def test_a_provider_without_default_model_says_how_to_name_one() -> None:
     """A bare provider needs a default model."""
     with pytest.raises(UnknownNameError, match="vendor:model"):
         ModelsIntegrator(provider="vendor").integrate()
+
+
+def test_a_record_beats_a_family_that_stands_after_it(tmp_path: Path) -> None:
+    """A table with the exact name is the record of that model, wherever it stands."""
+    text = """
+        [[models]]
+        model = "m"
+        title = "record"
+        [[models]]
+        pattern = "."
+        title = "family"
+    """
+
+    assert integrate(tmp_path, text, "m").access_value("title") == "record"
+    assert integrate(tmp_path, text, "m2").access_value("title") == "family"
+
+
+def test_what_was_learnt_is_checked_like_what_is_written() -> None:
+    """A wrong fact from a vendor is an error that names where it came from."""
+    learnt: Any = {"supports_images": "perhaps"}
+
+    with pytest.raises(ConfigurationError, match="GET /v1/models: 'supports_images'"):
+        ModelsIntegrator(provider="vendor").integrate(
+            "m", learnt=learnt, learnt_from="GET /v1/models"
+        )
