@@ -1,0 +1,96 @@
+"""Draws the layers from the contract that enforces them, as a picture.
+
+``python documentation/draw_layers.py`` writes ``architecture/layers.svg``; a test notices when
+the picture and the contract in ``pyproject.toml`` differ.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from html import escape
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PICTURE = HERE / "architecture" / "layers.svg"
+
+WORDS = {
+    "interfaces": "the command line",
+    "instruments": "Model and SyncModel: what a script talks to first",
+    "application": "the one place that builds the object graph",
+    "plugins": "what the configuration names: found, loaded, set aside when broken",
+    "plugins types": "every hook, as types",
+    "conversations": "histories, forks, stores, the index, exports",
+    "providers": "what a vendor is; one folder a vendor",
+    "models": "what is known about models, and from where",
+    "configuration": "what the user wrote",
+    "events": "what happens",
+    "messages": "what can be said",
+    "asynchrony": "the portal for synchronous code",
+    "absence": "",
+    "exceptions": "every error",
+    "laziness": "",
+    "plain": "",
+    "resources": "the shipped data",
+}
+TYPE_MODULES = {"plugins.markers", "plugins.specification"}
+
+WIDTH, ROW, GAP = 760, 44, 6
+
+
+def read_layers() -> list[list[str]]:
+    """Returns the contract's layers, highest first, with a package's own layers as one."""
+    text = (HERE.parent / "pyproject.toml").read_text(encoding="utf-8")
+    contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
+    rows: list[list[str]] = []
+    for layer in layers:
+        names = [
+            "plugins types" if name in TYPE_MODULES else name.split(".")[0]
+            for name in (part.strip() for part in layer.split("|"))
+        ]
+        row = list(dict.fromkeys(names))
+        if not rows or row != rows[-1]:
+            rows.append(row)
+    return [row for row in rows if row != ["plugins types"]]
+
+
+def draw(rows: list[list[str]]) -> str:
+    """Returns the picture as SVG: a row a layer, the siblings of a layer side by side."""
+    height = len(rows) * (ROW + GAP) + GAP
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"'
+        f' width="{WIDTH}" height="{height}" role="img"'
+        ' font-family="ui-sans-serif, system-ui, sans-serif">',
+        "<title>The layers; imports point downwards only</title>",
+    ]
+    for number, row in enumerate(rows):
+        width = (WIDTH - GAP * (len(row) + 1)) / len(row)
+        y = GAP + number * (ROW + GAP)
+        for column, name in enumerate(row):
+            x = GAP + column * (width + GAP)
+            parts += draw_box(name, x, y, width)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def draw_box(name: str, x: float, y: float, width: float) -> list[str]:
+    """Returns one box with a name and, where there is room, a few words about it."""
+    title, words = name.removesuffix(" types"), WORDS[name]
+    box = f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW}" rx="5"'
+    lines = [f'{box} fill="#f4efe6" stroke="#8a7a5c"/>']
+    middle = x + width / 2
+    baseline = y + (19 if words else 27)
+    lines.append(
+        f'<text x="{middle:.1f}" y="{baseline}" text-anchor="middle" font-size="14"'
+        f' font-weight="600" fill="#3a3124">{escape(title)}</text>'
+    )
+    if words:
+        lines.append(
+            f'<text x="{middle:.1f}" y="{y + 35}" text-anchor="middle" font-size="11"'
+            f' fill="#6b5d45">{escape(words)}</text>'
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(draw(read_layers()), encoding="utf-8")
+    print(f"drew {PICTURE.relative_to(HERE.parent)}")

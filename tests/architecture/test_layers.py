@@ -1,0 +1,170 @@
+"""Who may import whom, said in words.
+
+The rules themselves stand in ``pyproject.toml``, where ``lint-imports`` checks them along whole
+chains of imports. The tests here read the same rules and look at each import by itself, so that
+whoever breaks one learns which line did it, why it is wrong, and what to do instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "sources" / "vibe_llms"
+CONTRACTS = {
+    contract["id"]: contract
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+}
+LAYERS = [
+    [name.strip() for name in layer.split("|")] for layer in reversed(CONTRACTS["layers"]["layers"])
+]
+"""Lowest first."""
+
+
+class Import(NamedTuple):
+    """One import statement: who, whom, and where it stands."""
+
+    importer: str
+    imported: str
+    place: str
+    is_for_types: bool
+
+
+def name_module(path: Path) -> str:
+    """Returns the name of a module relative to the package; empty for the package itself."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def survey_modules() -> dict[str, Path]:
+    """Returns every module of the package by its relative name."""
+    return {name_module(path): path for path in PACKAGE.rglob("*.py")}
+
+
+def survey_imports(name: str, path: Path) -> Iterator[Import]:
+    """Yields what a module imports of this package and of others, also inside functions."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        targets: list[str] = []
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative imports hide the layer"
+            targets = [f"{node.module}.{alias.name}" for alias in node.names]
+        for target in targets:
+            place = f"{path.relative_to(ROOT)}:{node.lineno}"  # type: ignore[attr-defined]
+            yield Import(name, target, place, node in typing_only)
+
+
+MODULES = survey_modules()
+IMPORTS = [found for name, path in MODULES.items() for found in survey_imports(name, path)]
+
+
+def find_layer(name: str) -> tuple[int, str] | None:
+    """Returns the height of a module and the entry of the contract that it falls under."""
+    for height, entries in enumerate(LAYERS):
+        for entry in entries:
+            if name == entry or name.startswith(f"{entry}."):
+                return height, entry
+    return None
+
+
+def strip_package(name: str) -> str | None:
+    """Returns a name relative to this package, or nothing for another's."""
+    prefix, _, rest = name.partition(".")
+    return rest if prefix == "vibe_llms" else None
+
+
+def explain_layers() -> str:
+    """Draws the contract, highest first."""
+    return "\n".join(f"  {' | '.join(entries)}" for entries in reversed(LAYERS))
+
+
+def test_imports_point_downwards() -> None:
+    """A module imports from lower layers only, and never from a sibling."""
+    complaints = []
+    for found in IMPORTS:
+        target = strip_package(found.imported)
+        here, there = find_layer(found.importer), find_layer(target or "")
+        if here is None or there is None or here[1] == there[1] or here[0] > there[0]:
+            continue
+        if found.is_for_types and found.importer == "plugins.specification":
+            continue  # what a hook returns is made far above the module that says so
+        relation = "stands beside" if here[0] == there[0] else "stands above"
+        complaints.append(
+            f"{found.place} imports {found.imported}, but {there[1]} {relation} {here[1]}.\n"
+            "  Let the caller hand in what is needed, or give the idea that both share a module"
+            " of its own further down."
+        )
+
+    assert not complaints, "\n".join([*complaints, "The layers:", explain_layers()])
+
+
+def test_every_package_has_its_layer() -> None:
+    """A new package is written into the contract on the day it is made."""
+    homeless = sorted(
+        name for name in MODULES if name not in ("", "plugins") and find_layer(name) is None
+    )
+
+    assert not homeless, (
+        f"No layer for {', '.join(homeless)}: add it to the contract 'layers' in pyproject.toml,"
+        f" then draw it anew with `python documentation/draw_layers.py`.\n{explain_layers()}"
+    )
+
+
+def test_nothing_names_a_vendor() -> None:
+    """Providers enter through the configuration; no module imports one by its name."""
+    vendors = survey_vendors()
+    complaints = [
+        f"{found.place} imports {found.imported}: the configuration names providers, and each"
+        " vendor's folder can be deleted without harm to the rest."
+        for found in IMPORTS
+        for vendor in vendors
+        if f"{strip_package(found.imported)}.".startswith(f"providers.{vendor}.")
+        and not f"{found.importer}.".startswith(f"providers.{vendor}.")
+    ]
+
+    assert not complaints, "\n".join(complaints)
+
+
+def survey_vendors() -> list[str]:
+    """Returns the names of the folders of vendors."""
+    return sorted(path.parent.name for path in (PACKAGE / "providers").glob("*/__init__.py"))
+
+
+def test_the_contract_knows_all_vendors() -> None:
+    """The contract that protects vendors from being named lists each of them."""
+    listed = sorted(
+        name.removeprefix("vibe_llms.providers.")
+        for name in CONTRACTS["vendors"]["protected_modules"]
+    )
+
+    assert listed == survey_vendors(), "Bring `protected_modules` in pyproject.toml up to date."
+
+
+@pytest.mark.parametrize("library", sorted(CONTRACTS["kits"]["forbidden_modules"]))
+def test_a_vendors_library_stays_in_its_folder(library: str) -> None:
+    """An SDK or an inference library is imported below ``providers/<vendor>/`` and nowhere else."""
+    complaints = [
+        f"{found.place} imports {found.imported}: only a vendor's own folder may."
+        for found in IMPORTS
+        if found.imported.split(".")[0] == library
+        and not (found.importer.startswith("providers.") and found.importer.count(".") >= 1)
+    ]
+
+    assert not complaints, "\n".join(complaints)

@@ -1,0 +1,113 @@
+"""The shape of the house: the same rooms everywhere, each with its word of introduction."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "sources" / "vibe_llms"
+PACKAGES = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
+VENDORS = sorted(path.parent for path in (PACKAGE / "providers").glob("*/__init__.py"))
+ROOMS = (
+    "__init__",
+    "client",
+    "controls",
+    "messages",
+    "invocations",
+    "tokenizer",
+    "decoder",
+    "errors",
+)
+
+
+@pytest.mark.parametrize("folder", VENDORS, ids=lambda folder: folder.name)
+def test_every_vendor_has_all_rooms(folder: Path) -> None:
+    """Knowing one provider is knowing all: each has the same eight modules."""
+    missing = [room for room in ROOMS if not (folder / f"{room}.py").is_file()]
+
+    assert not missing, f"{folder.name} lacks {', '.join(missing)}."
+
+
+@pytest.mark.parametrize(
+    "package", PACKAGES, ids=lambda path: str(path.relative_to(PACKAGE.parent))
+)
+def test_every_package_introduces_itself(package: Path) -> None:
+    """A package says in its first lines what it is for."""
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8")))
+
+    assert docstring, f"{package.relative_to(ROOT)}/__init__.py has no docstring."
+
+
+@pytest.mark.parametrize(
+    "package",
+    [path for path in PACKAGES if path.parent == PACKAGE],
+    ids=lambda path: path.name,
+)
+def test_every_top_package_says_what_it_refuses(package: Path) -> None:
+    """What a package may import and what it does not know is part of its introduction."""
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+
+    assert re.search(r"\b[Rr]efuses?\b", docstring), (
+        f"{package.name}: say what the package refuses to know, so that the next reader can tell"
+        " what does not belong in it."
+    )
+
+
+def test_there_is_no_room_for_odds_and_ends() -> None:
+    """Modules are named after what they are about."""
+    odd = {"common", "core", "helpers", "misc", "util", "utils"}
+
+    assert not [path for path in PACKAGE.rglob("*.py") if path.stem in odd]
+
+
+def test_importing_the_package_imports_next_to_nothing() -> None:
+    """``import vibe_llms`` loads the package and the module that makes it lazy, and no more."""
+    program = (
+        "import sys; before = set(sys.modules); import vibe_llms;"
+        " print(*sorted(set(sys.modules) - before))"
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(PACKAGE.parent)},
+    )
+
+    assert outcome.stdout.split() == ["__future__", "vibe_llms", "vibe_llms.laziness"]
+
+
+PRIVATE_PLACES = re.compile(
+    r"(?<![\w.])/(?:" + "|".join(("root", "work", "opt", "Users")) + r")/\w|(?<![\w.])/home/[a-z]"
+)
+TEXTS = [
+    path
+    for top in ("sources", "tests", "data", "documentation", ".ci", "README.rst", "pyproject.toml")
+    for path in ([ROOT / top] if (ROOT / top).is_file() else sorted((ROOT / top).rglob("*")))
+    if path.is_file()
+    and not {"__pycache__", "_build"} & set(path.parts)
+    and not any(part.endswith("_cache") for part in path.parts)
+]
+
+
+def test_no_file_knows_somebodys_machine() -> None:
+    """Nothing in the project points at a folder that exists on one machine only."""
+    found = []
+    for path in TEXTS:
+        try:
+            lines = path.read_text("utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue  # a picture
+        found += [
+            f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+            for number, line in enumerate(lines, 1)
+            if PRIVATE_PLACES.search(line)
+        ]
+
+    assert not found, "\n".join(found)
