@@ -1,0 +1,122 @@
+"""What a message can hold."""
+
+from __future__ import annotations
+
+import hashlib
+
+import attrs
+import pytest
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.contents import (
+    CONTENT_CLASSES,
+    MEDIA_CLASSES,
+    Citation,
+    Content,
+    FileContent,
+    ImageContent,
+    ReasoningContent,
+    TextualContent,
+    VideoContent,
+    ensure_contents,
+)
+
+
+def test_each_word_names_the_class_that_carries_it() -> None:
+    """The table from stable words to classes agrees with the words in the classes."""
+    for word, cls in CONTENT_CLASSES.items():
+        assert attrs.fields(cls).type.default == word
+        assert attrs.fields(cls)[0].name == "type"
+
+
+def test_a_content_satisfies_the_protocol() -> None:
+    """Code that only reads may rely on the protocol."""
+    assert isinstance(TextualContent("hi"), Content)
+
+
+def test_a_content_cannot_be_changed() -> None:
+    """Contents are frozen; a change is a new value."""
+    content = TextualContent("hi")
+
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        content.text = "ho"  # type: ignore[misc]
+    assert attrs.evolve(content, text="ho") == TextualContent("ho")
+
+
+def test_lists_become_tuples() -> None:
+    """What a caller gives as a list is kept as a tuple, so that a content can be hashed."""
+    content = TextualContent("hi", citations=[Citation(start=0)])  # type: ignore[arg-type]
+
+    assert content.citations == (Citation(start=0),)
+    assert hash(content) == hash(attrs.evolve(content))
+
+
+def test_data_are_named_by_their_sha256() -> None:
+    """Where the bytes are given, the content_id follows from them."""
+    content = ImageContent(mime_type="image/png", data=b"picture")
+
+    assert content.content_id == hashlib.sha256(b"picture").hexdigest()
+
+
+def test_data_given_with_no_name_are_named_all_the_same() -> None:
+    """To say content_id=None beside the bytes is to leave it out."""
+    assert VideoContent(mime_type="video/mp4", data=b"", content_id=None).content_id is not None
+
+
+def test_a_name_outlives_the_data_it_names() -> None:
+    """A store takes the bytes over and leaves the content_id."""
+    content = ImageContent(mime_type="image/png", data=b"picture")
+
+    stored = attrs.evolve(content, data=None)
+
+    assert stored.data is None
+    assert stored.content_id == content.content_id
+
+
+@pytest.mark.parametrize("content_id", ["0" * 64, "../../etc/passwd", ""])
+def test_data_take_no_name_but_their_own(content_id: str) -> None:
+    """A content_id that is not the SHA-256 of the bytes given with it is refused."""
+    with pytest.raises(RequestError, match="is not the SHA-256 of the data"):
+        ImageContent(mime_type="image/png", data=b"picture", content_id=content_id)
+
+
+@pytest.mark.parametrize("content_id", ["../../etc/passwd", "A" * 64, "a" * 63, "a" * 64 + "\n"])
+def test_a_name_is_a_sha256_and_nothing_else(content_id: str) -> None:
+    """Stores make paths of content ids, so that a strange one is refused at once."""
+    with pytest.raises(RequestError, match="64 lower-case") as caught:
+        FileContent(mime_type="application/pdf", content_id=content_id)
+
+    assert caught.value.path == "content_id"
+
+
+@pytest.mark.parametrize("cls", MEDIA_CLASSES)
+def test_media_have_a_source(cls: type[ImageContent]) -> None:
+    """Media without data, content_id, url or file_id are refused."""
+    with pytest.raises(RequestError, match=f"This {cls.__name__} has no source"):
+        cls(mime_type="image/png")
+
+    assert cls(mime_type="image/png", url="https://example.org/").content_id is None
+    assert cls(mime_type="image/png", file_id="file-1").content_id is None
+
+
+def test_neither_bytes_nor_seals_are_printed() -> None:
+    """The representation of a content shows neither its data nor a vendor's seal."""
+    assert "picture" not in repr(ImageContent(mime_type="image/png", data=b"picture"))
+    assert "sealed" not in repr(ReasoningContent(seal="sealed"))
+
+
+def test_a_text_is_taken_for_a_content() -> None:
+    """Where contents are wanted, a text, a content, or several contents may be given."""
+    content = TextualContent("hi")
+
+    assert ensure_contents("hi") == ensure_contents(content) == ensure_contents([content])
+    assert ensure_contents(iter([content, content])) == (content, content)
+    assert ensure_contents(()) == ()
+
+
+def test_what_is_no_content_is_refused_with_its_place() -> None:
+    """The error names the place of the stranger and the classes that would do."""
+    with pytest.raises(RequestError, match="TextualContent") as caught:
+        ensure_contents([TextualContent("hi"), "hi"])
+
+    assert caught.value.path == "content[1]"

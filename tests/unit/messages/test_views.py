@@ -1,0 +1,92 @@
+"""Ways to look at canisters without changing them."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+
+from strategies.messages import conversations
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    ResultCanister,
+    Usage,
+    UserCanister,
+)
+from vibe_llms.messages.contents import ImageContent, ReasoningContent, TextualContent
+from vibe_llms.messages.views import media_of, pairs_of, text_of, turns_of, usage_of
+
+
+def test_text_is_what_was_said_aloud() -> None:
+    """Reasoning and media are left out; blocks join as they follow, canisters with a gap."""
+    picture = ImageContent(mime_type="image/png", data=b"x")
+    first = UserCanister([TextualContent("Wh"), picture, TextualContent("at?")])
+    silent = AssistantCanister([ReasoningContent(text="Hm.")])
+    answer = AssistantCanister([ReasoningContent(text="Hm."), TextualContent("A picture.")])
+
+    assert text_of(first) == "What?"
+    assert text_of([first, silent, answer]) == "What?\n\nA picture."
+    assert media_of([first, answer]) == (picture,)
+
+
+def _call(identity: str) -> InvocationCanister:
+    return InvocationCanister(invocation_id=identity, name="weather")
+
+
+def _result(identity: str, text: str = "") -> ResultCanister:
+    return ResultCanister(text, invocation_id=identity)
+
+
+def test_results_pair_in_whatever_order_they_come() -> None:
+    """Calls made side by side are paired by id, and an owed result is None."""
+    one, two, three = _call("1"), _call("2"), _call("3")
+    result_one, result_two = _result("1"), _result("2")
+
+    pairs = pairs_of([one, two, three, result_two, result_one])
+
+    assert [pair.invocation for pair in pairs] == [one, two, three]
+    assert [pair.result for pair in pairs] == [result_one, result_two, None]
+
+
+def test_an_id_may_be_used_again_in_a_later_turn() -> None:
+    """Some vendors count their calls anew in each turn; each result finds its own."""
+    sequence = [_call("0"), _result("0", "dry"), _call("0"), _result("0", "wet")]
+
+    pairs = pairs_of(sequence)
+
+    assert [pair.invocation for pair in pairs] == [sequence[0], sequence[2]]
+    assert [pair.result for pair in pairs] == [sequence[1], sequence[3]]
+
+
+def test_a_result_before_its_invocation_answers_nothing() -> None:
+    """Orphans pair with nothing."""
+    assert [pair.result for pair in pairs_of([_result("1"), _call("1"), _result("2")])] == [None]
+
+
+@given(conversations)
+def test_turns_hold_every_canister_once_and_in_order(conversation: list[AnyCanister]) -> None:
+    """Regrouping loses nothing, and neighbours in one turn share its id."""
+    turns = turns_of(conversation)
+
+    assert [each for turn in turns for each in turn.canisters] == conversation
+    for turn in turns:
+        assert {getattr(each, "turn_id", None) for each in turn.canisters} == {turn.turn_id}
+    assert all(a.turn_id != b.turn_id for a, b in itertools.pairwise(turns))
+
+
+def test_usage_counts_each_turn_once() -> None:
+    """All canisters of a turn carry what the whole turn used; the sum counts it once."""
+
+    def say(turn: str | None, tokens: int | None) -> AssistantCanister:
+        usage = None if tokens is None else Usage(output_tokens=tokens)
+        return AssistantCanister(
+            "hi", turn_id=turn, origin=Origin(provider="p", model="m", usage=usage)
+        )
+
+    assert usage_of([say("a", 5), say("a", 5), say("b", 7), say(None, 1)]) == Usage(
+        output_tokens=13
+    )
+    assert usage_of([UserCanister("hi"), say("a", None)]) is None
