@@ -42,7 +42,8 @@ def is_harmless(setting: Setting, definitions: Mapping[str, Definition]) -> bool
 
 
 def _may_name_file(model: str) -> bool:
-    return "/" in model or "\\" in model or model.endswith(".gguf")
+    has_suffix = Path(model).suffix[1:].isalpha()  # unlike that of a version: claude-4.5
+    return has_suffix or "/" in model or "\\" in model
 
 
 def is_trusted(request: TrustRequest) -> bool:

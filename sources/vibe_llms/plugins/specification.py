@@ -171,15 +171,15 @@ def survey_providers() -> Sequence[ProviderSpecification]:  # type: ignore[empty
 
 @hookspec
 def survey_model_attributes() -> Sequence[ModelAttributesSpecification]:  # type: ignore[empty-body]
-    """Names directories with attributes of models, of its own provider or another's.
+    """Names directories with attributes of the models of the plugin's own providers.
 
     Called:
-        Once per process, after the plugin's module was imported and when the attributes of
-        a model are first needed.
+        Once per process, when the attributes of a model are first needed.
 
     Returns:
         A list or tuple, perhaps empty. Later directories win over earlier ones, and the
-        user's ``[[models]]`` over all.
+        user's ``[[models]]`` over all. What is said of a provider that the configuration
+        does not give to this plugin's module has no effect.
     """
 
 

@@ -1,0 +1,67 @@
+"""How others extend vibe-llms: the hooks, and the loading of the plugins that implement them.
+
+:mod:`~vibe_llms.plugins.specification` and :mod:`~vibe_llms.plugins.markers` lie at the
+bottom, so that every plugin, what ships included, can import them; they import nothing of
+ours except for type checkers. The rest lies above the providers, and imports the
+configuration and the models. It refuses to know any plugin by name: the configuration names
+them all. Listing the plugins imports none.
+"""
+
+from __future__ import annotations
+
+from vibe_llms.laziness import produce_attribute_access
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vibe_llms.plugins.consents import SettledConsent, SilentProgress
+    from vibe_llms.plugins.discovery import discover_providers, load_provider
+    from vibe_llms.plugins.loading import PluginFailure
+    from vibe_llms.plugins.manager import PluginListing, PluginManager, PluginState
+    from vibe_llms.plugins.markers import hook
+    from vibe_llms.plugins.specification import (
+        CommandSpecification,
+        Consent,
+        ModelAttributesSpecification,
+        Progress,
+        ProviderContext,
+        ProviderSpecification,
+        ReactorsSpecification,
+    )
+
+_HOMES = {
+    "CommandSpecification": "specification",
+    "Consent": "specification",
+    "ModelAttributesSpecification": "specification",
+    "PluginFailure": "loading",
+    "PluginListing": "manager",
+    "PluginManager": "manager",
+    "PluginState": "manager",
+    "Progress": "specification",
+    "ProviderContext": "specification",
+    "ProviderSpecification": "specification",
+    "ReactorsSpecification": "specification",
+    "SettledConsent": "consents",
+    "SilentProgress": "consents",
+    "discover_providers": "discovery",
+    "hook": "markers",
+    "load_provider": "discovery",
+}
+__all__ = [
+    "CommandSpecification",
+    "Consent",
+    "ModelAttributesSpecification",
+    "PluginFailure",
+    "PluginListing",
+    "PluginManager",
+    "PluginState",
+    "Progress",
+    "ProviderContext",
+    "ProviderSpecification",
+    "ReactorsSpecification",
+    "SettledConsent",
+    "SilentProgress",
+    "discover_providers",
+    "hook",
+    "load_provider",
+]
+__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)

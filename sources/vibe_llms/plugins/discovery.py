@@ -1,0 +1,75 @@
+"""The two functions through which a program gets a provider by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.plugins.manager import PluginManager
+
+if TYPE_CHECKING:
+    from vibe_llms.configuration.classes import Configuration
+    from vibe_llms.plugins.specification import Consent
+    from vibe_llms.providers.interfaces import Provider
+
+
+def discover_providers(
+    config: Mapping[str, Any] | Configuration, *, consent: Consent | None = None
+) -> Mapping[str, Callable[[], Provider]]:
+    """Tells which providers are configured; nothing is imported before one is called for.
+
+    ::
+
+        providers = discover_providers(tomli.load(file)["providers"])
+        provider = providers["anthropic"]()
+
+    Args:
+        config: The ``providers`` table of a configuration: from names to tables with
+            ``module`` and perhaps ``package``, ``enabled`` and settings. A whole configuration
+            will do as well, as a tree with such a table or as a :class:`Configuration`.
+        consent: Asked before a package is installed; by default the setting ``yes`` answers.
+
+    Returns:
+        From the name of each provider that is enabled to a function which returns it, the same
+        one each time, and raises what :meth:`PluginManager.load_provider` does.
+
+    Raises:
+        ConfigurationError: The table, or the user's configuration for the rest, does not hold.
+    """
+    from vibe_llms.configuration.classes import Configuration
+
+    if isinstance(config, Configuration):
+        configuration, names = config, set(config.providers)
+    else:
+        tables = config.get("providers", config)
+        configuration = load_configuration(command_line={"providers": tables})
+        names = set(tables)
+    manager = _produce_manager(configuration, consent)
+    return {
+        name: partial(manager.load_provider, name)
+        for name, entry in configuration.providers.items()
+        if name in names and entry.is_enabled
+    }
+
+
+def load_provider(name: str, *, consent: Consent | None = None) -> Provider:
+    """Returns the provider that the user's configuration has under a name.
+
+    Args:
+        name: Such as ``local``.
+        consent: Asked before a package is installed; by default the setting ``yes`` answers.
+
+    Raises:
+        ConfigurationError: The configuration does not hold.
+        UnknownNameError, TrustError, DependencyError, PluginError: See
+            :meth:`PluginManager.load_provider`.
+    """
+    return _produce_manager(load_configuration(), consent).load_provider(name)
+
+
+def _produce_manager(configuration: Configuration, consent: Consent | None) -> PluginManager:
+    if consent is None:
+        return PluginManager(configuration=configuration)
+    return PluginManager(configuration=configuration, consent=consent)

@@ -1,0 +1,173 @@
+"""Installs the package of a plugin when it is first needed, after consent, by the user's pip.
+
+Each plugin's package has a directory of its own, with all that it depends on. That
+directory is appended to ``sys.path``: what is installed already is never shadowed, and
+``.pth`` files in it are never run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding, TrustError
+from vibe_llms.plugins.availability import is_importable
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+    from vibe_llms.configuration.classes import PluginEntry
+    from vibe_llms.plugins.specification import Consent
+
+_PIP_OPTIONS = ("--no-input", "--disable-pip-version-check", "--quiet")
+
+
+def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> None:
+    """Sees to it that the module of a plugin which names a package can be imported.
+
+    Args:
+        entry: Has a package.
+        directory: The plugin's own; made when needed.
+        consent: Is asked before anything is installed.
+
+    Raises:
+        ConfigurationError: The package is not written as a requirement.
+        DependencyError: There is no pip, or it fails, or another version is installed.
+        TrustError: The user does not consent.
+    """
+    requirement = _parse_requirement(entry)
+    own = [str(directory)]
+    if directory.is_dir() and is_importable(entry.module, own) and _holds(requirement, own):
+        _append_to_path(directory)
+        return
+    if str(directory) not in sys.path and is_importable(entry.module):
+        if not _holds(requirement, sys.path):
+            raise DependencyError(
+                package=str(requirement),
+                detail=f"The plugin {entry.name!r} needs {requirement}, and another version of it "
+                "is installed.",
+                remedy=f"Run: {_write_command('install', '--upgrade', str(requirement))}",
+            )
+        return
+    _install(entry, requirement, directory, consent)
+    _append_to_path(directory)
+
+
+def _parse_requirement(entry: PluginEntry) -> Requirement:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(entry.package)
+    except InvalidRequirement as error:
+        message = f"{entry.package!r} is not a requirement such as 'gemini-provider >= 1'."
+        source = entry.source
+        finding = Finding(place=source.place or str(source), line=source.line, message=message)
+        raise ConfigurationError(findings=(finding,)) from error
+
+
+def _holds(requirement: Requirement, directories: Sequence[str]) -> bool:
+    """Tells whether the installed version is a right one; one without metadata has to be."""
+    found = importlib.metadata.distributions(name=requirement.name, path=list(directories))
+    first = next(iter(found), None)
+    return first is None or requirement.specifier.contains(first.version, prereleases=True)
+
+
+def _install(
+    entry: PluginEntry, requirement: Requirement, directory: Path, consent: Consent
+) -> None:
+    question = (
+        f"The plugin {entry.name!r} ({entry.source}) needs the package {requirement}. "
+        f"Install it with pip into {directory}?"
+    )
+    command = _write_command("install", "--target", str(directory), str(requirement))
+    if not consent.ask(f"package:{requirement}", question):
+        raise TrustError(
+            subject=f"package:{requirement}",
+            detail=f"The plugin {entry.name!r} needs {requirement}, whose installation was not "
+            "consented to.",
+            remedy="Answer with yes, set VIBE_LLMS_YES=1, or install it yourself.",
+        )
+    if importlib.util.find_spec("pip") is None:
+        raise DependencyError(
+            package=str(requirement),
+            detail=f"The plugin {entry.name!r} needs {requirement}, and this Python has no pip.",
+            remedy=f"Run with another one: {command}",
+        )
+    pip = _Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".draft-") as draft:
+        new, old = Path(draft, "new"), Path(draft, "old")
+        pip.install(pip.plan(), new)
+        if directory.exists():
+            directory.rename(old)
+        new.rename(directory)
+
+
+@attrs.frozen(kw_only=True)
+class _Pip:
+    """The user's pip: the one of this Python, with the index and the rest as configured."""
+
+    entry: PluginEntry
+    requirement: Requirement
+    advice: str
+
+    def plan(self) -> list[str]:
+        """Asks what has to be added to what is installed, as exact requirements.
+
+        By itself ``pip install --target`` would fetch once more all that is installed.
+        """
+        report = json.loads(self.run("--dry-run", "--report", "-", "--", str(self.requirement)))
+        found = [
+            f"{item['metadata']['name']} @ {item['download_info']['url']}"
+            if item["is_direct"]
+            else f"{item['metadata']['name']}=={item['metadata']['version']}"
+            for item in report["install"]
+        ]
+        if not found:
+            raise self.produce_error("it is installed, but without that module")
+        return found
+
+    def install(self, packages: Sequence[str], target: Path) -> None:
+        self.run("--no-deps", "--target", str(target), "--", *packages)
+
+    def run(self, *arguments: str) -> str:
+        run = subprocess.run(
+            [sys.executable, "-m", "pip", "install", *_PIP_OPTIONS, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if run.returncode:
+            lines = run.stderr.strip().splitlines() or [f"it ended with code {run.returncode}"]
+            raise self.produce_error(lines[-1].removeprefix("ERROR: "))
+        return run.stdout
+
+    def produce_error(self, reason: str) -> DependencyError:
+        return DependencyError(
+            package=str(self.requirement),
+            detail=f"pip could not install {self.requirement} for the plugin "
+            f"{self.entry.name!r} ({self.entry.module}): {reason}.",
+            remedy=self.advice,
+        )
+
+
+def _append_to_path(directory: Path) -> None:
+    if str(directory) not in sys.path:
+        sys.path.append(str(directory))
+    importlib.invalidate_caches()
+
+
+def _write_command(*arguments: str) -> str:
+    return shlex.join(["python", "-m", "pip", *arguments])

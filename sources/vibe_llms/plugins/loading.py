@@ -1,0 +1,190 @@
+"""Imports plugins, registers their hooks and calls them, one plugin at a time.
+
+A plain pluggy call would end at the first plugin that raises. Here each is called by
+itself; one that fails is named, set aside, and never asked again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import types
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import attrs
+import pluggy
+
+from vibe_llms.configuration.classes import PluginEntry
+from vibe_llms.configuration.nearness import suggest
+from vibe_llms.exceptions import ConverseError, PluginError
+from vibe_llms.plugins import specification
+from vibe_llms.plugins.markers import PROJECT
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen(kw_only=True)
+class PluginFailure:
+    """What went wrong with a plugin.
+
+    Attributes:
+        name: The plugin's name in the configuration.
+        module: Its module.
+        reason: What went wrong, in one line.
+        error: What was raised.
+        is_fatal: Whether the plugin is set aside. If not, the rest of it is in use.
+    """
+
+    name: str
+    module: str
+    reason: str
+    error: Exception = attrs.field(eq=False)
+    is_fatal: bool = True
+
+
+@attrs.define(eq=False)
+class PluginHost:
+    """The plugins of one application: each imported at most once, and asked by name.
+
+    Attributes:
+        failures: What went wrong so far, in the order in which it did.
+    """
+
+    failures: list[PluginFailure] = attrs.field(factory=list, init=False)
+    _manager: pluggy.PluginManager = attrs.field(init=False)
+    _fatal_errors: dict[str, ConverseError] = attrs.field(factory=dict, init=False)
+    _answers: dict[tuple[str, str], tuple[object, ...]] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager.add_hookspecs(specification)
+
+    def is_loaded(self, entry: PluginEntry) -> bool:
+        """Tells whether the plugin was imported and is not set aside."""
+        return self._manager.has_plugin(entry.module) and entry.module not in self._fatal_errors
+
+    def find_failure(self, entry: PluginEntry) -> PluginFailure | None:
+        """Returns what went wrong with the plugin; what set it aside comes before the rest."""
+        fitting = [failure for failure in self.failures if failure.module == entry.module]
+        return min(fitting, key=lambda failure: not failure.is_fatal, default=None)
+
+    def load(self, entry: PluginEntry, prepare: Callable[[], None] = lambda: None) -> None:
+        """Imports the plugin's module and registers its hooks, unless that has been done.
+
+        Args:
+            entry: The plugin.
+            prepare: Called before the import, such as to install the plugin's package.
+
+        Raises:
+            ConverseError: It cannot be loaded; the same error each time.
+        """
+        if entry.module in self._fatal_errors:
+            raise self._fatal_errors[entry.module].with_traceback(None)
+        if self._manager.has_plugin(entry.module):
+            return
+        prepare()
+        try:
+            module = importlib.import_module(entry.module)
+        except (Exception, SystemExit) as error:
+            raise self._set_aside(entry, "cannot be imported", error) from error
+        try:
+            self._register(entry, module)
+        except (pluggy.PluginValidationError, ValueError) as error:
+            raise self._set_aside(entry, "has a hook of a wrong form", error) from error
+
+    def call(self, entry: PluginEntry, hook: str, kind: type[_T]) -> tuple[_T, ...]:
+        """Calls one hook of one plugin that is loaded; later calls repeat the first answer.
+
+        Args:
+            entry: The plugin.
+            hook: The hook's name.
+            kind: What the hook's specification says that the list is made of.
+
+        Raises:
+            PluginError: The hook raised, or returned something else; the plugin is set aside.
+        """
+        if entry.module in self._fatal_errors:
+            raise self._fatal_errors[entry.module].with_traceback(None)
+        key = (entry.module, hook)
+        if key not in self._answers:
+            self._answers[key] = self._ask(entry, hook, kind)
+        return cast(tuple[_T, ...], self._answers[key])
+
+    def _register(self, entry: PluginEntry, module: types.ModuleType) -> None:
+        # Not the module itself: pluggy would look at each name that it offers, and so load
+        # those which it offers lazily.
+        hooks = types.ModuleType(entry.module)
+        for name, value in vars(module).items():
+            if self._manager.parse_hookimpl_opts(module, name) is not None:
+                setattr(hooks, name, value)
+        try:
+            self._manager.register(hooks, name=entry.module)
+        except pluggy.PluginValidationError:
+            self._manager.unregister(name=entry.module)
+            raise
+        self._report_unknown_hooks(entry, hooks)
+
+    def _report_unknown_hooks(self, entry: PluginEntry, hooks: types.ModuleType) -> None:
+        known = [name for name in vars(specification) if name.startswith("survey_")]
+        for caller in self._manager.get_hookcallers(hooks) or ():
+            (implementation,) = (found for found in caller.get_hookimpls() if found.plugin is hooks)
+            if caller.has_spec() or implementation.optionalhook:
+                continue
+            reason = f"There is no hook {caller.name!r}{suggest(caller.name, known)}"
+            error = PluginError(
+                plugin=entry.name, detail=f"The plugin {entry.name!r} ({entry.module}): {reason}"
+            )
+            self._note(entry, reason, error, is_fatal=False)
+
+    def _ask(self, entry: PluginEntry, hook: str, kind: type[object]) -> tuple[object, ...]:
+        plugin = self._manager.get_plugin(entry.module)
+        others = [other for other in self._manager.get_plugins() if other is not plugin]
+        caller = self._manager.subset_hook_caller(hook, others)
+        if not caller.get_hookimpls():
+            return ()
+        try:
+            (answer,) = caller() or (None,)
+        except (Exception, SystemExit) as error:
+            raise self._set_aside(entry, f"failed in {hook}", error) from error
+        if isinstance(answer, list | tuple) and all(isinstance(item, kind) for item in answer):
+            return tuple(answer)
+        if isinstance(answer, types.CoroutineType):
+            answer.close()  # a hook is a plain function; nobody will await this
+        returned = TypeError(f"{_describe(answer)} in place of a list of {kind.__name__}")
+        raise self._set_aside(entry, f"returned a wrong value from {hook}", returned) from returned
+
+    def _set_aside(self, entry: PluginEntry, deed: str, cause: BaseException) -> ConverseError:
+        kind = "" if isinstance(cause, TypeError) and "returned" in deed else type(cause).__name__
+        words = " ".join(str(cause).split())
+        reason = f"It {deed}: {': '.join(part for part in (kind, words) if part)}."
+        error = PluginError(
+            plugin=entry.name,
+            detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}) {reason[3:]}",
+            remedy="Repair it, or add it to plugins.disabled.",
+        )
+        error.__cause__ = cause
+        self._note(entry, reason, error)
+        return error
+
+    def _note(
+        self, entry: PluginEntry, reason: str, error: ConverseError, *, is_fatal: bool = True
+    ) -> None:
+        if is_fatal:
+            self._fatal_errors[entry.module] = error
+        self.failures.append(
+            PluginFailure(
+                name=entry.name,
+                module=entry.module,
+                reason=reason,
+                error=error,
+                is_fatal=is_fatal,
+            )
+        )
+
+
+def _describe(answer: object) -> str:
+    """Says what an answer is, as far as it is not what was asked for."""
+    if isinstance(answer, list | tuple):
+        kinds = dict.fromkeys(type(item).__name__ for item in answer)
+        return f"a {type(answer).__name__} of {', '.join(kinds)}"
+    return "None" if answer is None else f"one {type(answer).__name__}"
