@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import re
 
-from vibe_llms.exceptions import LimitError
-
 TOKENIZER = "unicode61 remove_diacritics 2 categories 'L* N* M* So Co'"
 MAXIMUM_TERMS = 64
 
@@ -29,9 +27,9 @@ _ALONE = (
     "\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"  # CJK
     "\U0001f000-\U0001faff\U00020000-\U0003ffff"  # emoji, rare CJK
 )
-_BORDER = re.compile(rf"(?<=[{_ALONE}])(?=\S)|(?<=\S)(?=[{_ALONE}])")
-_CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], " ")
-_TERM = re.compile(r'"([^"]*)"?|([^\s"]+)')
+_BORDER = rf"(?<=[{_ALONE}])(?=\S)|(?<=\S)(?=[{_ALONE}])"  # compiled when first used
+_CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127, 0x200B], " ")
+_TERM = r'"([^"]*)"?|([^\s"]+)'
 
 
 def prepare_text(text: str) -> str:
@@ -42,7 +40,7 @@ def prepare_text(text: str) -> str:
     import unicodedata
 
     text = text.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half a character
-    return _BORDER.sub(_SEPARATOR, unicodedata.normalize("NFC", text))
+    return re.sub(_BORDER, _SEPARATOR, unicodedata.normalize("NFC", text))
 
 
 def restore_text(text: str) -> str:
@@ -65,9 +63,11 @@ def compose_match(query: str, role: str | None) -> str:
     """
     terms = [
         _compose_term(quoted or word, is_prefix=word.endswith("*"))
-        for quoted, word in _TERM.findall(query)
+        for quoted, word in re.findall(_TERM, query)
     ]
     if len(terms) > MAXIMUM_TERMS:
+        from vibe_llms.exceptions import LimitError
+
         raise LimitError(
             limit="search_terms",
             value=MAXIMUM_TERMS,

@@ -1,0 +1,181 @@
+"""Opens the cache, and throws it away when it is no good.
+
+Whoever uses the database holds a shared lock on a file beside it; whoever replaces it, an
+exclusive one. Without it, SQLite could find the journal of one database beside another.
+"""
+
+# ruff: noqa: PTH  # importing pathlib would be a good part of what a list may cost
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+from vibe_llms.conversations.index.words import TOKENIZER
+
+VERSION = 1
+"""Of the schema and of what is written into it. Change it with either, and with the tokenizer."""
+
+PATIENCE_SECONDS = 2.0
+"""How long another process may keep the database before the files are read instead."""
+
+KEY_SHIFT = 32
+"""A canister's row is its conversation's key, shifted by so many bits, plus its position."""
+
+_SCHEMA = f"""
+CREATE TABLE state (fingerprint TEXT NOT NULL);
+INSERT INTO state VALUES ('');
+CREATE TABLE conversations (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL,
+    inode INTEGER NOT NULL,         -- of messages.jsonl, with its size and time of change:
+    size INTEGER NOT NULL,          -- what is compared to know whether it was touched
+    changed INTEGER NOT NULL,
+    description TEXT NOT NULL,      -- the same of metadata.toml
+    indexed INTEGER NOT NULL,       -- bytes of messages.jsonl that are in the index
+    tail BLOB NOT NULL,             -- a digest of the last of them, to notice a rewritten file
+    canisters INTEGER NOT NULL,
+    first_words TEXT NOT NULL,
+    first_position INTEGER NOT NULL,
+    used_model TEXT,
+    name TEXT,
+    created INTEGER NOT NULL,       -- moments are nanoseconds since 1970
+    updated INTEGER NOT NULL,
+    model TEXT,
+    tags TEXT NOT NULL,             -- one a line
+    merged_bytes INTEGER NOT NULL,  -- came over from deleted parents
+    parent TEXT,
+    parent_canisters INTEGER,
+    parent_bytes INTEGER
+);
+CREATE UNIQUE INDEX stamps ON conversations (id, key, inode, size, changed);
+CREATE INDEX newest ON conversations (updated DESC, id);
+CREATE TABLE places (
+    place INTEGER PRIMARY KEY,
+    ending INTEGER NOT NULL,        -- where its line ends in messages.jsonl
+    id TEXT NOT NULL,
+    role TEXT NOT NULL,
+    timestamp INTEGER NOT NULL
+);
+CREATE VIRTUAL TABLE texts USING fts5 (text, role, tokenize = "{TOKENIZER}");
+"""
+
+_DAMAGED = frozenset(
+    {
+        sqlite3.SQLITE_ERROR,  # a table is missing: not our schema, whatever its version says
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_FORMAT,
+    }
+)
+
+
+class UnusableIndexError(Exception):
+    """The database is damaged or of another version, and has to be made anew. Stays inside."""
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Tells whether an error means that the database is damaged, and not merely unavailable."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is None or code & 0xFF in _DAMAGED
+
+
+@contextmanager
+def open_database(path: str) -> Iterator[sqlite3.Connection]:
+    """Opens the database, making it when there is none.
+
+    Raises:
+        UnusableIndexError: What is there is of another version.
+        sqlite3.Error, OSError: It cannot be used now, or is damaged; :func:`is_damage` knows.
+    """
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with _locked(path, alone=False), closing(_connect(path)) as connection:
+        connection.execute("PRAGMA synchronous = NORMAL")  # a cache may lose its last moments
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            _prepare_shared(connection)
+        elif version != VERSION:
+            raise UnusableIndexError(f"version {version}")
+        yield connection
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    # SQLite would let everybody read what is nobody else's business. An existing file must not
+    # be opened here: closing it again would take another thread's locks away.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return sqlite3.connect(path, PATIENCE_SECONDS, isolation_level=None)
+
+
+@contextmanager
+def open_memory() -> Iterator[sqlite3.Connection]:
+    """Opens a database that lives only as long as it is open, for when the cache is no use."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.executescript(_SCHEMA)
+        yield connection
+
+
+def discard_database(path: str) -> None:
+    """Removes the database, once nobody uses it any more.
+
+    Raises:
+        OSError: Others go on using it for too long, or it cannot be removed.
+    """
+    with _locked(path, alone=True):
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(path + suffix)
+
+
+def _prepare_shared(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:  # nobody else was faster
+            for statement in _split(_SCHEMA):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _split(script: str) -> Iterator[str]:
+    """Parts a script into statements: ``executescript`` would commit on its own."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line.partition("--")[0] + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+@contextmanager
+def _locked(path: str, *, alone: bool) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover  # without it, an open file cannot be removed either
+        yield
+        return
+    descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        operation = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, operation)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,119 @@
+"""The index as callers see it."""
+
+# ruff: noqa: PTH  # importing pathlib would be a good part of what a list may cost
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from typing import TypeVar
+
+from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
+from vibe_llms.conversations.index.database import (
+    UnusableIndexError,
+    discard_database,
+    is_damage,
+    open_database,
+    open_memory,
+)
+from vibe_llms.conversations.index.questions import read_rows, search_places, survey_newest
+from vibe_llms.conversations.index.refresh import refresh_messages, refresh_metadata
+
+DEFAULT_LIMIT = 20
+
+_ROLES = ("user", "assistant", "supervisor", "document", "invocation", "result")
+_Answer = TypeVar("_Answer")
+
+
+class ConversationIndex:
+    """Lists and searches the conversations in a directory.
+
+    Each call sees what was on the disk when it began. The database is a cache: where it is
+    missing, damaged or of another version it is made anew; where it cannot be used, because
+    another process keeps it locked or the place is read-only, the answer comes from reading
+    the files, which takes longer. Calls block; on an event loop use ``asyncio.to_thread``.
+    Several threads and processes may ask at once.
+    """
+
+    def __init__(self, conversations: str | os.PathLike[str], database: str | os.PathLike[str]):
+        """Touches nothing yet.
+
+        Args:
+            conversations: The directory with a folder for each conversation.
+            database: The file of the cache; its directory is made when it is missing.
+        """
+        self._conversations = os.fspath(conversations)
+        self._database = os.path.abspath(database)
+
+    def survey(self, *, limit: int | None = DEFAULT_LIMIT) -> list[ConversationRow]:
+        """Returns conversations, the one in which something was last said first.
+
+        Args:
+            limit: How many at most; ``None`` for all.
+        """
+
+        def question(connection: sqlite3.Connection) -> list[ConversationRow]:
+            identities = survey_newest(connection, limit)
+            refresh_metadata(connection, self._conversations, identities)
+            return read_rows(connection, identities)
+
+        return self._answer(question)
+
+    def search(
+        self, query: str, *, limit: int = DEFAULT_LIMIT, role: str | None = None
+    ) -> list[SearchHit]:
+        """Returns the canisters that hold all words of the query, the best match first.
+
+        Searched is the text of all contents: text, reasoning, refusals, transcripts, names
+        and titles of media, names and arguments of invocations, and results. Case and accents
+        do not matter. Words in double quotes are a phrase, ``*`` ends a word of which only the
+        beginning is given, every other sign only parts words.
+
+        A fork does not repeat its parent: what they share is found in the parent.
+
+        Args:
+            query: As a person typed it; nothing in it is an error.
+            limit: How many at most.
+            role: Only canisters of this role.
+
+        Raises:
+            UnknownNameError: There is no such role.
+            LimitError: The query has more than 64 words.
+        """
+        from vibe_llms.conversations.index.words import compose_match
+
+        if role is not None and role not in _ROLES:
+            from vibe_llms.exceptions import Stage, UnknownNameError
+
+            raise UnknownNameError(kind="role", name=role, known=_ROLES, stage=Stage.STORE)
+        match = compose_match(query, role)
+
+        def question(connection: sqlite3.Connection) -> list[SearchHit]:
+            hits = search_places(connection, match, limit)
+            if refresh_metadata(connection, self._conversations, {hit.id for hit in hits}):
+                hits = search_places(connection, match, limit)
+            return hits
+
+        return self._answer(question)
+
+    def _answer(self, question: Callable[[sqlite3.Connection], list[_Answer]]) -> list[_Answer]:
+        if not os.path.isdir(self._conversations):  # nothing was ever said here
+            return []
+        for _ in range(2):
+            try:
+                with open_database(self._database) as connection:
+                    refresh_messages(connection, self._conversations)
+                    return question(connection)
+            except (UnusableIndexError, sqlite3.Error) as error:
+                if isinstance(error, sqlite3.Error) and not is_damage(error):
+                    break
+            except OSError:
+                break
+            try:
+                discard_database(self._database)
+            except OSError:
+                break
+        with open_memory() as connection:
+            refresh_messages(connection, self._conversations)
+            return question(connection)

@@ -1,0 +1,190 @@
+"""Asks the database, once it is up to date."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
+from vibe_llms.conversations.index.database import KEY_SHIFT
+from vibe_llms.conversations.index.words import MARK_END, MARK_START, restore_text
+
+SNIPPET_WORDS = 24
+RANKED_LIMIT = 5000
+
+_POSITIONS = (1 << KEY_SHIFT) - 1
+
+
+class Ancestry(NamedTuple):
+    """What a conversation has from its ancestors.
+
+    Attributes:
+        inherited: How many canisters come before its own.
+        first_words: What the user first said, there or in the conversation itself.
+        first_index: Which canister says that, counted from the very beginning.
+    """
+
+    inherited: int
+    first_words: str
+    first_index: int
+
+
+class _Link(NamedTuple):
+    key: int
+    first_words: str
+    first_position: int
+    parent: str | None
+    parent_canisters: int | None
+    parent_bytes: int | None
+
+
+def survey_newest(connection: sqlite3.Connection, limit: int | None) -> list[str]:
+    """Returns the ids of conversations, those first in which something was last said."""
+    rows = connection.execute(
+        "SELECT id FROM conversations ORDER BY updated DESC, id LIMIT ?",
+        (-1 if limit is None else limit,),
+    )
+    return [identity for (identity,) in rows]
+
+
+def read_rows(connection: sqlite3.Connection, identities: Iterable[str]) -> list[ConversationRow]:
+    """Returns what a list shows of some conversations, in the order given."""
+    known: dict[str, Ancestry] = {}
+    rows = []
+    for identity in identities:
+        for values in connection.execute(
+            "SELECT name, created, updated, canisters, coalesce(model, used_model), tags, parent"
+            " FROM conversations WHERE id = ?",
+            (identity,),
+        ):
+            name, created, updated, canisters, model, tags, parent = values
+            ancestry = trace_ancestry(connection, identity, known)
+            rows.append(
+                ConversationRow(
+                    id=identity,
+                    name=name,
+                    created=_read_moment(created),
+                    updated=_read_moment(updated),
+                    canisters=ancestry.inherited + canisters,
+                    model=model,
+                    first_words=restore_text(ancestry.first_words),
+                    tags=tuple(tags.split("\n")) if tags else (),
+                    parent=parent,
+                )
+            )
+    return rows
+
+
+def _read_moment(moment_ns: int) -> datetime:
+    return datetime.fromtimestamp(moment_ns / 1e9, UTC)
+
+
+def search_places(connection: sqlite3.Connection, match: str, limit: int) -> list[SearchHit]:
+    """Returns the canisters that match best, the best first.
+
+    Of very many that match, only those in the newest conversations are compared.
+    """
+    best = connection.execute(
+        "SELECT place FROM (SELECT rowid AS place, bm25(texts, 1.0, 0.0) AS badness FROM texts"
+        " WHERE texts MATCH ? ORDER BY rowid DESC LIMIT ?) ORDER BY badness, place DESC LIMIT ?",
+        (match, RANKED_LIMIT, limit),
+    ).fetchall()
+    known: dict[str, Ancestry] = {}
+    return [_read_hit(connection, match, place, known) for (place,) in best]
+
+
+def _read_hit(
+    connection: sqlite3.Connection, match: str, place: int, known: dict[str, Ancestry]
+) -> SearchHit:
+    (snippet,) = connection.execute(
+        "SELECT snippet(texts, 0, ?, ?, '…', ?) FROM texts WHERE texts MATCH ? AND rowid = ?",
+        (MARK_START, MARK_END, SNIPPET_WORDS, match, place),
+    ).fetchone()
+    identity, name = connection.execute(
+        "SELECT id, name FROM conversations WHERE key = ?", (place >> KEY_SHIFT,)
+    ).fetchone()
+    canister_id, role, timestamp = connection.execute(
+        "SELECT id, role, timestamp FROM places WHERE place = ?", (place,)
+    ).fetchone()
+    text, marks = _part_marks(" ".join(restore_text(snippet).split()))
+    return SearchHit(
+        id=identity,
+        name=name,
+        index=trace_ancestry(connection, identity, known).inherited + (place & _POSITIONS),
+        canister_id=canister_id,
+        role=role,
+        timestamp=_read_moment(timestamp),
+        snippet=text,
+        marks=marks,
+    )
+
+
+def _part_marks(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Takes the marks out of a snippet and says where they were; marks that touch are one."""
+    snippet = snippet.replace(MARK_END + MARK_START, "")
+    text = ""
+    marks = []
+    for piece in snippet.split(MARK_START):
+        marked, end, rest = piece.partition(MARK_END)
+        if end:
+            marks.append((len(text), len(text) + len(marked)))
+        text += marked + rest
+    return text, tuple(marks)
+
+
+def trace_ancestry(
+    connection: sqlite3.Connection, identity: str, known: dict[str, Ancestry]
+) -> Ancestry:
+    """Follows a conversation's ancestors; what was learnt is kept in ``known``.
+
+    A parent that is not there, which the store would call damage, counts as empty.
+    """
+    chain: list[tuple[str, _Link]] = []
+    waiting: str | None = identity
+    while waiting is not None and waiting not in known:
+        link = _read_link(connection, waiting)
+        if link is None or any(waiting == name for name, _ in chain):
+            break
+        chain.append((waiting, link))
+        waiting = link.parent
+    for name, link in reversed(chain):
+        known[name] = _inherit(connection, link, known)
+    return known[identity]
+
+
+def _read_link(connection: sqlite3.Connection, identity: str) -> _Link | None:
+    row = connection.execute(
+        "SELECT key, first_words, first_position, parent, parent_canisters, parent_bytes"
+        " FROM conversations WHERE id = ?",
+        (identity,),
+    ).fetchone()
+    return None if row is None else _Link(*row)
+
+
+def _inherit(connection: sqlite3.Connection, link: _Link, known: dict[str, Ancestry]) -> Ancestry:
+    above = known.get(link.parent) if link.parent is not None else None
+    if above is None or link.parent is None:
+        return Ancestry(0, link.first_words, link.first_position)
+    inherited = link.parent_canisters
+    if inherited is None:
+        inherited = above.inherited + _count_before(connection, link.parent, link.parent_bytes)
+    if above.first_words and above.first_index < inherited:
+        return above._replace(inherited=inherited)
+    return Ancestry(inherited, link.first_words, inherited + link.first_position)
+
+
+def _count_before(connection: sqlite3.Connection, identity: str, size: int | None) -> int:
+    """Returns how many canisters of its own a conversation had when it had so many bytes.
+
+    What it took over from deleted parents comes before those bytes and belongs to them.
+    """
+    key, merged = connection.execute(
+        "SELECT key, merged_bytes FROM conversations WHERE id = ?", (identity,)
+    ).fetchone()
+    (count,) = connection.execute(
+        "SELECT count(*) FROM places WHERE place >= ? AND place < ? AND ending <= ?",
+        (key << KEY_SHIFT, (key + 1) << KEY_SHIFT, merged + (size or 0)),
+    ).fetchone()
+    return int(count)

@@ -1,0 +1,104 @@
+"""Brings the database up to date with the files: compares first, reads only what has changed.
+
+The comparison takes one look at each ``messages.jsonl``. Metadata are compared for the
+conversations that are about to be shown and for no others, which halves the work; so nothing
+by which a list is ordered may come from metadata that can change by themselves.
+"""
+
+# ruff: noqa: PTH  # importing pathlib would be a good part of what a list may cost
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable
+from typing import TypeAlias
+
+Stamp: TypeAlias = tuple[int, int, int]
+"""Inode, size and time of change of a file."""
+
+MESSAGES = "messages.jsonl"
+METADATA = "metadata.toml"
+
+NOTHING: Stamp = (0, 0, 0)
+"""The stamp of a file that is not there."""
+
+
+def measure_messages(directory: str) -> tuple[list[str], list[int]]:
+    """Measures the messages of all conversations in a directory.
+
+    Returns:
+        The ids of the conversations, and the numbers of their stamps in one row: pairing them
+        is left to whoever finds that something has changed.
+    """
+    names: list[str] = []
+    numbers: list[int] = []
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        stat = os.stat
+        for name in os.listdir(descriptor):
+            if name[0] == ".":
+                continue
+            try:
+                status = stat(f"{name}/{MESSAGES}", dir_fd=descriptor)
+                numbers += (status.st_ino, status.st_size, status.st_mtime_ns)
+            except OSError:
+                if not os.access(f"{name}/{METADATA}", os.F_OK, dir_fd=descriptor):
+                    continue
+                numbers += NOTHING
+            names.append(name)
+    finally:
+        os.close(descriptor)
+    return names, numbers
+
+
+def measure_file(descriptor: int) -> Stamp:
+    """Returns the stamp of an open file."""
+    status = os.fstat(descriptor)
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def measure_metadata(directory: str, identity: str) -> str:
+    """Returns a word that changes when the metadata of a conversation do."""
+    try:
+        status = os.stat(f"{directory}/{identity}/{METADATA}")
+    except OSError:
+        return ""
+    return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+
+
+def refresh_messages(connection: sqlite3.Connection, directory: str) -> None:
+    """Brings the index of what was said up to date.
+
+    A fingerprint of all measurements spares the comparison one by one, which would cost as
+    much again as the measurements.
+    """
+    names, numbers = measure_messages(directory)
+    fingerprint = f"{zlib.crc32('/'.join(names).encode())} {hash(tuple(numbers))}"
+    (known,) = connection.execute("SELECT fingerprint FROM state").fetchone()
+    if known == fingerprint:
+        return
+    from vibe_llms.conversations.index.writing import update_conversations
+
+    stamps = zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True)
+    update_conversations(connection, directory, dict(zip(names, stamps, strict=True)), fingerprint)
+
+
+def refresh_metadata(
+    connection: sqlite3.Connection, directory: str, identities: Iterable[str]
+) -> bool:
+    """Brings the metadata of some conversations up to date; tells whether any had changed."""
+    stale = []
+    for identity in identities:
+        for (description,) in connection.execute(
+            "SELECT description FROM conversations WHERE id = ?", (identity,)
+        ):
+            if description != measure_metadata(directory, identity):
+                stale.append(identity)
+    if not stale:
+        return False
+    from vibe_llms.conversations.index.writing import update_descriptions
+
+    update_descriptions(connection, directory, stale)
+    return True

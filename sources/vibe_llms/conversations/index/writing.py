@@ -1,0 +1,268 @@
+"""Writes into the index what has changed in the files."""
+
+# ruff: noqa: PTH  # importing pathlib would be a good part of what a list may cost
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from hashlib import blake2b
+from typing import BinaryIO, NamedTuple
+
+from vibe_llms.conversations.index.database import KEY_SHIFT
+from vibe_llms.conversations.index.extraction import (
+    compose_first_words,
+    read_description,
+    read_place,
+)
+from vibe_llms.conversations.index.refresh import (
+    MESSAGES,
+    METADATA,
+    NOTHING,
+    Stamp,
+    measure_file,
+    measure_metadata,
+)
+
+BATCH_BYTES = 64 * 1024 * 1024
+"""How much is read between two commits: what a rebuild that is interrupted loses at most."""
+
+_TAIL_BYTES = 4096
+
+
+class _Known(NamedTuple):
+    """What the database knows of one conversation."""
+
+    key: int
+    inode: int
+    size: int
+    changed: int
+    indexed: int
+    tail: bytes
+    canisters: int
+    first_words: str
+    first_position: int
+    used_model: str | None
+
+    @property
+    def stamp(self) -> Stamp:
+        return (self.inode, self.size, self.changed)
+
+
+_KNOWN_COLUMNS = ", ".join(_Known._fields)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def update_conversations(
+    connection: sqlite3.Connection,
+    directory: str,
+    present: Mapping[str, Stamp],
+    fingerprint: str,
+) -> None:
+    """Makes the index say what the files say.
+
+    Args:
+        present: The conversations that there are, with the stamps of their messages.
+        fingerprint: Of these; it is kept if all of them were found in this state.
+    """
+    known = _read_known(connection)
+    changed = [
+        identity
+        for identity in known.keys() | present.keys()
+        if identity not in known or known[identity][1:] != present.get(identity)
+    ]
+    # In the order of their rows: going back makes FTS5 write out what it has gathered.
+    changed.sort(key=lambda identity: known[identity][0] if identity in known else 1 << 62)
+    for batch in _parted(changed, present):
+        with _transaction(connection):
+            for identity in batch:
+                _index_conversation(connection, directory, identity)
+    with _transaction(connection):
+        known = _read_known(connection)
+        if {identity: values[1:] for identity, values in known.items()} == present:
+            connection.execute("UPDATE state SET fingerprint = ?", (fingerprint,))
+
+
+def _read_known(connection: sqlite3.Connection) -> dict[str, tuple[int, int, int, int]]:
+    """Returns the key and the stamp of each conversation."""
+    rows = connection.execute("SELECT id, key, inode, size, changed FROM conversations")
+    return {row[0]: row[1:] for row in rows}
+
+
+def _parted(identities: list[str], stamps: Mapping[str, Stamp]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    weight = 0
+    for identity in identities:
+        batch.append(identity)
+        weight += stamps.get(identity, NOTHING)[1]
+        if weight >= BATCH_BYTES:
+            yield batch
+            batch, weight = [], 0
+    if batch:
+        yield batch
+
+
+def _forget(connection: sqlite3.Connection, key: int) -> None:
+    _forget_places(connection, key)
+    connection.execute("DELETE FROM conversations WHERE key = ?", (key,))
+
+
+def _forget_places(connection: sqlite3.Connection, key: int) -> None:
+    places = (key << KEY_SHIFT, (key + 1) << KEY_SHIFT)
+    connection.execute("DELETE FROM texts WHERE rowid >= ? AND rowid < ?", places)
+    connection.execute("DELETE FROM places WHERE place >= ? AND place < ?", places)
+
+
+def _index_conversation(connection: sqlite3.Connection, directory: str, identity: str) -> None:
+    """Indexes what is new in one conversation, or all of it if it is not merely longer.
+
+    Looks at the file again, since another process may have been faster than the caller.
+    """
+    row = connection.execute(
+        f"SELECT {_KNOWN_COLUMNS} FROM conversations WHERE id = ?", (identity,)
+    ).fetchone()
+    known = None if row is None else _Known(*row)
+    with _open_messages(directory, identity) as file:
+        if file is None:
+            if not measure_metadata(directory, identity):
+                if known is not None:
+                    _forget(connection, known.key)
+                return
+        elif known is not None and known.stamp == measure_file(file.fileno()):
+            return
+        if known is None or file is None or not _has_only_grown(file, known):
+            known = _renew(connection, identity, known)
+        _index_file(connection, directory, identity, file, known)
+
+
+def _open_messages(
+    directory: str, identity: str
+) -> AbstractContextManager[BinaryIO] | AbstractContextManager[None]:
+    """Opens what was said, if something was and if we may read it."""
+    try:
+        return open(f"{directory}/{identity}/{MESSAGES}", "rb")
+    except OSError:
+        return nullcontext()
+
+
+def _renew(connection: sqlite3.Connection, identity: str, known: _Known | None) -> _Known:
+    """Makes the row of a conversation of which nothing is indexed yet."""
+    if known is None:
+        cursor = connection.execute(
+            "INSERT INTO conversations (id, inode, size, changed, description, indexed, tail,"
+            " canisters, first_words, first_position, created, updated, tags, merged_bytes)"
+            " VALUES (?, 0, 0, 0, '', 0, x'', 0, '', 0, 0, 0, '', 0)",
+            (identity,),
+        )
+        assert cursor.lastrowid is not None
+        key = cursor.lastrowid
+    else:
+        key = known.key
+        _forget_places(connection, key)
+    return _Known(key, *NOTHING, 0, b"", 0, "", 0, None)
+
+
+def _has_only_grown(file: BinaryIO, known: _Known) -> bool:
+    inode, size, _ = measure_file(file.fileno())
+    return (
+        inode == known.inode
+        and size > known.size
+        and _digest_tail(file, known.indexed) == known.tail
+    )
+
+
+def _digest_tail(file: BinaryIO, end: int) -> bytes:
+    """Digests the bytes before a point, and leaves the file there."""
+    start = max(0, end - _TAIL_BYTES)
+    file.seek(start)
+    return blake2b(file.read(end - start), digest_size=16).digest()
+
+
+def _index_file(
+    connection: sqlite3.Connection,
+    directory: str,
+    identity: str,
+    file: BinaryIO | None,
+    known: _Known,
+) -> None:
+    """Indexes a file from where the last time ended, and the metadata beside it."""
+    description = measure_metadata(directory, identity)
+    if file is not None:
+        inode, size, changed = measure_file(file.fileno())
+        known = known._replace(inode=inode, size=size, changed=changed)
+        file.seek(known.indexed)
+        known = _index_lines(connection, file, known)
+        known = known._replace(tail=_digest_tail(file, known.indexed))
+    assignments = ", ".join(f"{name} = ?" for name in _Known._fields[1:])
+    connection.execute(
+        f"UPDATE conversations SET {assignments} WHERE key = ?", (*known[1:], known.key)
+    )
+    _describe(connection, directory, identity, description)
+
+
+def _index_lines(connection: sqlite3.Connection, file: BinaryIO, known: _Known) -> _Known:
+    """Indexes lines up to the size that was seen; a last one without an end is left for later."""
+    end, position = known.indexed, known.canisters
+    first_words, first_position = known.first_words, known.first_position
+    used_model = known.used_model
+    first = known.key << KEY_SHIFT
+    texts, places = [], []
+    for line in file:
+        if not line.endswith(b"\n") or end + len(line) > known.size:
+            break
+        end += len(line)
+        place = read_place(line)
+        if place is None:
+            continue
+        places.append((first + position, end, place.id, place.role, place.timestamp))
+        if place.text:
+            texts.append((first + position, place.text, place.role))
+        if place.role == "user" and not first_words:
+            first_words, first_position = compose_first_words(place.text), position
+        used_model = place.model or used_model
+        position += 1
+    connection.executemany("INSERT INTO places VALUES (?, ?, ?, ?, ?)", places)
+    connection.executemany("INSERT INTO texts (rowid, text, role) VALUES (?, ?, ?)", texts)
+    return known._replace(
+        indexed=end,
+        canisters=position,
+        first_words=first_words,
+        first_position=first_position,
+        used_model=used_model,
+    )
+
+
+def update_descriptions(
+    connection: sqlite3.Connection, directory: str, identities: Iterable[str]
+) -> None:
+    """Reads the metadata of some conversations again."""
+    with _transaction(connection):
+        for identity in identities:
+            _describe(connection, directory, identity, measure_metadata(directory, identity))
+
+
+def _describe(connection: sqlite3.Connection, directory: str, identity: str, stamp: str) -> None:
+    try:
+        with open(f"{directory}/{identity}/{METADATA}", "rb") as file:
+            data = file.read()
+    except OSError:
+        data = b""
+    description = read_description(data)
+    assignments = ", ".join(f"{name} = ?" for name in description._fields)
+    connection.execute(
+        f"UPDATE conversations SET description = ?, {assignments},"
+        " updated = max(?, iif(size = 0, 0, changed)) WHERE id = ?",
+        (stamp, *description, description.created, identity),
+    )

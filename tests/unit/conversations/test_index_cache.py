@@ -1,0 +1,230 @@
+"""That the index is only a cache: what happens to it never changes an answer."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from vibe_llms.conversations import ConversationMetadata, DirectoryStore
+from vibe_llms.conversations.index import ConversationIndex, database
+from vibe_llms.messages.canisters import UserCanister
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> ConversationIndex:
+    """An index over three conversations, which has been used once."""
+    store = DirectoryStore(tmp_path)
+    for identity in ("one", "two", "three"):
+        store.create(identity, ConversationMetadata(name=identity.title()))
+        store.append(identity, [UserCanister(f"word {identity}")])
+    index = ConversationIndex(tmp_path / "conversations", tmp_path / "index.sqlite")
+    assert is_right(index)
+    return index
+
+
+def is_right(index: ConversationIndex) -> bool:
+    rows = {(row.id, row.name, row.canisters) for row in index.survey()}
+    hits = {(hit.id, hit.index) for hit in index.search("word")}
+    names = ("one", "two", "three")
+    return rows == {(name, name.title(), 1) for name in names} and hits == {
+        (name, 0) for name in names
+    }
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def overwrite_start(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"garbage " * 20)
+
+
+def overwrite_middle(path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (size - 4096))
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, 5000)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def change_version(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+
+def drop_table(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE places")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [remove, overwrite_start, overwrite_middle, truncate, empty, change_version, drop_table],
+)
+def test_is_made_anew_when_it_is_gone_or_damaged(
+    index: ConversationIndex, tmp_path: Path, harm: object
+) -> None:
+    """Whatever happens to the database, answers stay right and the next one is fast again."""
+    harm(tmp_path / "index.sqlite")  # type: ignore[operator]
+
+    assert is_right(index)
+    with closing(sqlite3.connect(tmp_path / "index.sqlite")) as connection:
+        count = connection.execute("SELECT count(*) FROM conversations").fetchone()
+        version = connection.execute("PRAGMA user_version").fetchone()
+    assert (count, version) == ((3,), (database.VERSION,))
+
+
+def test_reads_the_files_while_another_process_keeps_the_database_locked(
+    index: ConversationIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process that writes for long delays an answer by the patience, and no longer."""
+    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.05)
+    DirectoryStore(tmp_path).append("one", [UserCanister("newer")])
+
+    with closing(sqlite3.connect(tmp_path / "index.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        hits = index.search("newer")
+        unchanged = index.search("word")
+        other.execute("ROLLBACK")
+
+    assert [(hit.id, hit.index) for hit in hits] == [("one", 1)]
+    assert len(unchanged) == 3
+
+
+def test_reads_the_files_while_another_process_uses_a_damaged_database(
+    index: ConversationIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that others have open is not taken away from them."""
+    import fcntl
+
+    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.05)
+    overwrite_start(tmp_path / "index.sqlite")
+    damaged = (tmp_path / "index.sqlite").read_bytes()
+
+    with (tmp_path / "index.sqlite.lock").open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        assert is_right(index)
+
+    assert (tmp_path / "index.sqlite").read_bytes() == damaged
+
+
+def test_reads_the_files_where_no_database_can_be(tmp_path: Path, index: ConversationIndex) -> None:
+    """Where the cache cannot be written, answers come all the same."""
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder.sqlite").mkdir()
+
+    for place in (tmp_path / "file" / "index.sqlite", tmp_path / "folder.sqlite"):
+        assert is_right(ConversationIndex(tmp_path / "conversations", place))
+
+
+def test_is_readable_by_its_owner_only(index: ConversationIndex, tmp_path: Path) -> None:
+    """What people tell a model is nobody else's business, in the index neither."""
+    assert (tmp_path / "index.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_keeps_what_was_indexed_when_it_is_interrupted(
+    index: ConversationIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupted rebuild leaves whole conversations, and the next call completes it."""
+    from vibe_llms.conversations.index import writing
+
+    (tmp_path / "index.sqlite").unlink()
+    monkeypatch.setattr(writing, "BATCH_BYTES", 1)
+    original = writing.read_place
+    calls = []
+
+    def interrupt(line: bytes) -> object:
+        calls.append(line)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(line)
+
+    monkeypatch.setattr(writing, "read_place", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        index.survey()
+
+    assert is_right(index)
+    assert len(calls) == 4
+
+
+def test_answers_several_threads_at_once(tmp_path: Path, index: ConversationIndex) -> None:
+    """Threads that begin with no database all get right answers."""
+    for path in tmp_path.glob("index.sqlite*"):
+        path.unlink()
+    answers: list[bool] = []
+    threads = [threading.Thread(target=lambda: answers.append(is_right(index))) for _ in range(8)]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert answers == [True] * 8
+
+
+def test_answers_several_processes_while_others_write(tmp_path: Path) -> None:
+    """Processes that list and search while others append see all that was acknowledged before."""
+    program = """
+import sys
+from vibe_llms.conversations import ConversationMetadata, DirectoryStore
+from vibe_llms.conversations.index import ConversationIndex
+from vibe_llms.messages.canisters import UserCanister
+root, me = sys.argv[1:]
+store = DirectoryStore(root)
+index = ConversationIndex(root + "/conversations", root + "/index.sqlite")
+store.create(me, ConversationMetadata())
+for number in range(15):
+    store.append(me, [UserCanister(f"{me} number{number}")])
+    found = {hit.index for hit in index.search(me, limit=99) if hit.id == me}
+    assert found == set(range(number + 1)), found
+    row, = (row for row in index.survey() if row.id == me)
+    assert row.canisters == number + 1, row
+    if number == 7 and me == "w0":
+        for suffix in ("", "-wal"):
+            open(root + "/index.sqlite" + suffix, "r+b").write(b"damage " * 100)
+"""
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path), f"w{number}"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(3)
+    ]
+
+    errors = [worker.communicate(timeout=120)[1] for worker in workers]
+
+    assert errors == ["", "", ""]
+
+
+def test_imports_no_parser_where_nothing_has_changed(
+    index: ConversationIndex, tmp_path: Path
+) -> None:
+    """A list of what is indexed already touches neither JSON nor TOML, nor any of our objects."""
+    program = """
+import sys
+from vibe_llms.conversations.index import ConversationIndex
+root = sys.argv[1]
+assert len(ConversationIndex(root + "/conversations", root + "/index.sqlite").survey()) == 3
+print(*{"json", "tomli", "attrs", "msgspec", "asyncio", "pathlib"} & sys.modules.keys())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == ""
