@@ -16,11 +16,14 @@ import pluggy
 
 from vibe_llms.configuration.classes import PluginEntry
 from vibe_llms.configuration.nearness import suggest
-from vibe_llms.exceptions import ConverseError, PluginError
+from vibe_llms.exceptions import PluginError
 from vibe_llms.plugins import specification
 from vibe_llms.plugins.markers import PROJECT
 
 _T = TypeVar("_T")
+
+_REPAIR = "Repair it, or add it to plugins.disabled."
+_INSTALL = "Install what has that module, or name it: package = '...'."
 
 
 @attrs.frozen(kw_only=True)
@@ -38,7 +41,7 @@ class PluginFailure:
     name: str
     module: str
     reason: str
-    error: Exception = attrs.field(eq=False)
+    error: PluginError
     is_fatal: bool = True
 
 
@@ -52,7 +55,7 @@ class PluginHost:
 
     failures: list[PluginFailure] = attrs.field(factory=list, init=False)
     _manager: pluggy.PluginManager = attrs.field(init=False)
-    _fatal_errors: dict[str, ConverseError] = attrs.field(factory=dict, init=False)
+    _fatal_errors: dict[str, PluginError] = attrs.field(factory=dict, init=False)
     _answers: dict[tuple[str, str], tuple[object, ...]] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -76,7 +79,7 @@ class PluginHost:
             prepare: Called before the import, such as to install the plugin's package.
 
         Raises:
-            ConverseError: It cannot be loaded; the same error each time.
+            PluginError: It cannot be loaded; the same error each time.
         """
         if entry.module in self._fatal_errors:
             raise self._fatal_errors[entry.module].with_traceback(None)
@@ -86,11 +89,15 @@ class PluginHost:
         try:
             module = importlib.import_module(entry.module)
         except (Exception, SystemExit) as error:
-            raise self._set_aside(entry, "cannot be imported", error) from error
+            deed = f"cannot be imported: {_describe_error(error)}"
+            is_absent = isinstance(error, ModuleNotFoundError) and error.name == entry.module
+            remedy = _INSTALL if is_absent else _REPAIR
+            raise self._set_aside(entry, deed, remedy) from error
         try:
             self._register(entry, module)
         except (pluggy.PluginValidationError, ValueError) as error:
-            raise self._set_aside(entry, "has a hook of a wrong form", error) from error
+            deed = f"has a hook of a wrong form: {_describe_error(error)}"
+            raise self._set_aside(entry, deed) from error
 
     def call(self, entry: PluginEntry, hook: str, kind: type[_T]) -> tuple[_T, ...]:
         """Calls one hook of one plugin that is loaded; later calls repeat the first answer.
@@ -145,29 +152,26 @@ class PluginHost:
         try:
             (answer,) = caller() or (None,)
         except (Exception, SystemExit) as error:
-            raise self._set_aside(entry, f"failed in {hook}", error) from error
+            deed = f"failed in {hook}: {_describe_error(error)}"
+            raise self._set_aside(entry, deed) from error
         if isinstance(answer, list | tuple) and all(isinstance(item, kind) for item in answer):
             return tuple(answer)
         if isinstance(answer, types.CoroutineType):
             answer.close()  # a hook is a plain function; nobody will await this
-        returned = TypeError(f"{_describe(answer)} in place of a list of {kind.__name__}")
-        raise self._set_aside(entry, f"returned a wrong value from {hook}", returned) from returned
+        wanted = f"in place of a list of {kind.__name__}"
+        raise self._set_aside(entry, f"returned {_describe_answer(answer)} from {hook}, {wanted}")
 
-    def _set_aside(self, entry: PluginEntry, deed: str, cause: BaseException) -> ConverseError:
-        kind = "" if isinstance(cause, TypeError) and "returned" in deed else type(cause).__name__
-        words = " ".join(str(cause).split())
-        reason = f"It {deed}: {': '.join(part for part in (kind, words) if part)}."
+    def _set_aside(self, entry: PluginEntry, deed: str, remedy: str = _REPAIR) -> PluginError:
         error = PluginError(
             plugin=entry.name,
-            detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}) {reason[3:]}",
-            remedy="Repair it, or add it to plugins.disabled.",
+            detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}) {deed}.",
+            remedy=remedy,
         )
-        error.__cause__ = cause
-        self._note(entry, reason, error)
+        self._note(entry, f"It {deed}.", error)
         return error
 
     def _note(
-        self, entry: PluginEntry, reason: str, error: ConverseError, *, is_fatal: bool = True
+        self, entry: PluginEntry, reason: str, error: PluginError, *, is_fatal: bool = True
     ) -> None:
         if is_fatal:
             self._fatal_errors[entry.module] = error
@@ -182,7 +186,13 @@ class PluginHost:
         )
 
 
-def _describe(answer: object) -> str:
+def _describe_error(error: BaseException) -> str:
+    """Says in one line what was raised."""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def _describe_answer(answer: object) -> str:
     """Says what an answer is, as far as it is not what was asked for."""
     if isinstance(answer, list | tuple):
         kinds = dict.fromkeys(type(item).__name__ for item in answer)

@@ -120,10 +120,10 @@ REASONS = {
     "exits_at_import": "It cannot be imported: SystemExit: 3.",
     "syntax_error": "It cannot be imported: SyntaxError: invalid syntax (syntax_error.py, line 3).",
     "raises_in_hook": "It failed in survey_providers: LookupError: the list was lost.",
-    "wrong_return": "It returned a wrong value from survey_providers: one str in place of a list "
-    "of ProviderSpecification.",
-    "asynchronous_hook": "It returned a wrong value from survey_providers: one coroutine in place "
-    "of a list of ProviderSpecification.",
+    "wrong_return": "It returned one str from survey_providers, in place of a list of "
+    "ProviderSpecification.",
+    "asynchronous_hook": "It returned one coroutine from survey_providers, in place of a list of "
+    "ProviderSpecification.",
     "wrong_arguments": "It has a hook of a wrong form: PluginValidationError: ",
     "unknown_hook": "There is no hook 'survey_provider'; did you mean 'survey_providers'?",
 }
@@ -166,6 +166,29 @@ def test_a_plugin_is_asked_once(configure: Configure) -> None:
     assert len(manager.load_all()) == len(manager.load_all()) == 1
 
 
+def test_names_that_a_plugin_offers_lazily_stay_unloaded(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what a module defines is searched for hooks, not what it would import if asked."""
+    (tmp_path / "lazy_plugin.py").write_text(
+        "from vibe_llms.plugins import CommandSpecification, hook\n"
+        "@hook\n"
+        "def survey_commands():\n"
+        "    return [CommandSpecification('lazy', 'is lazy', 'lazy_plugin:perform')]\n"
+        "def __getattr__(name):\n"
+        "    raise RuntimeError(f'{name} was asked for')\n"
+        "def __dir__():\n"
+        "    return ['heavy']\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    manager = PluginManager(configuration=configure(write_tables("lazy_plugin", table="plugins")))
+
+    assert [command.name for command in manager.survey_commands()] == ["lazy"]
+    assert manager.failures == ()
+    del sys.modules["lazy_plugin"]
+
+
 def check_refusal(manager: PluginManager, name: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught:
         manager.load_provider(name)
@@ -185,7 +208,7 @@ def test_why_a_provider_cannot_be_loaded_is_one_line(configure: Configure, tmp_p
 
     file = tmp_path / "config.toml"
     check_refusal(manager, "raises_in_hook", PluginError, f"(raises_in_hook, user {file}:2) failed")
-    check_refusal(manager, "absent", PluginError, "No module named 'absent'")
+    check_refusal(manager, "absent", PluginError, "No module named 'absent'. Install what")
     check_refusal(manager, "scripted", PluginError, "is disabled")
     check_refusal(manager, "unknown_hook", PluginError, "did you mean 'survey_providers'?")
     check_refusal(manager, "polly", PluginError, "has no provider 'polly'; its survey_providers")
