@@ -97,10 +97,10 @@ class LayerReader:
     def _read_plugins(self, value: Any) -> None:
         tables = {}
         for key, inner in self._survey_table(("plugins",), value):
-            if isinstance(inner, Mapping):
-                tables[key] = inner
-            else:
+            if f"plugins.{key}" in self.definitions or not isinstance(inner, Mapping):
                 self._read_value(("plugins", key), inner)
+            else:
+                tables[key] = inner
         self._read_plugin_tables("plugins", tables)
 
     def _read_plugin_tables(self, table: str, value: Any) -> None:

@@ -1,0 +1,94 @@
+"""The schema for editors and the table of settings agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import tomli
+
+from vibe_llms.configuration import SETTINGS, load_configuration
+from vibe_llms.configuration.definitions import PLUGIN_KEYS
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.resources import access_data
+
+SCHEMA: dict[str, Any] = json.loads(
+    access_data("schemas", "configuration.schema.json").read_text(encoding="utf-8")
+)
+
+
+def is_accepted(text: str, folder: Path) -> tuple[bool, bool]:
+    """Returns whether the schema, and whether the loader accepts a user's file."""
+    validator = jsonschema.Draft202012Validator(
+        SCHEMA, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+    file = folder / "config.toml"
+    file.write_text(text, encoding="utf-8")
+    try:
+        load_configuration(
+            environment={"VIBE_LLMS_CONFIG": str(file), "HOME": str(folder)},
+            working_directory=folder,
+        )
+    except ConfigurationError:
+        return validator.is_valid(tomli.loads(text)), False
+    return validator.is_valid(tomli.loads(text)), True
+
+
+def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
+    """Names, summaries, limits and the keys of plugins are those of the table."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    tables = SCHEMA["properties"]
+
+    described = {
+        f"{name}.{key}" if "properties" in table else name: inner["description"]
+        for name, table in tables.items()
+        for key, inner in table.get("properties", {"": table}).items()
+        if name not in ("limits", "controls", "providers", "models")
+    }
+
+    assert described == {name: definition.summary for name, definition in SETTINGS.items()}
+    assert set(SCHEMA["$defs"]["plugin"]["properties"]) == set(PLUGIN_KEYS)
+    configuration = load_configuration(
+        environment={"HOME": str(tmp_path)}, working_directory=tmp_path
+    )
+    assert set(tables["limits"]["properties"]) == set(configuration.limits)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        access_data("configuration", "defaults.toml").read_text(encoding="utf-8"),
+        'model = "p"',
+        'model = "p:"',
+        'model = "a b:c"',
+        'stream = "on"',
+        "modle = 1",
+        "controls = { temperature = 1 }",
+        "controls = 1",
+        "limits = { attachment_bytes = 1 }",
+        "limits = { attachment_bytes = 0 }",
+        "limits = { none = 1 }",
+        "directories = { data = '' }",
+        "directories.log = 'x'",
+        'providers.x = { module = "m.n", package = "p >= 1", own = [1] }',
+        'providers."a b" = { module = "m" }',
+        'providers.x = { module = "m-n" }',
+        'providers.x = "m"',
+        'plugins.x = { module = "m", enabled = false }',
+        "plugins.disabled = ['x', 1]",
+        "plugins.disabled = { module = 'x' }",
+        "plugins.x = 1",
+        "models = [{ pattern = 'a' }]",
+        "models = [{ pattern = '(' }]",
+        "models = [{ provider = 'a' }]",
+        "models = [1]",
+    ],
+)
+def test_schema_and_loader_accept_the_same(text: str, tmp_path: Path) -> None:
+    """What an editor marks as wrong is what the loader refuses."""
+    by_schema, by_loader = is_accepted(text, tmp_path)
+
+    assert by_schema == by_loader
