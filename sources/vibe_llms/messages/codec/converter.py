@@ -37,6 +37,7 @@ def produce_converter() -> cattrs.Converter:
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, _structure_plain)
     converter.register_structure_hook(float, _structure_number)
+    converter.register_unstructure_hook(float, canonicalize)
     converter.register_structure_hook(datetime, _structure_moment)
     converter.register_structure_hook(bytes, _structure_text)
     for written in (datetime, bytes):

@@ -8,8 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from vibe_llms.messages.codec.canonical import canonicalize
-from vibe_llms.messages.codec.explanations import explain_unwritable
+from vibe_llms.messages.codec.canonical import canonicalize, explain_unwritable
 from vibe_llms.messages.codec.lines import REFUSALS
 from vibe_llms.messages.codec.mirrors import access_mirror
 from vibe_llms.messages.requests import Request, Response

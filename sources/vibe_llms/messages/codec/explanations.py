@@ -1,9 +1,8 @@
-"""What is wrong with data that does not read, or cannot be written, as one of our errors."""
+"""What is wrong with data that does not read, as one of our errors."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from typing import Any, cast
 
 import attrs
@@ -82,27 +81,3 @@ def explain_unknown_word(word: object, known: tuple[str, ...], path: str) -> Cod
 def _suggest(word: object, known: tuple[str, ...]) -> str:
     nearest = difflib.get_close_matches(str(word), known, n=1)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
-
-
-def explain_unwritable(value: object) -> CodecError:
-    """Says which text holds half of a surrogate pair, which no JSON in UTF-8 can carry."""
-    return CodecError(
-        path=_locate_surrogate(value, "$") or "$",
-        detail="The text holds half of a surrogate pair, which UTF-8 cannot carry",
-        remedy="Decode it with errors='replace' before it becomes a message.",
-    )
-
-
-def _locate_surrogate(value: object, path: str) -> str | None:
-    members: list[tuple[str, Any]] = []
-    if isinstance(value, str):
-        return path if any("\ud800" <= letter <= "\udfff" for letter in value) else None
-    if attrs.has(type(value)):
-        fields = attrs.fields(cast(type[Any], type(value)))
-        members = [(f".{field.name}", getattr(value, field.name)) for field in fields]
-    elif isinstance(value, Mapping):
-        members = [(f".{key!a}", part) for key in value for part in (key, value[key])]
-    elif isinstance(value, (list, tuple)):
-        members = [(f"[{index}]", part) for index, part in enumerate(value)]
-    found = (_locate_surrogate(part, path + place) for place, part in members)
-    return next((place for place in found if place), None)

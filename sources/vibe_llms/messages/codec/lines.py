@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister
-from vibe_llms.messages.codec.explanations import explain_unwritable
+from vibe_llms.messages.codec.canonical import explain_unwritable
 from vibe_llms.messages.codec.mirrors import access_mirror, reflect_type
 
 _ENCODER = msgspec.json.Encoder()
