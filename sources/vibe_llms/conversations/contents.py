@@ -1,0 +1,65 @@
+"""Media between a canister and a content store: bytes go out before a line is written, come
+back before a model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import attrs
+
+from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, MediaContent
+
+_Canister = TypeVar("_Canister", bound=AnyCanister)
+
+
+def hydrate(
+    canisters: Iterable[AnyCanister], content_store: ContentStore
+) -> tuple[AnyCanister, ...]:
+    """Returns the canisters with the bytes of their media, which a model can be sent.
+
+    Media which are held elsewhere, by their URL or by the vendor, stay as they are where the
+    store does not have them.
+
+    Raises:
+        StoreError: Content is not in the store.
+        CorruptionError: Content is not what its id says.
+    """
+
+    def load(content: MediaContent) -> MediaContent:
+        if content.data is not None or content.content_id is None:
+            return content
+        if is_held_elsewhere(content) and not content_store.contains(content.content_id):
+            return content
+        return attrs.evolve(content, data=content_store.read(content.content_id))
+
+    return tuple(replace_media(canister, load) for canister in canisters)
+
+
+def is_held_elsewhere(content: MediaContent) -> bool:
+    """Tells whether the media can be had without a content store."""
+    return content.url is not None or content.file_id is not None
+
+
+def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:
+    """Tells whether any media among the canisters name content."""
+    for canister in canisters:
+        for content in canister.content:
+            if isinstance(content, MEDIA_CLASSES) and content.content_id is not None:
+                return True
+    return False
+
+
+def replace_media(
+    canister: _Canister, replace: Callable[[MediaContent], MediaContent]
+) -> _Canister:
+    """Returns the canister with each of its media replaced; itself where nothing changes."""
+    replaced: tuple[AnyContent, ...] = tuple(
+        replace(content) if isinstance(content, MEDIA_CLASSES) else content
+        for content in canister.content
+    )
+    if all(new is old for new, old in zip(replaced, canister.content, strict=True)):
+        return canister
+    return attrs.evolve(canister, content=replaced)

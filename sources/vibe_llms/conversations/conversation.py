@@ -1,0 +1,220 @@
+"""A conversation in memory: what was said so far, and how much of it a store has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+import attrs
+
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.stores.interfaces import ConversationStore, History, Position
+from vibe_llms.exceptions import Finding, StoreError, UnknownConversationError
+from vibe_llms.messages.canisters import AnyCanister, UserCanister
+from vibe_llms.messages.contents import AnyContent
+from vibe_llms.messages.identities import access_now, produce_identity
+
+
+@attrs.define
+class _Stored:
+    """What a store has of a conversation: where, how many canisters, with which metadata."""
+
+    store: ConversationStore
+    position: Position
+    canisters: int
+    metadata: ConversationMetadata
+
+
+@attrs.define(eq=False, init=False)
+class Conversation:
+    """What was said so far. It only ever grows; what was said is not changed.
+
+    It belongs to one task or thread at a time, except that ``save`` may run in a thread
+    (``await asyncio.to_thread(conversation.save, store)``) while others go on adding.
+
+    Attributes:
+        id: Its own name.
+        metadata: Its name, tags and so on. Assign an evolved value to change them, and save.
+        notices: What restoring and saving found on the way, such as a torn line set aside.
+    """
+
+    id: str
+    metadata: ConversationMetadata
+    notices: tuple[Finding, ...]
+    _canisters: list[AnyCanister]
+    _shared: int | None
+    _stored: _Stored | None
+    _home: ConversationStore | None
+    _saving: threading.Lock
+
+    def __init__(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002  # the word of the stored form
+        canisters: Iterable[AnyCanister] = (),
+        metadata: ConversationMetadata | None = None,
+    ) -> None:
+        self.id = produce_identity() if id is None else id
+        self.metadata = ConversationMetadata() if metadata is None else metadata
+        self.notices = ()
+        self._canisters = list(canisters)
+        self._shared = None
+        self._stored = None
+        self._home = None  # the store in which the parent link means something
+        self._saving = threading.Lock()
+
+    @property
+    def canisters(self) -> Sequence[AnyCanister]:
+        """All that was said, oldest first: to be read, not to be changed."""
+        return self._own_canisters()
+
+    def _own_canisters(self) -> list[AnyCanister]:
+        # A fork borrows its parent's list until somebody looks: a list that only grows keeps
+        # its beginning, so that forking costs the same however long the history is.
+        if self._shared is not None:
+            self._canisters, self._shared = self._canisters[: self._shared], None
+        return self._canisters
+
+    def __len__(self) -> int:
+        return len(self._canisters) if self._shared is None else self._shared
+
+    @property
+    def last_message(self) -> AnyCanister | None:
+        """What was said last; ``None`` where nothing was."""
+        count = len(self)
+        return self._canisters[count - 1] if count else None
+
+    def add_canister(self, canister: AnyCanister) -> None:
+        """Adds what was said."""
+        self._own_canisters().append(canister)
+
+    def add_canisters(self, canisters: Iterable[AnyCanister]) -> None:
+        """Adds what was said in several canisters, such as those of a response."""
+        self._own_canisters().extend(canisters)
+
+    def add_user_message(self, content: str | AnyContent | Iterable[AnyContent]) -> UserCanister:
+        """Adds what the user says: a text, a content, or several. Returns its canister."""
+        canister = UserCanister(content)
+        self.add_canister(canister)
+        return canister
+
+    def fork(self, from_index: int | None = None) -> Conversation:
+        """Produces a conversation that shares this one's beginning and goes its own way.
+
+        Stored, it takes the space of what comes after the fork point only; what this
+        conversation has stored by now is shared.
+
+        Args:
+            from_index: How many canisters are shared, so that ``canisters[from_index]`` is
+                the first that is not; negative counts from the end. ``None`` for all.
+
+        Raises:
+            StoreError: There are not that many.
+        """
+        count = len(self)
+        index = count if from_index is None else from_index
+        index = index + count if index < 0 else index
+        if not 0 <= index <= count:
+            raise StoreError(
+                detail=f"Conversation {self.id} has {count} canisters; "
+                f"it cannot be forked at {from_index}."
+            )
+        metadata = ConversationMetadata(
+            name=self.metadata.name, tags=self.metadata.tags, model=self.metadata.model
+        )
+        fork = Conversation(metadata=metadata)
+        fork._canisters, fork._shared = self._canisters, index
+        if self._stored is not None:
+            shared = min(index, self._stored.canisters)
+            link = ParentLink(identity=self.id, canisters=shared)
+            fork.metadata = attrs.evolve(metadata, parent=link)
+            fork._home = self._stored.store
+        return fork
+
+    # Saving and restoring: small blocking file work, some hundred microseconds an append.
+
+    def save(self, store: ConversationStore, *, merge: bool = False) -> None:
+        """Stores what the store does not have yet, and a changed name, tags or model.
+
+        When it returns, all of that survives a crash. To save to a second store copies the
+        conversation there, without its parent.
+
+        Args:
+            merge: When others have added to the same conversation meanwhile, put what is new
+                here behind that, and read theirs, too.
+
+        Raises:
+            StaleConversationError: Others have added to it, and not ``merge``. Nothing is
+                lost: save with ``merge``, or save a ``fork``, or restore it and say it again.
+            StoreError: It could not be written. It can be saved again.
+        """
+        with self._saving:
+            stored = self._access_stored(store)
+            new = self._canisters_since(stored.canisters)
+            if new or merge:
+                self._append(stored, new, merge)
+            self._save_metadata(stored)
+
+    def _access_stored(self, store: ConversationStore) -> _Stored:
+        if self._stored is not None and self._stored.store is store:
+            return self._stored
+        metadata, position = self.metadata, None
+        if metadata.parent is not None and self._home is store:
+            with suppress(UnknownConversationError):  # the parent was deleted meanwhile
+                position = store.create(self.id, metadata)
+        if position is None:
+            metadata = attrs.evolve(metadata, parent=None)
+            position = store.create(self.id, metadata)
+        inherited = 0 if metadata.parent is None else metadata.parent.canisters or 0
+        self.metadata = metadata
+        self._stored = _Stored(store, position, inherited, metadata)
+        return self._stored
+
+    def _canisters_since(self, start: int) -> list[AnyCanister]:
+        return self._canisters[start : len(self)] if start < len(self) else []
+
+    def _append(self, stored: _Stored, new: list[AnyCanister], merge: bool) -> None:
+        receipt = stored.store.append(self.id, new, after=None if merge else stored.position)
+        stored.position = receipt.position
+        stored.canisters += len(new)
+        self.notices += receipt.notices
+        self.metadata = attrs.evolve(self.metadata, updated=access_now())
+        if merge:
+            self._take_over(stored, stored.store.read(self.id))
+
+    def _take_over(self, stored: _Stored, history: History) -> None:
+        """Shows what others have added, and what was added here while this was saved."""
+        unsaved = self._canisters_since(stored.canisters)
+        known = {canister.id: canister for canister in self._own_canisters()}
+        # Ours are kept as they are: the store's have lost the bytes of their media.
+        merged = [known.get(canister.id, canister) for canister in history.canisters]
+        self._canisters = [*merged, *unsaved]
+        stored.position = history.position
+        stored.canisters = len(history.canisters)
+
+    def _save_metadata(self, stored: _Stored) -> None:
+        changes = {
+            word: getattr(self.metadata, word)
+            for word in ("name", "tags", "model")
+            if getattr(self.metadata, word) != getattr(stored.metadata, word)
+        }
+        if changes:
+            self.metadata = stored.store.update_metadata(self.id, **changes)
+            stored.metadata = self.metadata
+
+    @classmethod
+    def restore(cls, store: ConversationStore, id: str) -> Conversation:  # noqa: A002
+        """Reads a conversation from a store. The bytes of media are not loaded.
+
+        Raises:
+            UnknownConversationError: There is none of this id.
+            CorruptionError: It is damaged; says file and line.
+        """
+        history = store.read(id)
+        conversation = cls(id=id, canisters=history.canisters, metadata=history.metadata)
+        conversation.notices, conversation._home = history.notices, store
+        conversation._stored = _Stored(
+            store, history.position, len(history.canisters), history.metadata
+        )
+        return conversation

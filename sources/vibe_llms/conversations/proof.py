@@ -1,0 +1,126 @@
+"""Proves that what is stored is whole, and clears away what nothing needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.exceptions import ConverseError, Finding, StoreError
+
+GRACE_SECONDS = 3600.0
+"""How long unreferenced content is kept: a program may add content first and speak of it later."""
+
+
+@attrs.frozen(kw_only=True)
+class Verification:
+    """What a proof of a store brought.
+
+    Attributes:
+        conversations, canisters, contents: How many were proven.
+        findings: What is wrong; empty where all is well.
+    """
+
+    conversations: int
+    canisters: int
+    contents: int
+    findings: tuple[Finding, ...]
+
+
+def verify(store: ConversationStore, identities: Iterable[str] | None = None) -> Verification:
+    """Proves every line, every link to a parent, every reference and every content's hash.
+
+    Changes nothing, but for ending a deletion that a crash has interrupted.
+
+    Args:
+        identities: Of the conversations to prove, with the content they refer to; ``None``
+            for all conversations and all content.
+    """
+    findings: list[Finding] = []
+    references: set[str] = set()
+    contents = set() if identities is not None else set(store.contents.survey())
+    conversations = canisters = 0
+    for identity in sorted(store.survey() if identities is None else identities):
+        conversations += 1
+        try:
+            examination = store.examine(identity)
+        except StoreError as error:
+            findings.append(Finding(place=error.path or identity, message=error.describe()))
+            continue
+        canisters += examination.canisters
+        references |= examination.references
+        findings.extend(examination.findings)
+    for content_id in sorted(contents | references):
+        findings.extend(_examine_content(store, content_id))
+    return Verification(
+        conversations=conversations,
+        canisters=canisters,
+        contents=len(contents | references),
+        findings=tuple(findings),
+    )
+
+
+def _examine_content(store: ConversationStore, content_id: str) -> tuple[Finding, ...]:
+    try:
+        return store.contents.examine(content_id)
+    except ConverseError as error:
+        return (Finding(place=content_id, message=str(error)),)
+
+
+@attrs.frozen(kw_only=True)
+class Collection:
+    """Content that can go.
+
+    Attributes:
+        content_ids: In order.
+        size_bytes: What that frees, apart from what a file system needs for itself.
+    """
+
+    content_ids: tuple[str, ...]
+    size_bytes: int
+
+
+def plan_collection(
+    store: ConversationStore, *, grace_seconds: float = GRACE_SECONDS
+) -> Collection:
+    """Finds content that no conversation needs; removes nothing.
+
+    Args:
+        grace_seconds: Content added more recently is left alone.
+    """
+    needed = set(store.survey_references())
+    idle = [
+        content_id
+        for content_id in sorted(store.contents.survey())
+        if content_id not in needed
+        and store.contents.measure_age_seconds(content_id) >= grace_seconds
+    ]
+    return _produce_collection(store, idle)
+
+
+def _produce_collection(store: ConversationStore, content_ids: list[str]) -> Collection:
+    size = sum(store.contents.access_metadata(each).size_bytes for each in content_ids)
+    return Collection(content_ids=tuple(content_ids), size_bytes=size)
+
+
+def collect_content(
+    store: ConversationStore, plan: Collection, *, grace_seconds: float = GRACE_SECONDS
+) -> Collection:
+    """Removes the content of a plan, except what somebody has come to need since.
+
+    Meanwhile nobody can add content: whoever does waits, and who is at it is waited for.
+
+    Returns:
+        What was removed.
+
+    Raises:
+        StoreError: Others go on adding content for longer than the store waits.
+    """
+    with store.contents.hold_alone():
+        now = plan_collection(store, grace_seconds=grace_seconds)
+        doomed = [each for each in now.content_ids if each in set(plan.content_ids)]
+        collected = _produce_collection(store, doomed)
+        for content_id in doomed:
+            store.contents.remove(content_id)
+    return collected

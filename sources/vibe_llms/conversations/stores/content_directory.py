@@ -1,0 +1,219 @@
+"""Content in directories of its own, each under the SHA-256 of its data."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+import attrs
+
+from vibe_llms.conversations.stores.disk import (
+    Disk,
+    make_folders,
+    remove_tree,
+    write_new_file,
+)
+from vibe_llms.conversations.stores.interfaces import ContentMetadata
+from vibe_llms.conversations.stores.locks import WAIT_SECONDS, locked
+from vibe_llms.conversations.stores.naming import ensure_content_id
+from vibe_llms.exceptions import CorruptionError, Finding, StoreError
+from vibe_llms.messages.contents import compute_content_id
+from vibe_llms.messages.identities import access_now
+
+_HOLD_SECONDS = 60.0
+"""How long an adder waits for a collection, which reads all conversations, to end."""
+
+
+@attrs.define
+class ContentDirectory:
+    """Keeps content below one folder; see :class:`.interfaces.ContentStore`.
+
+    A folder of content appears complete, by a rename, or not at all.
+    """
+
+    root: str
+    disk: Disk = attrs.field(factory=Disk)
+    wait_seconds: float = WAIT_SECONDS
+
+    def _folder(self, content_id: str) -> str:
+        return f"{self.root}/{ensure_content_id(content_id)[:4]}/{content_id}"
+
+    @property
+    def _lock(self) -> str:
+        make_folders(self.disk, self.root)
+        return f"{self.root}/.lock"
+
+    def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
+        """Keeps the data and returns their id."""
+        with self.hold():
+            return self.place(data, mime_type=mime_type, name=name)
+
+    def place(self, data: bytes, *, mime_type: str, name: str | None) -> str:
+        """Keeps the data and returns their id; the caller holds on already."""
+        content_id = compute_content_id(data)
+        folder = self._folder(content_id)
+        above = os.path.dirname(folder)
+        if self._is_whole(content_id, len(data)):
+            self.disk.touch(f"{folder}/data")
+        else:
+            make_folders(self.disk, above)
+            temporary = f"{above}/.{content_id}.{os.urandom(4).hex()}"
+            self.disk.make_folder(temporary)
+            write_new_file(self.disk, f"{temporary}/data", data)
+            about = _encode_metadata(content_id, mime_type, len(data), name)
+            write_new_file(self.disk, f"{temporary}/metadata.toml", about)
+            self.disk.synchronize_folder(temporary)
+            self._move_into_place(temporary, content_id, len(data))
+        # Also where it was there: whoever put it there may not have come to this line yet.
+        self.disk.synchronize_folder(above)
+        return content_id
+
+    def _is_whole(self, content_id: str, size: int) -> bool:
+        folder = self._folder(content_id)
+        try:
+            os.stat(f"{folder}/metadata.toml")
+            return os.stat(f"{folder}/data").st_size == size
+        except FileNotFoundError:
+            return False
+
+    def _move_into_place(self, temporary: str, content_id: str, size: int) -> None:
+        folder = self._folder(content_id)
+        try:
+            self.disk.rename(temporary, folder)
+        except OSError:
+            if not self._is_whole(content_id, size):  # damaged: what we bring is whole
+                self.remove(content_id)
+                self.disk.rename(temporary, folder)
+            else:  # somebody else was faster with the same data
+                remove_tree(self.disk, temporary)
+
+    def read(self, content_id: str) -> bytes:
+        """Returns the data, proven against their id."""
+        path = f"{self._folder(content_id)}/data"
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError as error:
+            raise _describe_missing(content_id, path) from error
+        if compute_content_id(data) != content_id:
+            raise CorruptionError(
+                path=path,
+                detail="The data are not those which the id names.",
+                remedy="Restore the file from a backup.",
+            )
+        return data
+
+    def access_metadata(self, content_id: str) -> ContentMetadata:
+        """Returns what is known about the content."""
+        import tomli
+
+        path = f"{self._folder(content_id)}/metadata.toml"
+        try:
+            with open(path, "rb") as file:
+                return _interpret(tomli.load(file)["content"])
+        except FileNotFoundError as error:
+            raise _describe_missing(content_id, path) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptionError(
+                path=path, detail=f"The metadata of the content do not read: {error}."
+            ) from error
+
+    def contains(self, content_id: str) -> bool:
+        """Tells whether the content is there, without proving it."""
+        return os.path.exists(f"{self._folder(content_id)}/data")
+
+    def survey(self) -> Iterator[str]:
+        """Yields the ids of all content."""
+        for shelf in _list_folders(self.root):
+            yield from _list_folders(f"{self.root}/{shelf}")
+
+    def examine(self, content_id: str) -> tuple[Finding, ...]:
+        """Proves data and metadata against the id; returns what is wrong."""
+        findings = []
+        for prove in (self.read, self.access_metadata):
+            try:
+                prove(content_id)
+            except CorruptionError as error:
+                findings.append(Finding(place=error.path, message=error.detail))
+            except StoreError as error:
+                findings.append(Finding(place=error.path, message=str(error)))
+        return tuple(findings)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """While it is entered, nothing is collected."""
+        with locked(self._lock, shared=True, wait_seconds=max(_HOLD_SECONDS, self.wait_seconds)):
+            yield
+
+    @contextmanager
+    def hold_alone(self) -> Iterator[None]:
+        """While it is entered, nobody holds or adds."""
+        with locked(self._lock, wait_seconds=self.wait_seconds):
+            yield
+
+    def measure_age_seconds(self, content_id: str) -> float:
+        """Returns how long ago the content was last added."""
+        path = f"{self._folder(content_id)}/data"
+        try:
+            return time.time() - os.stat(path).st_mtime
+        except FileNotFoundError as error:
+            raise _describe_missing(content_id, path) from error
+
+    def remove(self, content_id: str) -> None:
+        """Removes the content: at once out of reach, then from the disk."""
+        folder = self._folder(content_id)
+        above = os.path.dirname(folder)
+        grave = f"{above}/.{content_id}.{os.urandom(4).hex()}"
+        self.disk.rename(folder, grave)
+        self.disk.synchronize_folder(above)
+        remove_tree(self.disk, grave)
+
+    def sweep(self) -> None:
+        """Removes what crashes left half added or half removed. Only while it is held alone."""
+        for shelf in _list_folders(self.root):
+            for entry in os.listdir(f"{self.root}/{shelf}"):
+                if entry.startswith("."):
+                    remove_tree(self.disk, f"{self.root}/{shelf}/{entry}")
+
+
+def _list_folders(path: str) -> list[str]:
+    try:
+        return [entry for entry in os.listdir(path) if not entry.startswith(".")]
+    except FileNotFoundError:
+        return []
+
+
+def _describe_missing(content_id: str, path: str) -> StoreError:
+    return StoreError(path=path, detail=f"There is no content {content_id} in the store.")
+
+
+def _encode_metadata(content_id: str, mime_type: str, size: int, name: str | None) -> bytes:
+    import tomli_w
+
+    about: dict[str, object] = {
+        "id": content_id,
+        "mime_type": mime_type,
+        "size_bytes": size,
+        "created": access_now(),
+        "hash_algorithm": "sha256",
+    }
+    if name is not None:
+        about["name"] = name
+    return tomli_w.dumps({"content": about}).encode(errors="replace")
+
+
+def _interpret(about: dict[str, object]) -> ContentMetadata:
+    size, created, name = about["size_bytes"], about["created"], about.get("name")
+    if not isinstance(size, int) or not isinstance(created, datetime):
+        raise TypeError("size_bytes or created is of another kind")
+    return ContentMetadata(
+        id=str(about["id"]),
+        mime_type=str(about["mime_type"]),
+        size_bytes=size,
+        created=created,
+        hash_algorithm=str(about["hash_algorithm"]),
+        name=None if name is None else str(name),
+    )

@@ -1,0 +1,137 @@
+"""How a conversation's metadata are written down: ``metadata.toml`` as plain data, and back.
+
+What a later version has added is kept when this one changes a name or a tag: changes are made
+to the table that was read, not to what was understood of it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.exceptions import ConverseError, CorruptionError, StoreError
+
+FORMAT = 1
+"""The version of the whole layout, in every ``metadata.toml``."""
+
+Table: TypeAlias = dict[str, Any]  # what TOML can say; each value is checked where it is used
+
+
+def produce_table(identity: str, metadata: ConversationMetadata) -> Table:
+    """Produces the table of a new conversation."""
+    about: Table = {"id": identity}
+    if metadata.name is not None:
+        about["name"] = metadata.name
+    about["created"] = metadata.created
+    about["tags"] = list(metadata.tags)
+    if metadata.model is not None:
+        about["model"] = metadata.model
+    table: Table = {"format": FORMAT, "conversation": about}
+    if metadata.parent is not None:
+        table["parent"] = _produce_link(metadata.parent)
+    return table
+
+
+def _produce_link(link: ParentLink) -> Table:
+    if link.bytes is not None:
+        return {"id": link.identity, "bytes": link.bytes}
+    return {"id": link.identity, "canisters": link.canisters}
+
+
+def change_table(table: Table, changes: dict[str, object]) -> Table:
+    """Returns the table with some words about the conversation changed; ``None`` takes one out."""
+    about = {**table["conversation"], **changes}
+    return {**table, "conversation": {k: v for k, v in about.items() if v is not None}}
+
+
+def relink_table(table: Table, link: ParentLink | None, merged: int) -> Table:
+    """Returns the table with another parent, or none, and more bytes merged into its own part."""
+    rest = {key: value for key, value in table.items() if key != "parent"}
+    if merged:
+        rest = change_table(rest, {"merged_bytes": merged_bytes_of(table) + merged})
+    return rest if link is None else {**rest, "parent": _produce_link(link)}
+
+
+def merged_bytes_of(table: Table) -> int:
+    """Returns how much at the start of the messages came over from deleted parents."""
+    value = table["conversation"].get("merged_bytes", 0)
+    return value if isinstance(value, int) else 0
+
+
+def encode_table(table: Table) -> bytes:
+    """Returns the text of ``metadata.toml``.
+
+    Raises:
+        StoreError: A name or tag holds half a character (a lone surrogate).
+    """
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(table).encode()
+    except UnicodeEncodeError as error:
+        raise StoreError(
+            detail=f"A name or tag cannot be written: {error.reason}.",
+            remedy="Use text that is valid Unicode.",
+        ) from error
+
+
+def decode_table(data: bytes, path: str) -> Table:
+    """Reads ``metadata.toml``.
+
+    Raises:
+        CorruptionError: It does not read as TOML, or lacks what must be there.
+        StoreError: A later version has written it.
+    """
+    import tomli
+
+    try:
+        table = tomli.loads(data.decode())
+        form = table["format"]
+        _ = table["conversation"]["created"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptionError(
+            path=path,
+            detail=f"The metadata do not read: {error}.",
+            remedy="Correct the file by hand; what was said is in messages.jsonl beside it.",
+        ) from error
+    if form != FORMAT:
+        raise StoreError(
+            path=path,
+            detail=f"{path} has format {form}; this version of vibe-llms knows format {FORMAT}.",
+            remedy="Upgrade vibe-llms.",
+        )
+    return table
+
+
+def interpret_table(table: Table, path: str, updated_ns: int | None) -> ConversationMetadata:
+    """Returns what a table says.
+
+    Args:
+        updated_ns: When the messages were last written; ``None`` where there are none.
+
+    Raises:
+        CorruptionError: A value is not what it must be.
+    """
+    about, link = table["conversation"], table.get("parent")
+    try:
+        created = about["created"]
+        updated = created
+        if updated_ns is not None:
+            updated = max(created, datetime.fromtimestamp(updated_ns / 1e9, created.tzinfo))
+        return ConversationMetadata(
+            name=about.get("name"),
+            created=created,
+            updated=updated,
+            tags=about.get("tags", ()),
+            model=about.get("model"),
+            parent=None if link is None else _interpret_link(link),
+        )
+    except (ConverseError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptionError(
+            path=path, detail=f"The metadata do not make sense: {error}."
+        ) from error
+
+
+def _interpret_link(link: Table) -> ParentLink:
+    return ParentLink(identity=link["id"], canisters=link.get("canisters"), bytes=link.get("bytes"))

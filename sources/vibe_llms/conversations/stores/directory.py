@@ -1,0 +1,376 @@
+"""The store that ships: one folder a conversation, below one directory."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import attrs
+
+from vibe_llms.absence import ABSENT, Absence
+from vibe_llms.conversations.contents import needs_content_store, replace_media
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
+from vibe_llms.conversations.stores import chain, lines, locks, removal
+from vibe_llms.conversations.stores import descriptors as toml
+from vibe_llms.conversations.stores.content_directory import ContentDirectory
+from vibe_llms.conversations.stores.disk import Disk, make_folders, replace_file, write_new_file
+from vibe_llms.conversations.stores.guards import Guards, OpenMessages
+from vibe_llms.conversations.stores.interfaces import (
+    Examination,
+    History,
+    Position,
+    Receipt,
+    Segment,
+    Stamp,
+)
+from vibe_llms.conversations.stores.layout import Layout
+from vibe_llms.conversations.stores.media import detach
+from vibe_llms.conversations.stores.naming import is_identity_form
+from vibe_llms.exceptions import (
+    CorruptionError,
+    Finding,
+    StaleConversationError,
+    StoreError,
+)
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import MediaContent
+from vibe_llms.messages.identities import produce_identity
+
+_REFERENCE = re.compile(rb'"content_id":\s*"([0-9a-f]{64})"')
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _mapping_errors(
+    method: Callable[Concatenate[DirectoryStore, _P], _R],
+) -> Callable[Concatenate[DirectoryStore, _P], _R]:
+    """Turns what the operating system says into a StoreError, in one place."""
+
+    @functools.wraps(method)
+    def perform(self: DirectoryStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(self, *args, **kwargs)
+        except StoreError:  # is an OSError, too
+            raise
+        except OSError as error:
+            path = str(error.filename or self.layout.root)
+            raise StoreError(
+                path=path,
+                detail=f"{path}: {error.strerror or error}.",
+                remedy="Check that the disk has space and that the folder may be written to.",
+            ) from error
+
+    return perform
+
+
+@attrs.define(init=False)
+class DirectoryStore:
+    """Keeps conversations in a directory; see :class:`.interfaces.ConversationStore`.
+
+    Args:
+        path: Of the directory that holds, or will hold, ``conversations`` and ``content``.
+        disk: Performs every change; tests replace it.
+        wait_seconds: How long a lock is waited for.
+    """
+
+    layout: Layout
+    disk: Disk
+    guards: Guards
+    contents: ContentDirectory
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        disk: Disk | None = None,
+        wait_seconds: float = locks.WAIT_SECONDS,
+    ) -> None:
+        root = os.path.abspath(path)
+        self.disk = Disk() if disk is None else disk
+        self.layout = Layout(os.path.join(root, "conversations"))
+        self.guards = Guards(self.layout, self.disk, wait_seconds)
+        self.contents = ContentDirectory(os.path.join(root, "content"), self.disk, wait_seconds)
+
+    # --- writing ---------------------------------------------------------------------------
+
+    @_mapping_errors
+    def create(self, identity: str, metadata: ConversationMetadata) -> Position:
+        """Begins a conversation."""
+        table = toml.produce_table(identity, metadata)
+        with self.guards.together():
+            if metadata.parent is not None:
+                chain.read_table(self.layout, metadata.parent.identity)
+            self._put_in_place(identity, table)
+        return Position()
+
+    def _put_in_place(self, identity: str, table: toml.Table) -> None:
+        """Makes the folder of a new conversation, complete or not at all."""
+        target = self.layout.folder(identity)
+        make_folders(self.disk, self.layout.creating)
+        temporary = f"{self.layout.creating}/{identity}.{os.urandom(4).hex()}"
+        self.disk.make_folder(temporary)
+        write_new_file(self.disk, f"{temporary}/metadata.toml", toml.encode_table(table))
+        for name in (lines.MESSAGES, "lock"):
+            os.close(self.disk.create(f"{temporary}/{name}"))
+        self.disk.synchronize_folder(temporary)
+        try:
+            self.disk.rename(temporary, target)
+        except OSError as error:
+            if not os.path.lexists(target):
+                raise
+            raise StoreError(
+                path=target, detail=f"There is a conversation {identity} already."
+            ) from error
+        self.disk.synchronize_folder(self.layout.root)
+
+    @_mapping_errors
+    def append(
+        self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
+    ) -> Receipt:
+        """Adds canisters at the end; all or none."""
+        from vibe_llms.messages.codec import encode_canisters
+
+        holds = needs_content_store(canisters)
+        # Held from before the content is there until a line refers to it: a collection of
+        # content cannot come between.
+        with self.contents.hold() if holds else nullcontext():
+            if holds:
+                canisters = [replace_media(canister, self._detach) for canister in canisters]
+            data = encode_canisters(canisters)
+            with self.guards.opened(identity) as messages:
+                merged = self._ensure_unchanged(identity, messages.size, after)
+                self._write_lines(messages, data)
+        position = Position(size=messages.size + len(data), merged=merged)
+        return Receipt(position=position, notices=messages.notices)
+
+    def _detach(self, content: MediaContent) -> MediaContent:
+        return detach(content, self._place, self.contents.contains)
+
+    def _place(self, content: MediaContent, data: bytes) -> str:
+        return self.contents.place(data, mime_type=content.mime_type, name=content.name)
+
+    def _ensure_unchanged(self, identity: str, size: int, after: Position | None) -> int:
+        """Returns how much is merged. Raises StaleConversationError if others have appended."""
+        if after is not None and after.size == size:
+            return after.merged
+        # Reading the metadata is for the rare cases: a first append, a merge, a conflict.
+        merged = toml.merged_bytes_of(chain.read_table(self.layout, identity))
+        if after is not None and size - merged != after.own_size:
+            raise StaleConversationError(
+                identity=identity,
+                path=self.layout.messages(identity),
+                remedy="Read it again, or fork it, or append whatever the others have said.",
+            )
+        return merged
+
+    def _write_lines(self, messages: OpenMessages, data: bytes) -> None:
+        if not data:
+            return
+        try:
+            self.disk.write(messages.descriptor, data)
+            self.disk.synchronize(messages.descriptor)
+        except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
+            self.disk.truncate(messages.descriptor, messages.size)
+            raise
+
+    @_mapping_errors
+    def update_metadata(
+        self,
+        identity: str,
+        *,
+        name: str | None | Absence = ABSENT,
+        tags: Sequence[str] | Absence = ABSENT,
+        model: str | None | Absence = ABSENT,
+    ) -> ConversationMetadata:
+        """Changes what is given and leaves the rest; returns the result."""
+        changes: dict[str, object] = {"name": name, "model": model}
+        if not isinstance(tags, Absence):
+            changes["tags"] = list(order_tags(tags))
+        changes = {word: value for word, value in changes.items() if value is not ABSENT}
+        with self.guards.together():
+            lock = self.guards.lock(identity)
+            try:
+                table = toml.change_table(chain.read_table(self.layout, identity), changes)
+                path = self.layout.metadata(identity)
+                replace_file(self.disk, path, toml.encode_table(table))
+            finally:
+                locks.release(lock)
+        return self._interpret(identity, table)
+
+    @_mapping_errors
+    def fork(
+        self, identity: str, *, from_index: int | None = None, child: str | None = None
+    ) -> str:
+        """Begins a conversation that shares the history of another; returns its identity."""
+        child = produce_identity() if child is None else child
+        with self.guards.together():
+            table = chain.read_table(self.layout, identity)
+            if from_index is None:
+                with self.guards.opened(identity) as messages:
+                    size = messages.size - toml.merged_bytes_of(table)
+                link = ParentLink(identity=identity, bytes=size)
+            else:
+                link = ParentLink(identity=identity, canisters=from_index)
+            parent = toml.interpret_table(table, self.layout.metadata(identity), None)
+            metadata = ConversationMetadata(
+                name=parent.name, tags=parent.tags, model=parent.model, parent=link
+            )
+            self._put_in_place(child, toml.produce_table(child, metadata))
+        return child
+
+    @_mapping_errors
+    def delete(self, identity: str) -> None:
+        """Removes a conversation; its forks first receive what they need of it."""
+        self.layout.folder(identity)
+        with self.guards.alone():
+            removal.remove_conversation(
+                self.layout, self.disk, identity, self.survey(), self.guards.wait_seconds
+            )
+
+    # --- reading ---------------------------------------------------------------------------
+
+    @_mapping_errors
+    def read(self, identity: str, *, tolerant: bool = False) -> History:
+        """Reads a conversation whole."""
+        with self.guards.together():
+            table = chain.read_table(self.layout, identity)
+            parts, trouble = self._read_inherited(identity)
+            if trouble is not None and not tolerant:
+                raise trouble
+            own = self._read_part(identity, table, mend=not tolerant)
+        notices = [*own.notices, *_describe(trouble)]
+        canisters: list[AnyCanister] = []
+        for part in (*parts, own.part):
+            read, findings = lines.decode_part(part, tolerant=tolerant)
+            canisters.extend(read)
+            notices.extend(findings)
+        return History(
+            identity=identity,
+            metadata=self._interpret(identity, table),
+            canisters=tuple(canisters),
+            position=own.position,
+            notices=tuple(notices),
+        )
+
+    def _read_inherited(self, identity: str) -> tuple[list[lines.Part], CorruptionError | None]:
+        try:
+            levels = chain.walk_to_root(self.layout, identity)
+            return chain.read_inherited(self.layout, levels), None
+        except CorruptionError as error:
+            return [], error
+
+    def _read_part(
+        self, identity: str, table: toml.Table, since: Position | None = None, *, mend: bool = True
+    ) -> _Own:
+        """Reads the lines of one conversation's own file, after a position."""
+        merged = toml.merged_bytes_of(table)
+        start = 0 if since is None else merged + since.own_size
+        with self.guards.opened(identity, mend=mend) as messages:
+            before = lines.read_at(messages.descriptor, 0, start) if start else b""
+            data = lines.read_at(messages.descriptor, start, max(0, messages.size - start))
+        return _Own(
+            part=lines.Part(
+                path=self.layout.messages(identity),
+                data=data,
+                first_line=before.count(b"\n") + 1,
+            ),
+            position=Position(size=messages.size, merged=merged),
+            notices=messages.notices,
+        )
+
+    @_mapping_errors
+    def read_own(self, identity: str, *, since: Position | None = None) -> Segment:
+        """Reads what the conversation has stored itself, after a position."""
+        with self.guards.together():
+            table = chain.read_table(self.layout, identity)
+            own = self._read_part(identity, table, since)
+        canisters, _ = lines.decode_part(own.part)
+        return Segment(canisters=tuple(canisters), position=own.position)
+
+    @_mapping_errors
+    def read_metadata(self, identity: str) -> ConversationMetadata:
+        """Returns the metadata without reading what was said."""
+        return self._interpret(identity, chain.read_table(self.layout, identity))
+
+    def _interpret(self, identity: str, table: toml.Table) -> ConversationMetadata:
+        path = self.layout.messages(identity)
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            written = None
+        else:
+            written = status.st_mtime_ns if status.st_size else None
+        return toml.interpret_table(table, self.layout.metadata(identity), written)
+
+    @_mapping_errors
+    def survey(self) -> Iterator[str]:
+        """Yields the identities of all conversations."""
+        try:
+            names = os.listdir(self.layout.root)
+        except FileNotFoundError:
+            names = []
+        return (name for name in names if is_identity_form(name))
+
+    @_mapping_errors
+    def measure(self, identity: str) -> Stamp:
+        """Returns what an index compares to know whether it is up to date."""
+        try:
+            messages = os.stat(self.layout.messages(identity))
+            metadata = os.stat(self.layout.metadata(identity))
+        except FileNotFoundError as error:
+            raise chain.describe_unknown(self.layout, identity) from error
+        return Stamp(
+            size=messages.st_size,
+            written=messages.st_mtime_ns,
+            described=metadata.st_mtime_ns,
+        )
+
+    @_mapping_errors
+    def survey_references(self) -> Iterator[str]:
+        """Yields the ids of all content that conversations need, damaged lines included."""
+        with self.guards.together():
+            found: set[str] = set()
+            for identity in self.survey():
+                found |= self._find_references(identity)
+        return iter(found)
+
+    def _find_references(self, identity: str) -> set[str]:
+        folder = self.layout.folder(identity)
+        found: set[str] = set()
+        for name in os.listdir(folder):
+            if name.startswith("messages."):  # what was set aside counts, too
+                with open(f"{folder}/{name}", "rb") as file:
+                    found.update(match.decode() for match in _REFERENCE.findall(file.read()))
+        return found
+
+    @_mapping_errors
+    def examine(self, identity: str) -> Examination:
+        """Proves each line that the conversation has stored itself, and its link."""
+        with self.guards.together():
+            table = chain.read_table(self.layout, identity)
+            own = self._read_part(identity, table, mend=False)
+            _, trouble = self._read_inherited(identity)
+            references = self._find_references(identity)
+        canisters, damages = lines.decode_part(own.part, tolerant=True)
+        return Examination(
+            canisters=len(canisters),
+            references=frozenset(references),
+            findings=(*own.notices, *damages, *_describe(trouble)),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class _Own:
+    part: lines.Part
+    position: Position
+    notices: tuple[Finding, ...]
+
+
+def _describe(trouble: CorruptionError | None) -> list[Finding]:
+    return [] if trouble is None else [Finding(place=trouble.path, message=trouble.detail)]

@@ -1,0 +1,121 @@
+"""The few things which the stores ask of a file system, in one place.
+
+Whoever wants to prove what happens when the machine stops between two of them replaces this
+class; nothing else in the stores changes a file.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+_FILE_MODE = 0o600  # what people tell a model is nobody else's business
+_FOLDER_MODE = 0o700
+_BINARY = getattr(os, "O_BINARY", 0)  # only Windows has another kind
+
+
+class Disk:
+    """Changes files and folders; every method is one step that happens or does not.
+
+    Changing a folder's entries (create, rename, remove) is certain to survive a power failure
+    only after :meth:`synchronize_folder`; bytes only after :meth:`synchronize`.
+    """
+
+    def create(self, path: str) -> int:
+        """Creates a file that must not exist yet; returns a descriptor to write to."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, _FILE_MODE)
+
+    def open_to_append(self, path: str) -> int:
+        """Opens a file that exists, to read it and to write at its end."""
+        return os.open(path, os.O_RDWR | os.O_APPEND | _BINARY)
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        """Writes all of the data, or raises OSError having written some of them."""
+        written = os.write(descriptor, data)
+        while written < len(data):
+            written += os.write(descriptor, memoryview(data)[written:])
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cuts a file off at a size."""
+        os.ftruncate(descriptor, size)
+
+    def synchronize(self, descriptor: int) -> None:
+        """Returns when the bytes of the file have reached the disk."""
+        if hasattr(os, "fdatasync"):
+            os.fdatasync(descriptor)
+        else:
+            os.fsync(descriptor)
+
+    def synchronize_folder(self, path: str) -> None:
+        """Returns when the entries of the folder have reached the disk."""
+        if os.name == "nt":  # which cannot open folders, and keeps entries in order itself
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: str, target: str) -> None:
+        """Gives a file or folder another path; a file that was there is replaced at once."""
+        os.replace(source, target)
+
+    def make_folder(self, path: str) -> None:
+        """Makes one folder."""
+        os.mkdir(path, _FOLDER_MODE)
+
+    def remove(self, path: str) -> None:
+        """Removes one file."""
+        os.unlink(path)
+
+    def remove_folder(self, path: str) -> None:
+        """Removes one empty folder."""
+        os.rmdir(path)
+
+    def touch(self, path: str, moment_ns: int | None = None) -> None:
+        """Sets when the file was last written; to now by default."""
+        if moment_ns is None:
+            os.utime(path)
+        else:
+            os.utime(path, ns=(moment_ns, moment_ns))
+
+
+def write_new_file(disk: Disk, path: str, data: bytes) -> None:
+    """Creates a file with its bytes on the disk; its entry is up to the caller."""
+    descriptor = disk.create(path)
+    try:
+        disk.write(descriptor, data)
+        disk.synchronize(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(disk: Disk, path: str, data: bytes) -> None:
+    """Puts a file in the place of another, so that a crash leaves the old one or the new one."""
+    temporary = f"{path}.{os.urandom(4).hex()}.new"
+    write_new_file(disk, temporary, data)
+    disk.rename(temporary, path)
+    disk.synchronize_folder(os.path.dirname(path))
+
+
+def make_folders(disk: Disk, path: str) -> None:
+    """Makes a folder and those above it where they are missing, entries on the disk."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    make_folders(disk, above)
+    with suppress(FileExistsError):
+        disk.make_folder(path)
+    disk.synchronize_folder(above)
+
+
+def remove_tree(disk: Disk, path: str) -> None:
+    """Removes a folder with all that is in it; what others removed meanwhile is no matter."""
+    with suppress(FileNotFoundError):
+        for entry in list(os.scandir(path)):
+            if entry.is_dir(follow_symlinks=False):
+                remove_tree(disk, entry.path)
+            else:
+                with suppress(FileNotFoundError):
+                    disk.remove(entry.path)
+        disk.remove_folder(path)

@@ -1,0 +1,101 @@
+"""Who may do what at the same time, and what is put right before anybody goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import attrs
+
+from vibe_llms.conversations.stores import chain, lines, locks, removal
+from vibe_llms.conversations.stores.disk import Disk, make_folders
+from vibe_llms.conversations.stores.layout import Layout
+from vibe_llms.exceptions import Finding
+
+
+@attrs.frozen(kw_only=True)
+class OpenMessages:
+    """The messages of one conversation while they are locked.
+
+    Attributes:
+        size: Of the whole lines.
+        notices: What was found torn.
+    """
+
+    descriptor: int
+    size: int
+    notices: tuple[Finding, ...] = ()
+
+
+@attrs.frozen
+class Guards:
+    """The locks of one store. They are taken in one order: content, structure, conversation."""
+
+    layout: Layout
+    disk: Disk
+    wait_seconds: float
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While it is entered, nobody reads, creates, forks or deletes; nothing is unfinished."""
+        make_folders(self.disk, self.layout.root)
+        with locks.locked(self.layout.lock, wait_seconds=self.wait_seconds):
+            removal.recover(self.layout, self.disk)
+            yield
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """While it is entered, nobody deletes; nothing is unfinished."""
+        make_folders(self.disk, self.layout.root)
+        while True:
+            with locks.locked(self.layout.lock, shared=True, wait_seconds=self.wait_seconds):
+                if not os.path.lexists(self.layout.deleting):
+                    yield
+                    return
+            with self.alone():
+                pass
+
+    def lock(self, identity: str) -> int:
+        """Locks one conversation; returns what `locks.release` takes."""
+        path = self.layout.conversation_lock(identity)
+        while True:
+            try:
+                return locks.acquire(path, wait_seconds=self.wait_seconds)
+            except FileNotFoundError:
+                if not os.path.isdir(self.layout.root):
+                    raise chain.describe_unknown(self.layout, identity) from None
+                with self.together():
+                    removal.restore_lock(self.layout, identity)
+
+    @contextmanager
+    def opened(self, identity: str, *, mend: bool = True) -> Iterator[OpenMessages]:
+        """Opens the messages of one conversation, locked.
+
+        Args:
+            mend: Set a torn last line aside, rather than merely reporting it.
+        """
+        lock = self.lock(identity)
+        try:
+            folder = self.layout.folder(identity)
+            try:
+                descriptor = self.disk.open_to_append(f"{folder}/{lines.MESSAGES}")
+            except FileNotFoundError as error:
+                raise chain.describe_missing_messages(f"{folder}/{lines.MESSAGES}") from error
+            try:
+                yield self._settle(folder, descriptor, mend)
+            finally:
+                os.close(descriptor)
+        finally:
+            locks.release(lock)
+
+    def _settle(self, folder: str, descriptor: int, mend: bool) -> OpenMessages:
+        size = os.fstat(descriptor).st_size
+        start = lines.find_torn_start(descriptor, size)
+        if start == size:
+            return OpenMessages(descriptor=descriptor, size=size)
+        if mend:
+            notice = lines.set_torn_aside(self.disk, folder, descriptor, start, size)
+        else:
+            notice = lines.describe_torn(folder, "is still there", size - start)
+        return OpenMessages(descriptor=descriptor, size=start, notices=(notice,))

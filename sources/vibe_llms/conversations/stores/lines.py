@@ -1,0 +1,138 @@
+"""The file ``messages.jsonl``: whole lines at its end, and what a crash may leave there.
+
+A file that does not end in a newline was torn by a crash in the middle of a write which nobody
+was told had succeeded. The torn bytes are set aside in a file of their own, never thrown away.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import attrs
+
+from vibe_llms.conversations.stores.disk import Disk, write_new_file
+from vibe_llms.exceptions import CodecError, CorruptionError, Finding
+from vibe_llms.messages.canisters import AnyCanister
+
+MESSAGES = "messages.jsonl"
+_STEP_BYTES = 1 << 16
+
+
+def read_at(descriptor: int, start: int, size: int) -> bytes:
+    """Reads bytes from the middle of a file; fewer where it ends before."""
+    os.lseek(descriptor, start, os.SEEK_SET)
+    data = os.read(descriptor, size)
+    while len(data) < size and (more := os.read(descriptor, size - len(data))):
+        data += more
+    return data
+
+
+def find_torn_start(descriptor: int, size: int) -> int:
+    """Returns where the whole lines of a file end: its size, unless the last line is torn."""
+    if size == 0 or read_at(descriptor, size - 1, 1) == b"\n":
+        return size
+    end = size
+    while end > 0:
+        start = max(0, end - _STEP_BYTES)
+        found = read_at(descriptor, start, end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def set_torn_aside(disk: Disk, folder: str, descriptor: int, start: int, size: int) -> Finding:
+    """Moves the torn end of the messages into a file beside them. The lock must be held.
+
+    The copy is certain before the original is cut off; a crash between leaves both.
+    """
+    torn = read_at(descriptor, start, size - start)
+    number = 1
+    while os.path.lexists(f"{folder}/messages.torn-{number}"):
+        number += 1
+    target = f"{folder}/messages.torn-{number}"
+    write_new_file(disk, target, torn)
+    disk.synchronize_folder(folder)
+    disk.truncate(descriptor, start)
+    disk.synchronize(descriptor)
+    return describe_torn(folder, f"was set aside in {target}", size - start)
+
+
+def describe_torn(folder: str, fate: str, size: int) -> Finding:
+    """Words the notice of a torn line."""
+    return Finding(
+        place=f"{folder}/{MESSAGES}",
+        message=f"The last line was torn by a crash ({size} bytes, never acknowledged); it {fate}.",
+    )
+
+
+def measure_lines(data: bytes, count: int) -> int | None:
+    """Returns the size in bytes of the first lines; ``None`` where there are fewer."""
+    at = 0
+    while count > 0:
+        # Whole blocks are counted at the speed of memory; only the last is searched by line.
+        lines = data.count(b"\n", at, at + _STEP_BYTES)
+        if lines >= count or at + _STEP_BYTES >= len(data):
+            break
+        count -= lines
+        at += _STEP_BYTES
+    for _ in range(count):
+        at = data.find(b"\n", at) + 1
+        if at == 0:
+            return None
+    return at
+
+
+@attrs.frozen(kw_only=True)
+class Part:
+    """Some lines of one file.
+
+    Attributes:
+        first_line: The number of the first one in its file, counted from 1.
+    """
+
+    path: str
+    data: bytes
+    first_line: int = 1
+
+
+def decode_part(
+    part: Part, *, tolerant: bool = False
+) -> tuple[Sequence[AnyCanister], list[Finding]]:
+    """Reads the canisters of some lines.
+
+    Args:
+        tolerant: Leave out the lines that do not read, and report them.
+
+    Raises:
+        CorruptionError: A line does not read; says file and line. Not if tolerant.
+    """
+    from vibe_llms.messages.codec import decode_canisters
+
+    if not part.data:
+        return (), []
+    try:
+        return decode_canisters(part.data), []
+    except (CodecError, UnicodeDecodeError):
+        return _decode_singly(part, tolerant)
+
+
+def _decode_singly(part: Part, tolerant: bool) -> tuple[list[AnyCanister], list[Finding]]:
+    from vibe_llms.messages.codec import decode_canister
+
+    canisters: list[AnyCanister] = []
+    findings: list[Finding] = []
+    for number, line in enumerate(part.data.split(b"\n")[:-1], part.first_line):
+        try:
+            canisters.append(decode_canister(line))
+        except (CodecError, UnicodeDecodeError) as error:
+            if not tolerant:
+                raise CorruptionError(
+                    path=part.path,
+                    line=number,
+                    detail=f"The line does not read: {error}.",
+                    remedy="Run `vibe verify` to see all damage; `vibe show` shows what is whole.",
+                ) from error
+            findings.append(Finding(place=part.path, line=number, message=str(error)))
+    return canisters, findings

@@ -1,0 +1,107 @@
+"""Locks between processes, which end with the process that holds them however it ends.
+
+A lock is a file that is never written to. ``flock`` belongs to the open file, so that it also
+keeps threads of one process apart.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vibe_llms.exceptions import StoreError
+
+WAIT_SECONDS = 10.0
+"""How long a lock is waited for. The longest that one is held is the copying of a parent's
+history into its forks, or a collection of content: seconds for gigabytes."""
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.0002, 0.02
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try(descriptor: int, shared: bool) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # it knows no shared locks
+        except OSError:
+            return False
+        return True
+
+    def _release(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try(descriptor: int, shared: bool) -> bool:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _release(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECONDS) -> int:
+    """Locks the file at a path; returns what :func:`release` takes.
+
+    Raises:
+        FileNotFoundError: There is no such file, or it was removed while it was waited for.
+        StoreError: Somebody else kept it for longer than ``wait_seconds``.
+    """
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            _wait(descriptor, path, shared, deadline)
+            # Removed or replaced while we waited: what we hold then locks nobody out.
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:
+    pause = _FIRST_PAUSE_SECONDS
+    while not _try(descriptor, shared):
+        if time.monotonic() >= deadline:
+            raise StoreError(
+                path=path,
+                detail=f"Another process keeps {path} locked.",
+                remedy="Wait until it is done, or stop it, and try again.",
+            )
+        time.sleep(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+
+
+def release(descriptor: int) -> None:
+    """Gives a lock back."""
+    try:
+        # Closing alone would leave it with a child that was forked off meanwhile.
+        _release(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(
+    path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECONDS
+) -> Iterator[None]:
+    """Holds the lock at a path, and makes its file where it is missing."""
+    while True:
+        try:
+            descriptor = acquire(path, shared=shared, wait_seconds=wait_seconds)
+            break
+        except FileNotFoundError:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    try:
+        yield
+    finally:
+        release(descriptor)

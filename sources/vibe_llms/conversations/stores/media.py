@@ -1,0 +1,40 @@
+"""Takes the bytes of media out of canisters, so that only their names go into a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from vibe_llms.conversations.contents import is_held_elsewhere
+from vibe_llms.exceptions import StoreError
+from vibe_llms.messages.contents import MediaContent
+
+
+def detach(
+    content: MediaContent,
+    place: Callable[[MediaContent, bytes], str],
+    contains: Callable[[str], bool],
+) -> MediaContent:
+    """Returns media without bytes, which a content store then has.
+
+    Args:
+        place: Puts the bytes into the content store and returns their id.
+        contains: Tells whether the content store has an id.
+
+    Raises:
+        StoreError: The media name content which is neither here nor elsewhere, or name it
+            wrongly.
+    """
+    named = content.content_id
+    if content.data is not None:
+        content_id = place(content, content.data)
+        if named is not None and named != content_id:
+            raise StoreError(detail=f"Media call their content {named}, but it is {content_id}.")
+        return attrs.evolve(content, data=None, content_id=content_id)
+    if named is not None and not is_held_elsewhere(content) and not contains(named):
+        raise StoreError(
+            detail=f"A message refers to content {named}, which is not in this store.",
+            remedy="Load the bytes with `hydrate` from the store that has them first.",
+        )
+    return content

@@ -1,0 +1,304 @@
+"""A store that forgets everything when it is dropped: for tests, demonstrations, and programs
+that want conversations without files."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import attrs
+
+from vibe_llms.absence import ABSENT, Absence
+from vibe_llms.conversations.contents import replace_media
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
+from vibe_llms.conversations.stores.interfaces import (
+    ContentMetadata,
+    Examination,
+    History,
+    Position,
+    Receipt,
+    Segment,
+    Stamp,
+)
+from vibe_llms.conversations.stores.media import detach
+from vibe_llms.conversations.stores.naming import ensure_content_id, ensure_identity
+from vibe_llms.exceptions import (
+    CorruptionError,
+    Finding,
+    StaleConversationError,
+    StoreError,
+    UnknownConversationError,
+)
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import MediaContent, compute_content_id
+from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.messages.views import media_of
+
+
+@attrs.define
+class _Kept:
+    metadata: ContentMetadata
+    data: bytes
+    added: float
+
+
+@attrs.define
+class MemoryContents:
+    """Keeps content in memory; see :class:`.interfaces.ContentStore`."""
+
+    _kept: dict[str, _Kept] = attrs.field(factory=dict)
+    _lock: threading.RLock = attrs.field(factory=threading.RLock)
+
+    def _access(self, content_id: str) -> _Kept:
+        try:
+            return self._kept[ensure_content_id(content_id)]
+        except KeyError:
+            raise StoreError(detail=f"There is no content {content_id} in the store.") from None
+
+    def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
+        """Keeps the data and returns their id."""
+        content_id = compute_content_id(data)
+        metadata = ContentMetadata(
+            id=content_id,
+            mime_type=mime_type,
+            size_bytes=len(data),
+            created=access_now(),
+            name=name,
+        )
+        with self._lock:
+            kept = self._kept.setdefault(content_id, _Kept(metadata, data, 0.0))
+            kept.added = time.monotonic()
+        return content_id
+
+    def read(self, content_id: str) -> bytes:
+        """Returns the data."""
+        return self._access(content_id).data
+
+    def access_metadata(self, content_id: str) -> ContentMetadata:
+        """Returns what is known about the content."""
+        return self._access(content_id).metadata
+
+    def contains(self, content_id: str) -> bool:
+        """Tells whether the content is there."""
+        return ensure_content_id(content_id) in self._kept
+
+    def survey(self) -> Iterator[str]:
+        """Yields the ids of all content."""
+        return iter(list(self._kept))
+
+    def examine(self, content_id: str) -> tuple[Finding, ...]:
+        """Memory does not decay: only what is missing is found."""
+        try:
+            self._access(content_id)
+        except StoreError as error:
+            return (Finding(place=content_id, message=error.detail),)
+        return ()
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """While it is entered, nothing is collected."""
+        with self._lock:
+            yield
+
+    hold_alone = hold
+
+    def measure_age_seconds(self, content_id: str) -> float:
+        """Returns how long ago the content was last added."""
+        return time.monotonic() - self._access(content_id).added
+
+    def remove(self, content_id: str) -> None:
+        """Removes the content."""
+        del self._kept[ensure_content_id(content_id)]
+
+
+@attrs.define
+class _Entry:
+    metadata: ConversationMetadata
+    own: list[AnyCanister] = attrs.field(factory=list)
+    merged: int = 0
+    described: int = 0
+
+
+@attrs.define
+class MemoryStore:
+    """Keeps conversations in memory; see :class:`.interfaces.ConversationStore`."""
+
+    contents: MemoryContents = attrs.field(factory=MemoryContents)
+    _entries: dict[str, _Entry] = attrs.field(factory=dict)
+    _lock: threading.RLock = attrs.field(factory=threading.RLock)
+
+    def _access(self, identity: str) -> _Entry:
+        try:
+            return self._entries[ensure_identity(identity)]
+        except KeyError:
+            raise UnknownConversationError(identity=identity) from None
+
+    def create(self, identity: str, metadata: ConversationMetadata) -> Position:
+        """Begins a conversation."""
+        with self._lock:
+            if ensure_identity(identity) in self._entries:
+                raise StoreError(detail=f"There is a conversation {identity} already.")
+            if metadata.parent is not None:
+                self._access(metadata.parent.identity)
+            self._entries[identity] = _Entry(attrs.evolve(metadata, updated=metadata.created))
+        return Position()
+
+    def append(
+        self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
+    ) -> Receipt:
+        """Adds canisters at the end; all or none."""
+
+        def put(content: MediaContent) -> MediaContent:
+            return detach(content, self._place, self.contents.contains)
+
+        with self.contents.hold(), self._lock:
+            entry = self._access(identity)
+            position = Position(size=len(entry.own), merged=entry.merged)
+            if after is not None and after.own_size != position.own_size:
+                raise StaleConversationError(identity=identity)
+            stored = [replace_media(canister, put) for canister in canisters]
+            entry.own.extend(stored)
+            if stored:
+                entry.metadata = attrs.evolve(entry.metadata, updated=access_now())
+            return Receipt(position=Position(size=len(entry.own), merged=entry.merged))
+
+    def _place(self, content: MediaContent, data: bytes) -> str:
+        return self.contents.add(data, mime_type=content.mime_type, name=content.name)
+
+    def _inherit(self, identity: str) -> list[AnyCanister]:
+        """Returns what a conversation has from its ancestors."""
+        links: list[ParentLink] = []
+        link = self._access(identity).metadata.parent
+        while link is not None:
+            links.append(link)
+            link = self._access(link.identity).metadata.parent
+        inherited: list[AnyCanister] = []
+        for link in reversed(links):
+            inherited = inherited + self._access(link.identity).own
+            count = link.canisters or 0
+            if len(inherited) < count:
+                raise CorruptionError(
+                    path=identity,
+                    detail=f"The parent {link.identity} has fewer than the {count} canisters "
+                    "at the fork point.",
+                )
+            inherited = inherited[:count]
+        return inherited
+
+    def read(self, identity: str, *, tolerant: bool = False) -> History:
+        """Reads a conversation whole."""
+        notices: tuple[Finding, ...] = ()
+        with self._lock:
+            entry = self._access(identity)
+            try:
+                inherited = self._inherit(identity)
+            except CorruptionError as error:
+                if not tolerant:
+                    raise
+                inherited, notices = [], (Finding(place=identity, message=error.detail),)
+            return History(
+                identity=identity,
+                metadata=entry.metadata,
+                canisters=(*inherited, *entry.own),
+                position=Position(size=len(entry.own), merged=entry.merged),
+                notices=notices,
+            )
+
+    def read_own(self, identity: str, *, since: Position | None = None) -> Segment:
+        """Reads what the conversation has stored itself, after a position."""
+        with self._lock:
+            entry = self._access(identity)
+            start = 0 if since is None else entry.merged + since.own_size
+            position = Position(size=len(entry.own), merged=entry.merged)
+            return Segment(canisters=tuple(entry.own[start:]), position=position)
+
+    def read_metadata(self, identity: str) -> ConversationMetadata:
+        """Returns the metadata."""
+        return self._access(identity).metadata
+
+    def update_metadata(
+        self,
+        identity: str,
+        *,
+        name: str | None | Absence = ABSENT,
+        tags: Sequence[str] | Absence = ABSENT,
+        model: str | None | Absence = ABSENT,
+    ) -> ConversationMetadata:
+        """Changes what is given and leaves the rest; returns the result."""
+        with self._lock:
+            entry = self._access(identity)
+            old = entry.metadata
+            entry.metadata = attrs.evolve(
+                old,
+                name=old.name if isinstance(name, Absence) else name,
+                tags=old.tags if isinstance(tags, Absence) else order_tags(tags),
+                model=old.model if isinstance(model, Absence) else model,
+            )
+            entry.described += 1
+            return entry.metadata
+
+    def fork(
+        self, identity: str, *, from_index: int | None = None, child: str | None = None
+    ) -> str:
+        """Begins a conversation that shares the history of another; returns its identity."""
+        child = produce_identity() if child is None else child
+        with self._lock:
+            parent = self._access(identity)
+            if from_index is None:
+                from_index = len(self._inherit(identity)) + len(parent.own)
+            metadata = ConversationMetadata(
+                name=parent.metadata.name,
+                tags=parent.metadata.tags,
+                model=parent.metadata.model,
+                parent=ParentLink(identity=identity, canisters=from_index),
+            )
+            self.create(child, metadata)
+        return child
+
+    def delete(self, identity: str) -> None:
+        """Removes a conversation; its forks first receive what they need of it."""
+        with self._lock:
+            deleted = self._access(identity)
+            above = deleted.metadata.parent
+            inherited = len(self._inherit(identity))
+            for child in self._entries.values():
+                link = child.metadata.parent
+                if link is None or link.identity != identity:
+                    continue
+                count = link.canisters or 0
+                share = deleted.own[: max(0, count - inherited)]
+                if above is not None:
+                    above = attrs.evolve(above, canisters=min(count, inherited))
+                child.own[:0] = share
+                child.merged += len(share)
+                child.metadata = attrs.evolve(child.metadata, parent=above)
+            del self._entries[identity]
+
+    def survey(self) -> Iterator[str]:
+        """Yields the identities of all conversations."""
+        return iter(list(self._entries))
+
+    def measure(self, identity: str) -> Stamp:
+        """Returns what an index compares to know whether it is up to date."""
+        entry = self._access(identity)
+        return Stamp(size=len(entry.own), written=entry.merged, described=entry.described)
+
+    def survey_references(self) -> Iterator[str]:
+        """Yields the ids of all content that conversations need."""
+        with self._lock:
+            return iter(set().union(*map(_find_references, self._entries.values())))
+
+    def examine(self, identity: str) -> Examination:
+        """Proves the link; what is in memory needs no other proof."""
+        entry = self._access(identity)
+        return Examination(
+            canisters=len(entry.own),
+            references=frozenset(_find_references(entry)),
+            findings=self.read(identity, tolerant=True).notices,
+        )
+
+
+def _find_references(entry: _Entry) -> set[str]:
+    return {item.content_id for item in media_of(entry.own) if item.content_id is not None}

@@ -1,0 +1,42 @@
+"""Which identities a store takes: those that name one folder on every file system."""
+
+from __future__ import annotations
+
+import re
+
+from vibe_llms.exceptions import StoreError
+
+# Lower case only: a file system that ignores case would take two conversations for one.
+_IDENTITY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+_CONTENT_ID = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_WINDOWS_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "lpt") for n in range(10))]
+)
+
+is_identity_form = _IDENTITY.fullmatch
+
+
+def ensure_identity(identity: str) -> str:
+    """Returns the identity if it can name a folder.
+
+    Raises:
+        StoreError: It could lead out of the store, or means different things on different
+            file systems.
+    """
+    if is_identity_form(identity) is None or identity in _WINDOWS_DEVICES:
+        raise StoreError(
+            detail=f"{identity!r} cannot be the id of a conversation.",
+            remedy="Use 1 to 64 lower-case letters, digits, - and _, first a letter or digit.",
+        )
+    return identity
+
+
+def ensure_content_id(content_id: str) -> str:
+    """Returns the id if it is a whole SHA-256 in lower-case hexadecimal digits.
+
+    Raises:
+        StoreError: It is not.
+    """
+    if _CONTENT_ID.fullmatch(content_id) is None:
+        raise StoreError(detail=f"{content_id!r} is not the id of content, a whole SHA-256.")
+    return content_id

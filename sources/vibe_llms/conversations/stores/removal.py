@@ -1,0 +1,190 @@
+"""Deletes a conversation that others were forked from, so that a crash at any point is harmless.
+
+The forks first receive what they need. All new files are prepared in the folder ``.deleting``;
+one rename, which moves the deleted conversation into that folder too, decides: before it
+nothing has happened and the folder is thrown away; after it the files are moved into place,
+which :func:`recover` finishes whenever it finds the folder. Readers look for the folder
+before they read. An append looks for nothing but its lock, and the locks of all who are
+concerned are gone before the decision and come back after the end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+
+import attrs
+
+from vibe_llms.conversations.metadata import ParentLink
+from vibe_llms.conversations.stores import chain, locks
+from vibe_llms.conversations.stores.descriptors import (
+    encode_table,
+    interpret_table,
+    merged_bytes_of,
+    relink_table,
+)
+from vibe_llms.conversations.stores.disk import Disk, remove_tree, write_new_file
+from vibe_llms.conversations.stores.layout import Layout
+from vibe_llms.conversations.stores.lines import find_torn_start, measure_lines, set_torn_aside
+
+_GRAVE = "deleted"  # below `.deleting`: the conversation itself; its presence is the decision
+_NEW_MESSAGES, _NEW_METADATA = ".messages", ".metadata"
+
+
+@attrs.frozen(kw_only=True)
+class Bequest:
+    """What a fork receives from its deleted parent.
+
+    Attributes:
+        size: How many bytes from the start of the parent's own messages.
+        link: Where the rest of its history is from now on.
+    """
+
+    size: int
+    link: ParentLink | None
+
+
+def remove_conversation(
+    layout: Layout, disk: Disk, identity: str, candidates: Iterable[str], wait_seconds: float
+) -> None:
+    """Deletes a conversation. The caller holds the lock of the structure alone, and recovered.
+
+    Args:
+        candidates: The identities of all conversations, to find the forks among them.
+    """
+    if not os.path.exists(layout.metadata(identity)):
+        raise chain.describe_unknown(layout, identity)
+    remove_tree(disk, layout.creating)  # nobody creates now: what is there, a crash has left
+    children = [
+        child for child in candidates if child != identity and _is_child(layout, child, identity)
+    ]
+    with ExitStack() as stack:
+        for concerned in (identity, *children):
+            _take_lock_away(stack, layout, disk, concerned, wait_seconds)
+        _settle(layout, disk, identity)
+        disk.make_folder(layout.deleting)
+        if children:
+            parent = _read_bequeather(layout, identity)
+            for child in children:
+                _prepare(layout, disk, child, parent)
+        disk.synchronize_folder(layout.deleting)
+        disk.synchronize_folder(layout.root)
+        disk.rename(layout.folder(identity), f"{layout.deleting}/{_GRAVE}")
+        disk.synchronize_folder(layout.root)
+        disk.synchronize_folder(layout.deleting)
+        recover(layout, disk)
+
+
+def _is_child(layout: Layout, child: str, parent: str) -> bool:
+    path = layout.metadata(child)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return False
+    if parent.encode() not in data:  # far cheaper than to read the TOML of all there are
+        return False
+    table = chain.read_table(layout, child)
+    return (table.get("parent") or {}).get("id") == parent
+
+
+def _take_lock_away(
+    stack: ExitStack, layout: Layout, disk: Disk, identity: str, wait_seconds: float
+) -> None:
+    """Waits for an append that is under way, then sends the next ones to :func:`recover`."""
+    path = layout.conversation_lock(identity)
+    with suppress(FileNotFoundError):  # as a crash may leave it
+        stack.callback(locks.release, locks.acquire(path, wait_seconds=wait_seconds))
+        disk.remove(path)
+    # Else a power failure could bring the lock back, and with it appends to the old file.
+    disk.synchronize_folder(layout.folder(identity))
+
+
+def _settle(layout: Layout, disk: Disk, identity: str) -> None:
+    """Sees to it that the messages end with a whole line, so that others can be put behind."""
+    with suppress(FileNotFoundError):
+        descriptor = disk.open_to_append(layout.messages(identity))
+        try:
+            size = os.fstat(descriptor).st_size
+            start = find_torn_start(descriptor, size)
+            if start < size:
+                set_torn_aside(disk, layout.folder(identity), descriptor, start, size)
+        finally:
+            os.close(descriptor)
+
+
+@attrs.frozen(kw_only=True)
+class _Bequeather:
+    merged: int
+    link: ParentLink | None
+    data: bytes
+    inherited: int
+
+
+def _read_bequeather(layout: Layout, identity: str) -> _Bequeather:
+    levels = chain.walk_to_root(layout, identity)
+    level = levels[0]
+    return _Bequeather(
+        merged=merged_bytes_of(level.table),
+        link=level.link,
+        data=chain.read_whole_lines(layout.messages(identity)),
+        inherited=chain.count_lines(chain.read_inherited(layout, levels)),
+    )
+
+
+def _compute_bequest(parent: _Bequeather, link: ParentLink) -> Bequest:
+    """Computes what a fork needs of its parent, which may be a fork itself."""
+    if link.bytes is not None:
+        return Bequest(size=parent.merged + link.bytes, link=parent.link)
+    count = link.canisters or 0
+    if parent.link is not None and count <= parent.inherited:
+        # The fork point lies before the parent's own: the grandparent has all that is needed.
+        return Bequest(size=0, link=ParentLink(identity=parent.link.identity, canisters=count))
+    size = measure_lines(parent.data, count - parent.inherited)
+    return Bequest(size=len(parent.data) if size is None else size, link=parent.link)
+
+
+def _prepare(layout: Layout, disk: Disk, child: str, parent: _Bequeather) -> None:
+    """Writes a fork's new files into the folder of the deletion."""
+    table = chain.read_table(layout, child)
+    link = interpret_table(table, layout.metadata(child), None).parent
+    assert link is not None
+    bequest = _compute_bequest(parent, link)
+    if bequest.size:
+        path = layout.messages(child)
+        _settle(layout, disk, child)
+        messages = f"{layout.deleting}/{child}{_NEW_MESSAGES}"
+        own = chain.read_whole_lines(path)
+        write_new_file(disk, messages, parent.data[: bequest.size] + own)
+        disk.touch(messages, os.stat(path).st_mtime_ns)  # nothing new was said
+    metadata = encode_table(relink_table(table, bequest.link, bequest.size))
+    write_new_file(disk, f"{layout.deleting}/{child}{_NEW_METADATA}", metadata)
+
+
+def recover(layout: Layout, disk: Disk) -> None:
+    """Ends a deletion that is on its way. The caller holds the lock of the structure alone."""
+    if not os.path.lexists(layout.deleting):
+        return
+    if os.path.lexists(f"{layout.deleting}/{_GRAVE}"):
+        # Messages first: as long as the metadata are here, the fork is known to be unfinished.
+        for suffix, home in ((_NEW_MESSAGES, layout.messages), (_NEW_METADATA, layout.metadata)):
+            for name in sorted(os.listdir(layout.deleting)):
+                if name.endswith(suffix):
+                    identity = name.removesuffix(suffix)
+                    disk.rename(f"{layout.deleting}/{name}", home(identity))
+                    disk.synchronize_folder(layout.folder(identity))
+    remove_tree(disk, layout.deleting)
+    disk.synchronize_folder(layout.root)
+
+
+def restore_lock(layout: Layout, identity: str) -> None:
+    """Makes the lock of a conversation anew. The caller has the structure alone, and recovered.
+
+    Raises:
+        UnknownConversationError: The conversation is gone.
+    """
+    path = layout.conversation_lock(identity)
+    if not os.path.exists(layout.metadata(identity)):
+        raise chain.describe_unknown(layout, identity)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
