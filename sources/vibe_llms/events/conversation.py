@@ -11,7 +11,7 @@ import attrs
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.identities import access_now, ensure_utc
 from vibe_llms.messages.requests import Response
 from vibe_llms.plain import JsonValue
 
@@ -24,7 +24,7 @@ class ConversationStartedEvent:
 
     type: Literal["conversation.started"] = attrs.field(default="conversation.started", init=False)
     conversation_id: str
-    timestamp: datetime = attrs.field(factory=access_now)
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc)
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
@@ -41,7 +41,7 @@ class ConversationProgressEvent:
         default="conversation.progress", init=False
     )
     conversation_id: str
-    timestamp: datetime = attrs.field(factory=access_now)
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc)
     chunk: str
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
@@ -55,7 +55,7 @@ class ConversationUpdatedEvent:
 
     type: Literal["conversation.updated"] = attrs.field(default="conversation.updated", init=False)
     conversation_id: str
-    timestamp: datetime = attrs.field(factory=access_now)
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc)
     event: StreamEvent
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
@@ -68,7 +68,7 @@ class ConversationCompletedEvent:
         default="conversation.completed", init=False
     )
     conversation_id: str
-    timestamp: datetime = attrs.field(factory=access_now)
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc)
     response: Response
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
@@ -79,7 +79,7 @@ class ConversationFailedEvent:
 
     type: Literal["conversation.failed"] = attrs.field(default="conversation.failed", init=False)
     conversation_id: str
-    timestamp: datetime = attrs.field(factory=access_now)
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc)
     error: ConverseError
     canisters: tuple[AnyCanister, ...] = ()
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
@@ -91,7 +91,7 @@ class ConversationEndedEvent:
 
     type: Literal["conversation.ended"] = attrs.field(default="conversation.ended", init=False)
     conversation_id: str
-    timestamp: datetime = attrs.field(factory=access_now)
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc)
     outcome: Outcome
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 

@@ -38,6 +38,7 @@ ContentKind: TypeAlias = Literal[
 ]
 Channel: TypeAlias = Literal["text", "summary", "seal", "arguments", "transcript"]
 """Which part of a content a delta continues: its main text, or one of the others."""
+FinishedItem: TypeAlias = AnyContent | InvocationCanister | ResultCanister | None
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -84,7 +85,7 @@ class ContentFinishedEvent:
 
     type: Literal["content.finished"] = attrs.field(default="content.finished", init=False)
     index: int
-    item: AnyContent | InvocationCanister | ResultCanister | None = None
+    item: FinishedItem = None
 
 
 @attrs.frozen(kw_only=True, slots=False)

@@ -1,0 +1,198 @@
+"""Reactors hear of everything, in order, and harm nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.events.conversation import (
+    ConversationEndedEvent,
+    ConversationEvent,
+    ConversationProgressEvent,
+    ConversationStartedEvent,
+)
+from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher, join_reactors
+
+
+def progress(chunk: str, index: int = 0) -> ConversationProgressEvent:
+    return ConversationProgressEvent(
+        conversation_id="c", chunk=chunk, metadata={"index": index, "channel": "text"}
+    )
+
+
+ENDED = ConversationEndedEvent(conversation_id="c", outcome="completed")
+
+
+async def test_plain_reactors_are_called_in_place() -> None:
+    """A plain reactor has run when the event has been dispatched."""
+    heard: list[str] = []
+    dispatcher = ReactorsDispatcher(
+        ConversationReactors(progress=lambda event: heard.append(event.chunk))
+    )
+
+    dispatcher.dispatch(progress("a"))
+
+    assert heard == ["a"]
+
+
+@given(
+    pieces=st.lists(st.tuples(st.text(min_size=1, max_size=4), st.integers(0, 2)), max_size=60),
+    yields=st.sets(st.integers(0, 60)),
+)
+async def test_waiting_pieces_are_joined_and_none_is_lost(
+    pieces: list[tuple[str, int]], yields: set[int]
+) -> None:
+    """Whatever the timing, a slow reactor receives every character of each content, in order."""
+    heard: list[ConversationProgressEvent] = []
+
+    async def listen(event: ConversationProgressEvent) -> None:
+        await asyncio.sleep(0)
+        heard.append(event)
+
+    dispatcher = ReactorsDispatcher(ConversationReactors(progress=listen), queue_limit=4)
+    for number, (text, index) in enumerate(pieces):
+        if not dispatcher.dispatch(progress(text, index)):
+            await dispatcher.wait_for_room()
+        if number in yields:
+            await asyncio.sleep(0)
+    await dispatcher.finish()
+
+    flat = [(character, index) for text, index in pieces for character in text]
+    received = [(c, event.metadata["index"]) for event in heard for c in event.chunk]
+    assert received == flat
+
+
+async def test_a_stream_waits_when_the_queue_is_full() -> None:
+    """Different contents cannot be joined: then the dispatcher asks for patience."""
+    release = asyncio.Event()
+
+    async def listen(event: ConversationProgressEvent) -> None:
+        await release.wait()
+
+    dispatcher = ReactorsDispatcher(ConversationReactors(progress=listen), queue_limit=3)
+    answers = [dispatcher.dispatch(progress("x", index)) for index in range(3)]
+
+    waiting = asyncio.create_task(dispatcher.wait_for_room())
+    await asyncio.sleep(0.01)
+    assert answers == [True, True, False]
+    assert not waiting.done() or len(dispatcher._waiting) < 3
+    release.set()
+    await asyncio.wait_for(waiting, 1)
+    await dispatcher.finish(ENDED)
+
+
+async def test_the_deallocator_comes_after_everything_even_if_it_is_plain() -> None:
+    """A plain deallocator waits for asynchronous reactors that are still at work."""
+    heard: list[str] = []
+
+    async def listen(event: ConversationProgressEvent) -> None:
+        await asyncio.sleep(0.01)
+        heard.append(event.chunk)
+
+    dispatcher = ReactorsDispatcher(
+        ConversationReactors(progress=listen, deallocator=lambda event: heard.append("ended"))
+    )
+    dispatcher.dispatch(progress("a"))
+    dispatcher.dispatch(progress("b", 1))
+    await dispatcher.finish(ENDED)
+
+    assert heard == ["a", "b", "ended"]
+
+
+async def test_the_deallocator_comes_even_if_a_reactor_never_returns(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A reactor that hangs is given up, loudly, and the conversation still ends."""
+    heard: list[str] = []
+
+    async def hang(event: ConversationProgressEvent) -> None:
+        await asyncio.Event().wait()
+
+    dispatcher = ReactorsDispatcher(
+        ConversationReactors(progress=hang, deallocator=lambda event: heard.append(event.outcome))
+    )
+    dispatcher.dispatch(progress("a"))
+    await dispatcher.finish(ENDED, seconds=0.02)
+
+    assert heard == ["completed"]
+    assert "given up" in caplog.text
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_raising_reactor_gets_one_warning_and_goes_on_being_called(
+    caplog: pytest.LogCaptureFixture, asynchronous: bool
+) -> None:
+    """The warning names the reactor; nobody else notices."""
+    calls = 0
+    ends: list[ConversationEvent] = []
+
+    def clumsy_listener(event: ConversationProgressEvent) -> None:
+        nonlocal calls
+        calls += 1
+        raise RuntimeError("oops")
+
+    async def clumsy_async_listener(event: ConversationProgressEvent) -> None:
+        clumsy_listener(event)
+
+    listener: Any = clumsy_async_listener if asynchronous else clumsy_listener
+    dispatcher = ReactorsDispatcher(
+        ConversationReactors(progress=listener, deallocator=ends.append)
+    )
+    with caplog.at_level(logging.WARNING):
+        for number in range(3):
+            dispatcher.dispatch(progress("a", number))
+        await dispatcher.finish(ENDED)
+
+    warnings = [record for record in caplog.records if listener.__name__ in record.getMessage()]
+    assert calls == 3
+    assert len(warnings) == 1
+    assert ends == [ENDED]
+
+
+async def test_objects_with_an_asynchronous_call_are_asynchronous_reactors() -> None:
+    """What counts is what calling it gives, not how it was written."""
+    heard: list[str] = []
+
+    class Listener:
+        async def __call__(self, event: ConversationProgressEvent) -> None:
+            heard.append(event.chunk)
+
+    dispatcher = ReactorsDispatcher(ConversationReactors(progress=Listener()))
+    dispatcher.dispatch(progress("a"))
+    await dispatcher.finish(ENDED)
+
+    assert heard == ["a"]
+
+
+async def test_joined_reactors_all_hear_and_do_not_harm_each_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Plain, asynchronous and raising ones can be joined; each hears of every event."""
+    heard: list[str] = []
+
+    async def listen(event: ConversationProgressEvent) -> None:
+        heard.append("async " + event.chunk)
+
+    def fail(event: ConversationProgressEvent) -> None:
+        raise RuntimeError
+
+    joined = join_reactors(
+        ConversationReactors(progress=fail, allocator=lambda event: heard.append("started")),
+        None,
+        ConversationReactors(progress=lambda event: heard.append("plain " + event.chunk)),
+        ConversationReactors(progress=listen),
+    )
+    assert joined is not None
+    dispatcher = ReactorsDispatcher(joined)
+    dispatcher.dispatch(ConversationStartedEvent(conversation_id="c"))
+    dispatcher.dispatch(progress("a"))
+    await dispatcher.finish(ENDED)
+
+    assert heard == ["started", "plain a", "async a"]
+    assert len([r for r in caplog.records if "fail" in r.getMessage()]) == 1
+    assert join_reactors(None, None) is None

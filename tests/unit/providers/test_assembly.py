@@ -1,0 +1,193 @@
+"""The assembler completes what decoders leave open and refuses what makes no sense."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    LossEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+    UsageEvent,
+)
+from vibe_llms.exceptions import ConverseError, LimitError
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    StopReason,
+    Usage,
+)
+from vibe_llms.messages.contents import ReasoningContent, TextualContent
+from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.providers import assembly
+from vibe_llms.providers.assembly import Assembler
+
+FINISH = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED, native_stop_reason="stop")
+
+
+def produce_assembler() -> Assembler:
+    return Assembler(provider="p", model="m", protocol="d")
+
+
+def feed(*events: StreamEvent) -> Assembler:
+    assembler = produce_assembler()
+    for event in events:
+        assembler.feed(event)
+    return assembler
+
+
+def start(index: int, kind: str = "text") -> ContentStartedEvent:
+    return ContentStartedEvent(index=index, kind=kind, invocation_id="i", name="n")  # type: ignore[arg-type]
+
+
+def test_the_order_of_contents_is_the_order_of_the_canisters() -> None:
+    """Neighbouring contents share a canister; an invocation is one of its own."""
+    assembler = feed(
+        ResponseStartedEvent(response_id="r", model="vendor-model"),
+        start(0, "reasoning"),
+        ContentDeltaEvent(0, "thin"),
+        ContentDeltaEvent(0, "k"),
+        ContentFinishedEvent(index=0),
+        start(1),
+        ContentDeltaEvent(1, "say"),
+        ContentFinishedEvent(index=1),
+        start(2, "invocation"),
+        ContentDeltaEvent(2, '{"a"', "arguments"),
+        ContentDeltaEvent(2, ":1}", "arguments"),
+        ContentFinishedEvent(index=2),
+        start(3),
+        ContentDeltaEvent(3, "more"),
+        ContentFinishedEvent(index=3),
+        UsageEvent(usage=Usage(output_tokens=3)),
+        FINISH,
+    )
+
+    first, invocation, last = assembler.produce_canisters()
+
+    assert isinstance(first, AssistantCanister)
+    assert first.content == (ReasoningContent(text="think"), TextualContent("say"))
+    assert isinstance(invocation, InvocationCanister)
+    assert (invocation.name, invocation.arguments) == ("n", '{"a":1}')
+    assert isinstance(last, AssistantCanister)
+    assert last.content == (TextualContent("more"),)
+    assert len({first.turn_id, invocation.turn_id, last.turn_id}) == 1
+    assert first.origin == invocation.origin == last.origin == assembler.origin
+    assert assembler.origin.model == "vendor-model"
+    assert assembler.origin.response_id == "r"
+    assert assembler.origin.usage == Usage(output_tokens=3)
+    assert assembler.origin.stop_reason is StopReason.ANSWERED
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.text(max_size=3)), max_size=30))
+def test_interleaved_deltas_reach_their_own_content(deltas: list[tuple[int, str]]) -> None:
+    """Contents that grow at the same time do not mix."""
+    events: list[StreamEvent] = [start(index) for index in range(3)]
+    events += [ContentDeltaEvent(index, text) for index, text in deltas]
+    events += [ContentFinishedEvent(index=index) for index in range(3)]
+
+    (canister,) = feed(*events, FINISH).produce_canisters()
+
+    assert canister.content == tuple(
+        TextualContent("".join(text for index, text in deltas if index == own)) for own in range(3)
+    )
+
+
+def test_a_seal_replaces_what_came_before_on_its_channel() -> None:
+    """All other channels append."""
+    assembler = feed(
+        start(0, "reasoning"),
+        ContentDeltaEvent(0, "old", "seal"),
+        ContentDeltaEvent(0, "new", "seal"),
+        ContentDeltaEvent(0, "sum", "summary"),
+        ContentFinishedEvent(index=0),
+        FINISH,
+    )
+
+    (canister,) = assembler.produce_canisters()
+    assert canister.content == (ReasoningContent(summary=("sum",), seal="new"),)
+
+
+def test_a_final_copy_from_the_vendor_wins_over_the_deltas() -> None:
+    """Where a decoder gives the content itself, that is what counts."""
+    final = TextualContent("authoritative")
+
+    assembler = feed(
+        start(0), ContentDeltaEvent(0, "draft"), ContentFinishedEvent(index=0, item=final), FINISH
+    )
+
+    assert assembler.produce_canisters()[0].content == (final,)
+
+
+def test_a_finished_content_is_filled_in() -> None:
+    """A consumer always finds the whole content in the event that finishes it."""
+    assembler = feed(start(0), ContentDeltaEvent(0, "hi"))
+
+    event = assembler.feed(ContentFinishedEvent(index=0))
+
+    assert isinstance(event, ContentFinishedEvent)
+    assert event.item == TextualContent("hi")
+
+
+def test_what_was_cut_off_is_kept_except_an_invocation() -> None:
+    """Half a text is worth keeping; half the arguments of a call are dangerous."""
+    assembler = feed(
+        start(0),
+        ContentDeltaEvent(0, "half a"),
+        start(1, "invocation"),
+        ContentDeltaEvent(1, '{"path": "/', "arguments"),
+    )
+
+    (canister,) = assembler.produce_canisters()
+
+    assert canister.content == (TextualContent("half a"),)
+    assert isinstance(canister, AssistantCanister)
+    assert canister.origin is not None
+    assert canister.origin.stop_reason is StopReason.INTERRUPTED
+
+
+def test_what_has_arrived_can_be_asked_for_again_and_is_the_same() -> None:
+    """Ids and timestamps are given when a content begins, not when it is asked for."""
+    assembler = feed(start(0), ContentDeltaEvent(0, "half"))
+
+    assert assembler.produce_canisters() == assembler.produce_canisters()
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [start(0), start(0)],
+        [ContentDeltaEvent(0, "x")],
+        [ContentFinishedEvent(index=0)],
+        [start(0), ContentFinishedEvent(index=0), ContentDeltaEvent(0, "x")],
+        [start(0), ContentFinishedEvent(index=0), ContentFinishedEvent(index=0)],
+        [start(0), FINISH],
+        [FINISH, FINISH],
+        [FINISH, start(0)],
+        [start(0, "image"), ContentFinishedEvent(index=0)],
+    ],
+)
+def test_events_that_make_no_sense_are_refused(events: list[StreamEvent]) -> None:
+    """A mistake of a decoder is loud."""
+    with pytest.raises(ConverseError, match="makes no sense"):
+        feed(*events)
+
+
+def test_a_content_cannot_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the limit."""
+    monkeypatch.setattr(assembly, "MAXIMUM_CONTENT_CHARACTERS", 10)
+
+    with pytest.raises(LimitError, match="content_characters"):
+        feed(start(0), *[ContentDeltaEvent(0, "xxxx")] * 3)
+
+
+def test_losses_are_collected() -> None:
+    """Each loss that is told on the way is in the response."""
+    loss = Loss(kind=LossKind.DROPPED, path="$", reason="why")
+
+    assert feed(LossEvent(loss=loss)).losses == [loss]

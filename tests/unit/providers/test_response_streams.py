@@ -1,0 +1,317 @@
+"""A stream always has an ending, and always closes its source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scripting import produce_model
+from vibe_llms.events.conversation import ConversationEvent
+from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentStartedEvent,
+    LossEvent,
+    ResponseFailedEvent,
+    ResponseFinishedEvent,
+    StreamEvent,
+)
+from vibe_llms.exceptions import (
+    ConverseError,
+    ProviderError,
+    StreamTruncatedError,
+    TranslationLossError,
+)
+from vibe_llms.messages.canisters import AssistantCanister, StopReason, UserCanister
+from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import text_of
+from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.interfaces import Translation
+from vibe_llms.providers.streams import EventSource, PortalStream, ResponseStream
+
+REQUEST = Request(canisters=[UserCanister("hello")], conversation_id="c")
+
+
+class RecordingReactors:
+    """Keeps the events that it hears, by their words."""
+
+    def __init__(self) -> None:
+        self.events: list[ConversationEvent] = []
+        listen = self.events.append
+        self.reactors = ConversationReactors(
+            allocator=listen,
+            progress=listen,
+            updater=listen,
+            success=listen,
+            failure=listen,
+            deallocator=listen,
+        )
+
+    @property
+    def words(self) -> list[str]:
+        return [event.type.removeprefix("conversation.") for event in self.events]
+
+
+class Source:
+    """An event source whose life can be watched."""
+
+    def __init__(self, *batches: Sequence[StreamEvent] | BaseException) -> None:
+        self.batches = list(batches)
+        self.closed = 0
+
+    async def receive(self) -> Sequence[StreamEvent] | None:
+        if not self.batches:
+            await asyncio.Event().wait()
+        batch = self.batches.pop(0)
+        if isinstance(batch, BaseException):
+            raise batch
+        return batch or None
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def produce_stream(
+    source: Source, reactors: ConversationReactors | None = None, losses: Sequence[Loss] = ()
+) -> ResponseStream:
+    async def open_source() -> Translation[EventSource]:
+        return Translation(source, tuple(losses))
+
+    return ResponseStream(
+        request=REQUEST,
+        assembler=Assembler(provider="p", model="m"),
+        open_source=open_source,
+        reactors=reactors,
+    )
+
+
+BEGINNING: list[StreamEvent] = [
+    ContentStartedEvent(index=0, kind="text"),
+    ContentDeltaEvent(0, "half an ans"),
+]
+
+
+@given(
+    text=st.text(max_size=60),
+    reasoning=st.text(max_size=30),
+    size=st.integers(0, 7),
+    arguments=st.text(max_size=20),
+)
+@settings(max_examples=30)
+async def test_stream_equals_non_stream(
+    text: str, reasoning: str, size: int, arguments: str
+) -> None:
+    """The same exchange gives the same contents either way, however it is cut."""
+    model = produce_model(
+        {
+            "contents": [
+                {"reasoning": reasoning},
+                {"text": text},
+                {"invocation": {"name": "n", "arguments": arguments}},
+            ],
+            "chunk_characters": size,
+            "usage": {"output_tokens": 3},
+        }
+    )
+
+    streamed = await model.converse(REQUEST)
+    whole = await model.converse(REQUEST, stream=False)
+
+    assert [c.content for c in streamed.canisters] == [c.content for c in whole.canisters]
+    assert [c.role for c in streamed.canisters] == [c.role for c in whole.canisters]
+    assert streamed.metadata.origin == whole.metadata.origin
+    assert streamed.canisters[-1].arguments == arguments  # type: ignore[union-attr]
+
+
+async def test_reactors_hear_of_a_whole_answer_in_order() -> None:
+    """Started first, then what arrives, then completed, and ended last."""
+    recording = RecordingReactors()
+
+    response = await produce_model({"contents": [{"text": "abcdefgh"}]}).converse(
+        REQUEST, recording.reactors
+    )
+
+    words = recording.words
+    assert words[0] == "started"
+    assert words[-2:] == ["completed", "ended"]
+    assert words.count("progress") == 2
+    chunks = [getattr(event, "chunk", "") for event in recording.events]
+    assert "".join(chunks) == response.text == "abcdefgh"
+    assert {event.conversation_id for event in recording.events} == {"c"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("cut", StreamTruncatedError),
+        ("overloaded", ProviderError),
+        ("garbage", ConverseError),
+    ],
+)
+async def test_a_failure_is_the_last_event_and_then_an_error(
+    kind: str, error: type[ConverseError]
+) -> None:
+    """A consumer sees an ending with what had arrived; one that goes on meets the error."""
+    recording = RecordingReactors()
+    model = produce_model(
+        {"contents": [{"text": "0123456789"}], "fault": {"at_chunk": 1, "kind": kind}}
+    )
+    events: list[StreamEvent] = []
+
+    stream = model.stream(REQUEST, recording.reactors)
+    with pytest.raises(error):
+        async for event in stream:
+            events.append(event)  # what came before the error counts
+
+    last = events[-1]
+    assert isinstance(last, ResponseFailedEvent)
+    assert text_of(last.canisters) == "01234"
+    assert recording.words[-2:] == ["failed", "ended"]
+    with pytest.raises(error):
+        await stream.response()
+
+
+async def test_leaving_a_stream_closes_its_source_and_keeps_what_came() -> None:
+    """What had arrived is marked as interrupted."""
+    recording = RecordingReactors()
+    source = Source(BEGINNING)
+
+    async with produce_stream(source, recording.reactors) as stream:
+        async for event in stream:
+            if isinstance(event, ContentDeltaEvent):
+                break
+
+    assert source.closed == 1
+    (canister,) = stream.canisters
+    assert isinstance(canister, AssistantCanister)
+    assert text_of(canister) == "half an ans"
+    assert canister.origin is not None
+    assert canister.origin.stop_reason is StopReason.INTERRUPTED
+    assert recording.words[-1] == "ended"
+    assert recording.events[-1].outcome == "interrupted"  # type: ignore[union-attr]
+    with pytest.raises(ConverseError, match="closed before"):
+        await stream.response()
+
+
+async def test_cancelling_a_task_closes_the_source_and_ends_the_conversation() -> None:
+    """Cancellation passes through; the deallocator still comes, last."""
+    recording = RecordingReactors()
+    source = Source(BEGINNING)
+    stream = produce_stream(source, recording.reactors)
+    task = asyncio.create_task(stream.response())
+    await asyncio.sleep(0.01)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert source.closed == 1
+    assert recording.words[-1] == "ended"
+    assert text_of(stream.canisters) == "half an ans"
+
+
+async def test_a_bug_in_a_source_passes_through_and_the_source_is_closed() -> None:
+    """What is not one of our errors is not dressed up as one."""
+    recording = RecordingReactors()
+    source = Source(BEGINNING, ZeroDivisionError("bug"))
+
+    with pytest.raises(ZeroDivisionError):
+        await produce_stream(source, recording.reactors).response()
+
+    assert source.closed == 1
+    assert recording.events[-1].outcome == "failed"  # type: ignore[union-attr]
+
+
+async def test_closing_twice_or_before_the_start_does_no_harm() -> None:
+    """Nothing is sent for a stream that is never used."""
+    source = Source()
+    stream = produce_stream(source)
+
+    await stream.close()
+    await stream.close()
+
+    assert source.closed == 0
+    assert [event async for event in stream] == []
+
+
+async def test_losses_of_the_translation_are_events_and_in_the_response() -> None:
+    """Nothing is lost without being said, twice."""
+    loss = Loss(kind=LossKind.DROPPED, path="canisters[0]", reason="why")
+    finish = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED)
+    stream = produce_stream(Source([finish]), losses=[loss])
+
+    events = [event async for event in stream]
+
+    assert events[0] == LossEvent(loss=loss)
+    assert (await stream.response()).losses == (loss,)
+
+
+async def test_strict_makes_a_loss_an_error_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error tells what would be lost."""
+    model = produce_model({"contents": [{"text": "hi"}]})
+    loss = Loss(kind=LossKind.DROPPED, path="canisters[0]", reason="why not")
+    monkeypatch.setattr(model, "nativize", lambda request, streaming: Translation({}, [loss]))
+    strict = Request(canisters=[UserCanister("hi")], strict=True)
+
+    with pytest.raises(TranslationLossError, match="why not"):
+        await model.converse(strict)
+    assert (await model.converse(REQUEST)).losses == (loss,)
+
+
+async def test_a_slow_reactor_slows_the_stream_instead_of_filling_memory() -> None:
+    """The stream waits while as many events as fit are waiting for an asynchronous reactor."""
+    from vibe_llms.events import reactors
+
+    release = asyncio.Event()
+
+    async def listen(event: ConversationEvent) -> None:
+        await release.wait()
+
+    contents = [
+        [ContentStartedEvent(index=index, kind="text")] for index in range(3 * reactors.QUEUE_LIMIT)
+    ]
+    source = Source(*contents)
+    stream = produce_stream(source, ConversationReactors(updater=listen))
+    task = asyncio.create_task(stream.response())
+    await asyncio.sleep(0.05)
+
+    consumed = len(contents) - len(source.batches)
+    assert reactors.QUEUE_LIMIT <= consumed <= reactors.QUEUE_LIMIT + 2
+    release.set()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_the_synchronous_stream_agrees_with_the_asynchronous_one() -> None:
+    """It is the same stream, behind the portal."""
+    model = produce_model({"contents": [{"reasoning": "mm"}, {"text": "hello there"}]})
+
+    with PortalStream(model.stream(REQUEST)) as stream:
+        words = [event.type for event in stream]
+        response = stream.response()
+
+    async def converse() -> list[str]:
+        return [event.type async for event in model.stream(REQUEST)]
+
+    assert words == asyncio.run(converse())
+    assert response.text == "hello there"
+
+
+def test_a_synchronous_stream_can_be_left_midway() -> None:
+    """What had arrived is there."""
+    model = produce_model({"contents": [{"text": "hello there"}], "delay_seconds": 0.001})
+
+    with PortalStream(model.stream(REQUEST)) as stream:
+        for event in stream:
+            if isinstance(event, ContentDeltaEvent):
+                break
+
+    assert text_of(stream.canisters) == "hello"
