@@ -21,6 +21,7 @@ WORDS = {
     "plugins types": "every hook, as types",
     "conversations": "histories, forks, stores, the index, exports",
     "providers": "what a vendor is; one folder a vendor",
+    "dialects": "what a protocol's fields mean",
     "models": "what is known about models, and from where",
     "configuration": "what the user wrote",
     "events": "what happens",

@@ -115,6 +115,20 @@ def test_imports_point_downwards() -> None:
     assert not complaints, "\n".join([*complaints, "The layers:", explain_layers()])
 
 
+def test_the_public_names_are_for_others() -> None:
+    """Inside the package a name is imported from where it lives, not through the front door."""
+    complaints = [
+        f"{found.place} imports {found.imported}: import it from the module that defines it."
+        for found in IMPORTS
+        if (name := strip_package(found.imported)) is not None
+        and name not in MODULES
+        and "." not in name
+        and name != "__version__"
+    ]
+
+    assert not complaints, "\n".join(complaints)
+
+
 def test_every_package_has_its_layer() -> None:
     """A new package is written into the contract on the day it is made."""
     homeless = sorted(
