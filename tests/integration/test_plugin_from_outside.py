@@ -55,7 +55,9 @@ def build_wheel(directory: Path) -> None:
         wheel.writestr("hostile.pth", "import sys; sys.exit('the .pth file was run')\n")
         wheel.writestr(
             f"{information}/METADATA",
-            "Metadata-Version: 2.1\nName: parrot-provider\nVersion: 1.2.0\n",
+            "Metadata-Version: 2.1\nName: parrot-provider\nVersion: 1.2.0\n"
+            # Installed here already; the index has none, so to fetch it once more would fail.
+            "Requires-Dist: attrs\n",
         )
         wheel.writestr(
             f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

@@ -126,7 +126,7 @@ class _Loader:
                 raw = stream.read(MAXIMUM_FILE_BYTES + 1)
         except FileNotFoundError:
             if layer is not Layer.USER or self.environment.get(FILE_VARIABLE):
-                self.report(path, "This file, which was asked for by name, does not exist.")
+                self.report(path, "This file does not exist.")
         except OSError as error:
             self.report(path, f"This file cannot be read: {error.strerror}.")
         if raw is not None and len(raw) > MAXIMUM_FILE_BYTES:

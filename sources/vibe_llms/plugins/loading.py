@@ -124,11 +124,7 @@ class PluginHost:
         for name, value in vars(module).items():
             if self._manager.parse_hookimpl_opts(module, name) is not None:
                 setattr(hooks, name, value)
-        try:
-            self._manager.register(hooks, name=entry.module)
-        except pluggy.PluginValidationError:
-            self._manager.unregister(name=entry.module)
-            raise
+        self._manager.register(hooks, name=entry.module)
         self._report_unknown_hooks(entry, hooks)
 
     def _report_unknown_hooks(self, entry: PluginEntry, hooks: types.ModuleType) -> None:

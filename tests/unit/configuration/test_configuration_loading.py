@@ -225,6 +225,17 @@ def test_a_file_asked_for_by_name_must_exist(tmp_path: Path) -> None:
         )
 
 
+def test_a_damaged_installation_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the shipped defaults nothing holds, and the message says which file is missing."""
+    missing = tmp_path / "defaults.toml"
+    monkeypatch.setattr("vibe_llms.configuration.sources.access_data", lambda *parts: missing)
+
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(environment={"HOME": str(tmp_path)}, working_directory=tmp_path)
+
+    assert [finding.place for finding in caught.value.findings] == [str(missing)]
+
+
 def test_variables_of_plugins_are_left_alone(load: Load) -> None:
     """Only a variable that is nearly one of ours is taken for a mistake."""
     load(environment={"VIBE_LLMS_GEMINI_REGION": "eu", "VIBE_LLMS_MODEL": ""})

@@ -164,6 +164,7 @@ def test_a_plugin_is_asked_once(configure: Configure) -> None:
     manager = PluginManager(configuration=configure(write_tables("raises_in_hook")))
 
     assert len(manager.load_all()) == len(manager.load_all()) == 1
+    assert manager.survey_providers()[0] is manager.survey_providers()[0]
 
 
 def test_names_that_a_plugin_offers_lazily_stay_unloaded(
@@ -293,6 +294,23 @@ def test_a_python_without_pip_gets_the_one_command(
         DependencyError,
         f"python -m pip install --target {target} 'absent-provider>=1'",
     )
+
+
+def test_another_version_that_is_installed_is_named(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is installed comes first on the path, so a newer one beside it would be in vain."""
+    information = tmp_path / "site" / "parrot_provider-0.9.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Name: parrot-provider\nVersion: 0.9\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    text = '[providers.parrot]\nmodule = "parrot_provider"\npackage = "parrot-provider >= {}"\n'
+    manager = PluginManager(configuration=configure(text.format(1)))
+
+    words = "Run: python -m pip install --upgrade 'parrot-provider>=1'"
+    check_refusal(manager, "parrot", DependencyError, words)
+    fitting = PluginManager(configuration=configure(text.format("0.5")))
+    assert fitting.load_provider("parrot").name == "parrot"
 
 
 def test_a_package_that_is_no_requirement_is_refused(configure: Configure) -> None:
