@@ -96,7 +96,7 @@ def _produce_trust_request(
     ]
     wishes += [_describe_override(override) for override in layers.project.overrides]
     file = layers.project_file
-    if not wishes or file is None or ("directories", "data") not in own:
+    if not wishes or file is None:
         return None
     request = TrustRequest(
         folder=file.parent.parent,

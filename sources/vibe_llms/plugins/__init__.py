@@ -15,8 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.plugins.consents import SettledConsent, SilentProgress
     from vibe_llms.plugins.discovery import discover_providers, load_provider
+    from vibe_llms.plugins.listings import PluginListing, PluginState
     from vibe_llms.plugins.loading import PluginFailure
-    from vibe_llms.plugins.manager import PluginListing, PluginManager, PluginState
+    from vibe_llms.plugins.manager import PluginManager
     from vibe_llms.plugins.markers import hook
     from vibe_llms.plugins.specification import (
         CommandSpecification,
@@ -33,9 +34,9 @@ _HOMES = {
     "Consent": "specification",
     "ModelAttributesSpecification": "specification",
     "PluginFailure": "loading",
-    "PluginListing": "manager",
+    "PluginListing": "listings",
     "PluginManager": "manager",
-    "PluginState": "manager",
+    "PluginState": "listings",
     "Progress": "specification",
     "ProviderContext": "specification",
     "ProviderSpecification": "specification",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from vibe_llms.configuration.classes import Configuration, PluginEntry
 from vibe_llms.exceptions import ConverseError, PluginError, TrustError, UnknownNameError
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
+from vibe_llms.plugins.listings import PluginListing, PluginState
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.models.catalogue import Catalogue
@@ -29,32 +29,6 @@ if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below pr
     from vibe_llms.providers.interfaces import Provider
 
 _T = TypeVar("_T")
-
-
-class PluginState(enum.StrEnum):
-    """How far a configured plugin is from being used."""
-
-    AVAILABLE = "available"
-    LOADED = "loaded"
-    DISABLED = "disabled"
-    UNTRUSTED = "untrusted"
-    NOT_INSTALLED = "not installed"
-    FAILED = "failed"
-
-
-@attrs.frozen(kw_only=True)
-class PluginListing:
-    """A plugin as a listing shows it.
-
-    Attributes:
-        entry: What the configuration says of it, and where: name, module, package, source.
-        state: How far it is from being used.
-        reason: What went wrong, in one line; empty where nothing did.
-    """
-
-    entry: PluginEntry
-    state: PluginState
-    reason: str = ""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -144,7 +118,7 @@ class PluginManager:
         names = [
             listing.entry.name
             for listing in self.survey()
-            if listing.entry.table == "providers" and _is_usable(listing)
+            if listing.entry.table == "providers" and listing.is_usable
         ]
         directories = {}
         for name in names:
@@ -220,7 +194,7 @@ class PluginManager:
         """Asks each available plugin's module once; those that fail are passed over."""
         modules = set()
         for listing in self.survey():
-            if not _is_usable(listing) or listing.entry.module in modules:
+            if not listing.is_usable or listing.entry.module in modules:
                 continue
             modules.add(listing.entry.module)
             try:
@@ -301,7 +275,3 @@ class PluginManager:
             place = f"{override.source.place}:{override.source.line}"
             overrides.append(Overrides(place=place, table={"models": [table]}))
         return Catalogue(plugin_directories=directories, overrides=tuple(overrides))
-
-
-def _is_usable(listing: PluginListing) -> bool:
-    return listing.state in (PluginState.AVAILABLE, PluginState.LOADED)

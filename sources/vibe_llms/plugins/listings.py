@@ -1,0 +1,40 @@
+"""A configured plugin as a listing shows it."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from vibe_llms.configuration.classes import PluginEntry
+
+
+class PluginState(enum.StrEnum):
+    """How far a configured plugin is from being used."""
+
+    AVAILABLE = "available"
+    LOADED = "loaded"
+    DISABLED = "disabled"
+    UNTRUSTED = "untrusted"
+    NOT_INSTALLED = "not installed"
+    FAILED = "failed"
+
+
+@attrs.frozen(kw_only=True)
+class PluginListing:
+    """A plugin as a listing shows it.
+
+    Attributes:
+        entry: What the configuration says of it, and where: name, module, package, source.
+        state: How far it is from being used.
+        reason: What went wrong, in one line; empty where nothing did.
+    """
+
+    entry: PluginEntry
+    state: PluginState
+    reason: str = ""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it can be used without asking anybody for anything."""
+        return self.state in (PluginState.AVAILABLE, PluginState.LOADED)
