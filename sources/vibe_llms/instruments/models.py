@@ -44,7 +44,12 @@ class HasCanisters(Protocol):
 
 
 Prompt: TypeAlias = (
-    str | AnyContent | Sequence[AnyContent] | AnyCanister | Sequence[AnyCanister] | HasCanisters
+    str
+    | AnyContent
+    | Sequence[str | AnyContent]
+    | AnyCanister
+    | Sequence[AnyCanister]
+    | HasCanisters
 )
 """What can be asked: a text, contents of one message, canisters, or a conversation."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -241,17 +241,20 @@ CONTENT_CLASSES: dict[str, type[AnyContent]] = {
 _KNOWN_CLASSES = frozenset(CONTENT_CLASSES.values())
 
 
-def ensure_contents(given: object) -> tuple[AnyContent, ...]:
+def ensure_contents(
+    given: str | AnyContent | Iterable[str | AnyContent],
+) -> tuple[AnyContent, ...]:
     """Makes contents from what a caller may conveniently give: a text, a content, or several.
+
+    A text stands for a :class:`TextualContent`.
 
     Raises:
         RequestError: Something among them is not a content.
     """
     if isinstance(given, str):
         return (TextualContent(given),)
-    if given.__class__ in _KNOWN_CLASSES:
-        return (given,)
-    contents = tuple(cast(Iterable[AnyContent], given))
+    items = given if isinstance(given, Iterable) else (given,)
+    contents = tuple(TextualContent(item) if isinstance(item, str) else item for item in items)
     for index, content in enumerate(contents):
         if content.__class__ not in _KNOWN_CLASSES:
             raise RequestError(

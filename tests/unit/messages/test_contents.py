@@ -110,6 +110,7 @@ def test_a_text_is_taken_for_a_content() -> None:
     content = TextualContent("hi")
 
     assert ensure_contents("hi") == ensure_contents(content) == ensure_contents([content])
+    assert ensure_contents(["hi", content]) == (content, content)
     assert ensure_contents(iter([content, content])) == (content, content)
     assert ensure_contents(()) == ()
 
@@ -117,6 +118,6 @@ def test_a_text_is_taken_for_a_content() -> None:
 def test_what_is_no_content_is_refused_with_its_place() -> None:
     """The error names the place of the stranger and the classes that would do."""
     with pytest.raises(RequestError, match="TextualContent") as caught:
-        ensure_contents([TextualContent("hi"), "hi"])
+        ensure_contents([TextualContent("hi"), 5])  # type: ignore[list-item]
 
     assert caught.value.path == "content[1]"

@@ -90,6 +90,12 @@ def produce_stream(
     )
 
 
+async def collect(stream: ResponseStream, events: list[StreamEvent]) -> None:
+    """Collects events also where an error ends them."""
+    async for event in stream:
+        events.append(event)
+
+
 BEGINNING: list[StreamEvent] = [
     ContentStartedEvent(index=0, kind="text"),
     ContentDeltaEvent(0, "half an ans"),
@@ -165,8 +171,7 @@ async def test_a_failure_is_the_last_event_and_then_an_error(
 
     stream = model.stream(REQUEST, recording.reactors)
     with pytest.raises(error):
-        async for event in stream:
-            events.append(event)  # what came before the error counts
+        await collect(stream, events)
 
     last = events[-1]
     assert isinstance(last, ResponseFailedEvent)

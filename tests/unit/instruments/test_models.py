@@ -1,0 +1,179 @@
+"""A model by its name, in asynchronous and in synchronous code."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vibe_llms import (
+    Application,
+    ConversationReactors,
+    DocumentCanister,
+    ImageContent,
+    Model,
+    Request,
+    SupervisorCanister,
+    SyncModel,
+    TextualContent,
+    UserCanister,
+)
+from vibe_llms.configuration import load_configuration
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.events.stream import ContentDeltaEvent
+from vibe_llms.exceptions import RequestError, UnknownNameError
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Iterator[Application]:
+    """An application in a directory of its own, which nobody else has configured."""
+    configuration = load_configuration(
+        command_line={
+            "model": "scripted:echo",
+            "directories.data": str(tmp_path / "data"),
+            "directories.cache": str(tmp_path / "cache"),
+            "controls.top_k": 3,
+        },
+        environment={"HOME": str(tmp_path)},
+        working_directory=tmp_path,
+    )
+    yield Application(configuration)
+
+
+async def test_a_model_answers_and_streams(application: Application) -> None:
+    """Both ways give the same words."""
+    async with Model(application=application) as model:
+        asked = await model.ask("hello")
+        async with model.stream("hello") as stream:
+            pieces = [e.text async for e in stream if isinstance(e, ContentDeltaEvent)]
+            streamed = await stream.response()
+
+    assert asked.text == streamed.text == "".join(pieces) == "hello"
+
+
+def test_what_can_be_asked_becomes_a_request(application: Application) -> None:
+    """A text, contents, canisters, a conversation: each the shortest way to say it."""
+    model = Model(application=application)
+    image = ImageContent(data=b"x", mime_type="image/png")
+    user = UserCanister("hi")
+    conversation = Conversation()
+    conversation.add_canister(user)
+
+    assert model.request("hi").canisters[0].content == (TextualContent("hi"),)
+    assert model.request(image).canisters[0].content == (image,)
+    assert model.request(["hi", image]).canisters[0].content == (TextualContent("hi"), image)
+    assert model.request(user).canisters == (user,)
+    assert model.request([DocumentCanister("d"), user]).canisters[1] is user
+    assert model.request(conversation).canisters == (user,)
+    assert model.request(conversation).conversation_id == conversation.id
+    assert model.request("hi").conversation_id == ""
+    assert isinstance(model.request("hi", system="be kind").canisters[0], SupervisorCanister)
+    request = Request(canisters=[user])
+    assert model.request(request) is request
+
+
+def test_the_nearest_control_value_wins(application: Application) -> None:
+    """The request over the model over the configuration."""
+    model = Model("scripted:echo", application=application, temperature=0.5, top_p=0.9)
+
+    request = model.request("hi", controls={"temperature": 0.1})
+
+    assert request.controls == {"temperature": 0.1, "top_k": 3, "top_p": 0.9}
+    assert request.model == "scripted:echo"
+
+
+def test_there_must_be_something_to_answer(application: Application) -> None:
+    """An empty conversation, or something that is no content, is refused before anything is sent."""
+    with pytest.raises(RequestError):
+        Model(application=application).request(Conversation())
+    with pytest.raises(RequestError):
+        Model(application=application).request([object()])  # type: ignore[list-item]
+
+
+async def test_reactors_of_the_model_and_of_the_call_hear_both(application: Application) -> None:
+    """Neither replaces the other."""
+    heard: list[str] = []
+    mine = ConversationReactors(progress=lambda event: heard.append("model " + event.chunk))
+    ours = ConversationReactors(progress=lambda event: heard.append("call " + event.chunk))
+
+    async with Model(application=application, reactors=mine) as model:
+        await model.converse(model.request("hi"), reactors=ours)
+
+    assert heard == ["model hi", "call hi"]
+
+
+async def test_media_in_a_store_are_loaded_before_they_are_sent(application: Application) -> None:
+    """A restored conversation can be asked about its pictures."""
+    content_id = application.store.contents.add(b"pixels", mime_type="image/png")
+    seen: list[Request] = []
+
+    async with Model(application=application) as model:
+        response = await model.ask(
+            [TextualContent("see?"), ImageContent(content_id=content_id, mime_type="image/png")]
+        )
+        seen.append(response.request)
+
+    picture = seen[0].canisters[0].content[1]
+    assert isinstance(picture, ImageContent)
+    assert picture.data == b"pixels"
+
+
+async def test_an_unknown_provider_or_model_is_named(application: Application) -> None:
+    """The error says what is known."""
+    with pytest.raises(UnknownNameError, match="nowhere"):
+        await Model("nowhere:x", application=application).ask("hi")
+    with pytest.raises(UnknownNameError, match="echo"):
+        await Model("scripted:nothing", application=application).ask("hi")
+
+
+async def test_tokens_can_be_counted_without_asking(application: Application) -> None:
+    """The unit of the scripted provider is the word."""
+    async with Model(application=application) as model:
+        assert (await model.count_tokens("one two three")).tokens == 3
+
+
+def test_synchronous_code_gets_the_same(application: Application) -> None:
+    """The portal adds nothing and leaves nothing out."""
+    with SyncModel(application=application) as model:
+        asked = model.ask("hello")
+        with model.stream("hello") as stream:
+            pieces = [e.text for e in stream if isinstance(e, ContentDeltaEvent)]
+            streamed = stream.response()
+        counted = model.count_tokens("hello")
+
+    assert asked.text == streamed.text == "".join(pieces) == "hello"
+    assert counted.tokens == 1
+
+
+async def test_synchronous_code_works_inside_a_running_loop(application: Application) -> None:
+    """As in a notebook, whose cells run in a loop."""
+    assert SyncModel(application=application).ask("hello").text == "hello"
+
+
+def test_synchronous_models_work_from_many_threads(application: Application) -> None:
+    """Each thread gets its own answer."""
+    answers: dict[int, str] = {}
+
+    def ask(number: int) -> None:
+        answers[number] = SyncModel(application=application).ask(f"number {number}").text
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert answers == {number: f"number {number}" for number in range(8)}
+
+
+def test_each_event_loop_has_clients_of_its_own(application: Application) -> None:
+    """A model outlives the loop in which it was first asked."""
+    model = Model(application=application)
+
+    first = asyncio.run(model.ask("one"))
+    second = asyncio.run(model.ask("two"))
+
+    assert (first.text, second.text) == ("one", "two")
