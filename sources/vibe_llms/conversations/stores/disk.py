@@ -7,6 +7,7 @@ class; nothing else in the stores changes a file.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 
 _FILE_MODE = 0o600  # what people tell a model is nobody else's business
@@ -72,12 +73,13 @@ class Disk:
         """Removes one empty folder."""
         os.rmdir(path)
 
-    def touch(self, path: str, moment_ns: int | None = None) -> None:
-        """Sets when the file was last written; to now by default."""
-        if moment_ns is None:
-            os.utime(path)
-        else:
-            os.utime(path, ns=(moment_ns, moment_ns))
+    def touch(self, file: str | int, moment_ns: int | None = None) -> None:
+        """Sets when the file was last written; to now by default.
+
+        By itself a file system may round to several milliseconds.
+        """
+        moment_ns = time.time_ns() if moment_ns is None else moment_ns
+        os.utime(file, ns=(moment_ns, moment_ns))
 
 
 def write_new_file(disk: Disk, path: str, data: bytes) -> None:

@@ -23,15 +23,11 @@ def detach(
         contains: Tells whether the content store has an id.
 
     Raises:
-        StoreError: The media name content which is neither here nor elsewhere, or name it
-            wrongly.
+        StoreError: The media name content which is neither here nor elsewhere.
     """
     named = content.content_id
     if content.data is not None:
-        content_id = place(content, content.data)
-        if named is not None and named != content_id:
-            raise StoreError(detail=f"Media call their content {named}, but it is {content_id}.")
-        return attrs.evolve(content, data=None, content_id=content_id)
+        return attrs.evolve(content, data=None, content_id=place(content, content.data))
     if named is not None and not is_held_elsewhere(content) and not contains(named):
         raise StoreError(
             detail=f"A message refers to content {named}, which is not in this store.",

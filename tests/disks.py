@@ -1,0 +1,112 @@
+"""Disks that count, forget, hasten and break: what a store is proven against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from vibe_llms.conversations.stores.disk import Disk
+
+
+class HastyDisk(Disk):
+    """Leaves out what takes long and changes nothing as long as the machine runs."""
+
+    def synchronize(self, descriptor: int) -> None:
+        pass
+
+    def synchronize_folder(self, path: str) -> None:
+        pass
+
+
+class Ledger(Disk):
+    """Knows what a power failure would take: bytes and entries not yet synchronized."""
+
+    def __init__(self) -> None:
+        self.paths: dict[int, str] = {}
+        self.owed: set[str] = set()
+
+    def create(self, path: str) -> int:
+        descriptor = super().create(path)
+        self.paths[descriptor] = path
+        self.owed.add(str(Path(path).parent))
+        return descriptor
+
+    def open_to_append(self, path: str) -> int:
+        descriptor = super().open_to_append(path)
+        self.paths[descriptor] = path
+        return descriptor
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        super().write(descriptor, data)
+        self.owed.add(self.paths[descriptor])
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        super().truncate(descriptor, size)
+        self.owed.add(self.paths[descriptor])
+
+    def synchronize(self, descriptor: int) -> None:
+        super().synchronize(descriptor)
+        self.owed.discard(self.paths[descriptor])
+
+    def synchronize_folder(self, path: str) -> None:
+        super().synchronize_folder(path)
+        self.owed.discard(path)
+
+    def make_folder(self, path: str) -> None:
+        super().make_folder(path)
+        self.owed.add(str(Path(path).parent))
+
+    def rename(self, source: str, target: str) -> None:
+        assert source not in self.owed, "renamed into place before its bytes were certain"
+        super().rename(source, target)
+        # Where it came from is a folder for what is unfinished: it may come back after a crash.
+        self.owed.add(str(Path(target).parent))
+
+    def settle(self) -> set[str]:
+        """Returns what is owed at an acknowledgement, apart from folders for the unfinished."""
+        return {
+            path
+            for path in self.owed
+            if "/.creating" not in path and "/.deleting" not in path and Path(path).exists()
+        }
+
+
+class Crash(BaseException):
+    """The machine stopped."""
+
+
+class CrashingDisk(HastyDisk):
+    """Stops the machine before a given step; after that nothing reaches the disk any more."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+
+def _make_crash(name: str) -> Callable[..., object]:
+    original = getattr(HastyDisk, name)
+
+    def step(self: CrashingDisk, *args: object) -> object:
+        self.steps -= 1
+        if self.steps == 0 and name == "write":
+            descriptor, data = args
+            original(self, descriptor, data[: len(data) // 2])  # type: ignore[index]
+        if self.steps <= 0:
+            raise Crash(name)
+        return original(self, *args)
+
+    return step
+
+
+for _name in [
+    "create",
+    "write",
+    "truncate",
+    "synchronize",
+    "synchronize_folder",
+    "rename",
+    "make_folder",
+    "remove",
+    "remove_folder",
+    "touch",
+]:
+    setattr(CrashingDisk, _name, _make_crash(_name))
