@@ -1,0 +1,92 @@
+"""How commands get at what they work with; each function imports what it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+    from vibe_llms.configuration.classes import Configuration
+    from vibe_llms.conversations.index import ConversationIndex
+    from vibe_llms.conversations.stores.interfaces import ConversationStore
+
+
+def load_configuration(**command_line: Any) -> Configuration:
+    """Loads the configuration; values given here win. ``None`` is not given."""
+    from vibe_llms.configuration.sources import load_configuration as load
+
+    given = {name: value for name, value in command_line.items() if value not in (None, "")}
+    return load(command_line=given)
+
+
+def load_application(*, yes: bool = False, **command_line: Any) -> Application:
+    """Builds the application, which asks on the terminal and shows progress there."""
+    from vibe_llms.application import Application
+    from vibe_llms.interfaces.cli.consent import TerminalConsent
+    from vibe_llms.interfaces.cli.progress import TerminalProgress
+
+    configuration = load_configuration(yes=yes or None, **command_line)
+    return Application(
+        configuration,
+        consent=TerminalConsent(configuration.yes),
+        progress=TerminalProgress(),
+    )
+
+
+def open_store() -> ConversationStore:
+    """Opens the store of conversations; loads no plugin."""
+    from vibe_llms.conversations.stores.directory import DirectoryStore
+
+    return DirectoryStore(load_configuration().data_directory)
+
+
+def open_index(configuration: Configuration | None = None) -> ConversationIndex:
+    """Opens the index of conversations; imports neither the store nor its parsers."""
+    from vibe_llms.conversations.index.index import ConversationIndex
+
+    configuration = configuration or load_configuration()
+    return ConversationIndex(
+        configuration.data_directory / "conversations",
+        configuration.cache_directory / "index.sqlite",
+    )
+
+
+def resolve_identity(store: ConversationStore, prefix: str) -> str:
+    """Returns the id that begins so. Raises UnknownConversationError, AmbiguousIdentityError."""
+    from vibe_llms.conversations.lookup import resolve
+
+    return resolve(store, prefix)
+
+
+def find_newest_identity() -> str:
+    """Returns the conversation in which something was last said.
+
+    Raises:
+        UnknownConversationError: There is none.
+    """
+    rows = open_index().survey(limit=1)
+    if not rows:
+        from vibe_llms.exceptions import UnknownConversationError
+
+        raise UnknownConversationError(
+            detail="There is no conversation yet.", remedy="`vibe chat` begins one."
+        )
+    return rows[0].id
+
+
+def survey_recorded_models(provider: str) -> list[str]:
+    """Lists the models of a provider that have a record in the shipped data; reads names only."""
+    from vibe_llms.resources import access_data
+
+    folder = access_data("providers", provider, "models")
+    return sorted(f"{provider}:{path.stem}" for path in folder.glob("*.toml"))
+
+
+def tell_untrusted(configuration: Configuration) -> None:
+    """Says on standard error that a project folder asks for something and does not get it."""
+    request = configuration.trust_request
+    if request is not None:
+        from vibe_llms.interfaces.cli.output import note
+
+        names = ", ".join(setting.name for setting in request.settings)
+        note(f"{request.file}: without effect until you `vibe trust` the folder: {names}")

@@ -1,0 +1,127 @@
+"""Reads files that are given along with a prompt; what they are is seen in their bytes."""
+
+from __future__ import annotations
+
+import mimetypes
+import sys
+from pathlib import Path
+from typing import TypeAlias
+
+from vibe_llms.exceptions import LimitError, RequestError
+from vibe_llms.messages.canisters import DocumentCanister
+from vibe_llms.messages.contents import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    MediaContent,
+    VideoContent,
+)
+
+Attachment: TypeAlias = DocumentCanister | MediaContent
+
+_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"GIF87a", "image/gif"),
+    (0, b"GIF89a", "image/gif"),
+    (8, b"WEBP", "image/webp"),
+    (4, b"ftypheic", "image/heic"),
+    (4, b"ftypavif", "image/avif"),
+    (4, b"ftypM4A", "audio/mp4"),
+    (4, b"ftyp", "video/mp4"),
+    (0, b"\x1a\x45\xdf\xa3", "video/webm"),
+    (8, b"WAVE", "audio/wav"),
+    (0, b"fLaC", "audio/flac"),
+    (0, b"OggS", "audio/ogg"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"\xff\xfb", "audio/mpeg"),
+    (0, b"%PDF-", "application/pdf"),
+    (0, b"PK\x03\x04", "application/zip"),
+)
+"""Where in a file which bytes stand, and what it is then; the first that fits."""
+
+
+def recognize_type(data: bytes, name: str = "") -> str:
+    """Returns the media type: by the content, and only where that says nothing by the name."""
+    for offset, signature, media_type in _SIGNATURES:
+        if data.startswith(signature, offset):
+            return _refine_zip(name) if media_type == "application/zip" else media_type
+    if _is_text(data):
+        guessed = mimetypes.guess_type(name)[0] or ""
+        return guessed if guessed.startswith("text/") else "text/plain"
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = False) -> Attachment:
+    """Reads one file; ``-`` is standard input.
+
+    Args:
+        limit_bytes: The limit ``attachment_bytes``.
+        must_be_image: Refuse anything but a picture.
+
+    Raises:
+        RequestError: It cannot be read, or is no picture where one is wanted.
+        LimitError: It is too large.
+    """
+    name, data = _read(path, int(limit_bytes))
+    media_type = recognize_type(data, name)
+    if must_be_image and not media_type.startswith("image/"):
+        raise RequestError(
+            path=path,
+            detail=f"{path} is no picture but {media_type}.",
+            remedy="Attach it as a file.",
+        )
+    return produce_attachment(data, media_type, name)
+
+
+def produce_attachment(data: bytes, media_type: str, name: str) -> Attachment:
+    """Makes text a document, and anything else the content that holds its kind."""
+    if media_type.startswith("text/"):
+        return DocumentCanister(data.decode("utf-8-sig"), title=name or None)
+    kinds: dict[str, type[MediaContent]] = {
+        "image": ImageContent,
+        "audio": AudioContent,
+        "video": VideoContent,
+    }
+    kind = kinds.get(media_type.partition("/")[0], FileContent)
+    return kind(mime_type=media_type, data=data, name=name or None)
+
+
+def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
+    try:
+        if path == "-":
+            name, data = "", sys.stdin.buffer.read(limit_bytes + 1)
+        else:
+            file = Path(path).expanduser()
+            name = file.name
+            with file.open("rb") as stream:
+                data = stream.read(limit_bytes + 1)
+    except OSError as error:
+        raise RequestError(
+            path=path,
+            detail=f"{path} cannot be read: {error.strerror or error}.",
+            remedy="Check the path.",
+        ) from error
+    if len(data) > limit_bytes:
+        raise LimitError(
+            limit="attachment_bytes",
+            value=limit_bytes,
+            detail=f"{path} has more than the {limit_bytes} bytes that a file may have.",
+            remedy="Set limits.attachment_bytes in the configuration to allow more.",
+        )
+    return name, data
+
+
+def _is_text(data: bytes) -> bool:
+    if b"\0" in data:
+        return False
+    try:
+        data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _refine_zip(name: str) -> str:
+    """Office documents are archives; only the name tells them apart cheaply."""
+    return mimetypes.guess_type(name)[0] or "application/zip"

@@ -1,0 +1,87 @@
+"""Parts streaming Markdown into blocks that are final and a rest that may still change."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+_PATIENCE = 32
+"""A rest of up to so many lines is parsed anew with each line, a longer one more seldom."""
+
+
+class BlockSplitter:
+    """Says, while text arrives, which of it can be shown for good.
+
+    A block is final when a whole line after it belongs to another block. How the text was cut
+    on its way makes no difference; all blocks and the rest, joined, are the text.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._line = ""
+        self._fence = ""
+        self._next_look = 0
+        self._parser: MarkdownIt | None = None
+
+    @property
+    def rest(self) -> str:
+        """What may still change."""
+        return "".join(self._lines) + self._line
+
+    def feed(self, text: str) -> list[str]:
+        """Takes a piece of text and returns the blocks that it made final."""
+        blocks = []
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._lines.append(line + "\n")
+            block = self._take_final(line)
+            if block:
+                blocks.append(block)
+        return blocks
+
+    def finish(self) -> str:
+        """Returns the rest, which is final now."""
+        rest = self.rest
+        self.__init__()  # type: ignore[misc]
+        return rest
+
+    def _take_final(self, line: str) -> str:
+        if self._fence:  # a long block of code is not parsed anew for each of its lines
+            mark = re.escape(self._fence[0])
+            if re.fullmatch(rf" {{0,3}}{mark}{{{len(self._fence)},}}[ \t]*", line):
+                self._fence = ""
+            return ""
+        if not line.strip() or len(self._lines) < self._next_look:
+            return ""
+        return self._cut()
+
+    def _cut(self) -> str:
+        if self._parser is None:
+            self._parser = produce_parser()
+        blocks = [
+            token
+            for token in self._parser.parse("".join(self._lines))
+            if token.level == 0 and token.map and token.nesting >= 0
+        ]
+        last_start = blocks[-1].map[0] if blocks and blocks[-1].map else 0
+        if blocks and blocks[-1].type == "fence" and last_start == len(self._lines) - 1:
+            self._fence = blocks[-1].markup
+        if len(blocks) < 2:
+            self._next_look = len(self._lines) + len(self._lines) // _PATIENCE
+            return ""
+        final, self._lines = "".join(self._lines[:last_start]), self._lines[last_start:]
+        self._next_look = 0
+        return final
+
+
+def produce_parser() -> MarkdownIt:
+    """Makes the parser that the splitter and the terminal share.
+
+    HTML is no markup here: what a model says about ``<b>`` shall be seen.
+    """
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])

@@ -1,0 +1,204 @@
+"""The slash commands: one table, from which they are performed, completed and documented."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from vibe_llms.exceptions import RequestError, UnknownNameError
+
+if TYPE_CHECKING:
+    from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+
+Action = Callable[["ChatLoop", str], Awaitable[None]]
+
+
+@attrs.frozen
+class SlashCommand:
+    """One of them.
+
+    Attributes:
+        name: With its slash.
+        argument: What may follow, for the help; empty where nothing does.
+        summary: What it does, in one line.
+        action: Performs it with what follows.
+    """
+
+    name: str
+    argument: str
+    summary: str
+    action: Action
+
+
+async def show_help(loop: ChatLoop, argument: str) -> None:
+    """Lists the commands and the keys."""
+    rows = [(f"{item.name} {item.argument}".strip(), item.summary) for item in COMMANDS.values()]
+    width = max(len(left) for left, _ in rows)
+    lines = [f"{left:<{width}}  {right}" for left, right in rows]
+    loop.output.say("\n".join([*lines, "", KEYS]))
+
+
+async def retry(loop: ChatLoop, argument: str) -> None:
+    """Lets the model answer again what was said last."""
+    if not loop.session.conversation.canisters:
+        raise RequestError(detail="Nothing has been said yet.", remedy="Say something first.")
+    if loop.session.retreat():
+        loop.output.say(f"Answering again in the fork {loop.session.conversation.id}.")
+    await loop.answer()
+
+
+async def fork(loop: ChatLoop, argument: str) -> None:
+    """Goes on in a fork."""
+    count = len(loop.session.conversation.canisters)
+    index = count
+    if argument:
+        if not argument.isdigit() or int(argument) > count:
+            raise RequestError(
+                path="/fork",
+                detail=f"{argument!r} is not a number of canisters from 0 to {count}.",
+                remedy="Say how many canisters the fork shall share.",
+            )
+        index = int(argument)
+    loop.session.fork(index)
+    loop.output.say(f"This is now the fork {loop.session.conversation.id}.")
+
+
+async def model(loop: ChatLoop, argument: str) -> None:
+    """Shows the model, or goes on with another."""
+    if argument:
+        await loop.session.switch_model(argument)
+    loop.output.say(f"The model is {loop.session.model_name}.")
+
+
+async def system(loop: ChatLoop, argument: str) -> None:
+    """Shows the instructions, or adds others."""
+    if argument:
+        loop.session.instruct(argument)
+        loop.output.say("The instructions hold from here on.")
+    else:
+        loop.output.say(loop.session.system or "There are no instructions.")
+
+
+async def name(loop: ChatLoop, argument: str) -> None:
+    """Shows the conversation's name, or gives it one."""
+    if argument:
+        loop.session.name(argument)
+    called = loop.session.conversation.metadata.name
+    loop.output.say(f"This conversation is called {called!r}." if called else "It has no name.")
+
+
+async def file(loop: ChatLoop, argument: str) -> None:
+    """Attaches a file to the next message."""
+    _attach(loop, "/file", argument)
+
+
+async def image(loop: ChatLoop, argument: str) -> None:
+    """Attaches a picture to the next message."""
+    _attach(loop, "/image", argument)
+
+
+def _attach(loop: ChatLoop, command: str, argument: str) -> None:
+    if not argument:
+        raise RequestError(path=command, detail=f"{command} needs a path.", remedy="Name a file.")
+    loop.session.attach(_unquote(argument), must_be_image=command == "/image")
+    loop.output.say(f"{argument} goes with your next message.")
+
+
+def _unquote(argument: str) -> str:
+    """Takes off the quotes that a terminal puts around a path that was dropped into it."""
+    if len(argument) > 1 and argument[0] == argument[-1] and argument[0] in "'\"":
+        return argument[1:-1]
+    return argument
+
+
+async def usage(loop: ChatLoop, argument: str) -> None:
+    """Tells what the conversation has used."""
+    from vibe_llms.messages.views import usage_of
+
+    used = usage_of(loop.session.conversation.canisters)
+    if used is None:
+        loop.output.say("Nobody has said how many tokens were used.")
+        return
+    parts = {
+        "input": used.input_tokens,
+        "read from cache": used.cache_read_tokens,
+        "written to cache": used.cache_write_tokens,
+        "output": used.output_tokens,
+        "reasoning": used.reasoning_tokens,
+    }
+    said = [f"{count} {word}" for word, count in parts.items() if count is not None]
+    loop.output.say(f"Tokens: {', '.join(said)}.")
+
+
+async def export(loop: ChatLoop, argument: str) -> None:
+    """Writes the conversation to a file, by default Markdown, named after its id."""
+    from vibe_llms.interfaces.cli.exchanging import export_to_file
+
+    conversation, store = loop.session.conversation, loop.session.store
+    if not conversation.canisters or store is None:
+        raise RequestError(detail="Nothing has been said yet.", remedy="Say something first.")
+    path = Path(_unquote(argument) or f"{conversation.id}.md").expanduser()
+    export_to_file(store, conversation.id, path)
+    loop.output.say(f"Written to {path}.")
+
+
+async def tokens(loop: ChatLoop, argument: str) -> None:
+    """Counts the tokens of the conversation."""
+    if not loop.session.conversation.canisters:
+        loop.output.say("Nothing has been said yet.")
+        return
+    count = await loop.session.count_tokens()
+    about = f", give or take {count.error_tokens}" if count.error_tokens else ""
+    loop.output.say(f"The conversation takes {count.tokens} tokens{about}.")
+
+
+async def leave(loop: ChatLoop, argument: str) -> None:
+    """Ends the chat."""
+    raise EOFError
+
+
+_ALL = (
+    SlashCommand("/help", "", "Show this.", show_help),
+    SlashCommand("/retry", "", "Answer again, in a fork; the former answer stays.", retry),
+    SlashCommand("/fork", "[N]", "Go on in a fork of all, or of the first N canisters.", fork),
+    SlashCommand("/model", "[ADDRESS]", "Show the model, or go on with another.", model),
+    SlashCommand("/system", "[TEXT]", "Show the instructions, or add others.", system),
+    SlashCommand("/name", "[TEXT]", "Show or set the conversation's name.", name),
+    SlashCommand("/file", "PATH", "Attach a file to your next message.", file),
+    SlashCommand("/image", "PATH", "Attach a picture to your next message.", image),
+    SlashCommand("/usage", "", "Tell how many tokens were used.", usage),
+    SlashCommand("/tokens", "", "Count the tokens of the conversation so far.", tokens),
+    SlashCommand("/export", "[PATH]", "Write it to a file: .md, .json or .html.", export),
+    SlashCommand("/quit", "", "Leave; so does Ctrl-D.", leave),
+)
+COMMANDS: dict[str, SlashCommand] = {command.name: command for command in _ALL}
+
+KEYS = (
+    "Enter sends. Alt-Enter (or Esc, Enter), or a backslash before Enter, begins a new line;\n"
+    "pasted lines stay together. Ctrl-C stops an answer and keeps what came. Ctrl-D leaves.\n"
+    "A message that shall begin with a slash is written with two: //like this."
+)
+
+
+async def perform(loop: ChatLoop, line: str) -> None:
+    """Performs a line that begins with a slash.
+
+    Raises:
+        UnknownNameError: There is no such command.
+    """
+    word, _, argument = line.partition(" ")
+    command = COMMANDS.get(word.strip())
+    if command is None:
+        from vibe_llms.configuration.nearness import find_nearest
+
+        nearest = find_nearest(word, COMMANDS)
+        raise UnknownNameError(
+            kind="command",
+            name=word,
+            detail=f"There is no command {word!r}.",
+            remedy=f"Did you mean {nearest}?" if nearest else "See /help.",
+        )
+    await command.action(loop, argument.strip())

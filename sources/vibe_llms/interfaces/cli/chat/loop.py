@@ -1,0 +1,87 @@
+"""Reads, asks, stops, and goes on: the chat itself, over any input and output."""
+
+from __future__ import annotations
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.interfaces.cli.chat.commands import perform
+from vibe_llms.interfaces.cli.chat.input import ChatInput
+from vibe_llms.interfaces.cli.chat.interrupts import run_interruptibly
+from vibe_llms.interfaces.cli.chat.output import ChatOutput
+from vibe_llms.interfaces.cli.chat.session import ChatSession
+from vibe_llms.interfaces.cli.errors import compose_lines
+
+
+@attrs.define
+class ChatLoop:
+    """One chat.
+
+    Attributes:
+        session: What is done.
+        input: Where messages come from.
+        output: Where everything is shown.
+    """
+
+    session: ChatSession
+    input: ChatInput
+    output: ChatOutput
+
+    async def run(self, first: str = "") -> None:
+        """Converses until the user leaves.
+
+        Args:
+            first: A message that was said before the chat began.
+
+        Raises:
+            ConverseError: Something went wrong and nobody is there who could go on.
+            KeyboardInterrupt: The answer was stopped and nobody is there who could go on.
+        """
+        self.tell_notices()
+        try:
+            if first:
+                await self.handle(first)
+            while True:
+                try:
+                    text = await self.input.read()
+                except KeyboardInterrupt:
+                    if not self.input.is_interactive:
+                        raise
+                    self.output.say("Ctrl-D leaves; /help shows what else there is.")
+                    continue
+                await self.handle(text)
+        except EOFError:
+            return
+
+    async def handle(self, text: str) -> None:
+        """Performs a slash command, or says the text and lets the model answer.
+
+        Raises:
+            EOFError: The user wants to leave.
+        """
+        try:
+            if text.startswith("/") and not text.startswith("//"):
+                await perform(self, text.strip())
+            elif text.strip():
+                self.session.say(text[1:] if text.startswith("//") else text)
+                await self.answer()
+        except ConverseError as error:
+            if not self.input.is_interactive:
+                raise
+            for line in compose_lines(error):
+                self.output.complain(line)
+        self.tell_notices()
+
+    async def answer(self) -> None:
+        """Lets the model answer, until Ctrl-C; what came is kept either way."""
+        try:
+            await run_interruptibly(self.session.answer(self.output))
+        except KeyboardInterrupt:
+            if not self.input.is_interactive:
+                raise
+            self.output.say("Stopped. What came is kept; /retry answers again.")
+
+    def tell_notices(self) -> None:
+        """Shows what the store found on the way."""
+        for notice in self.session.take_notices():
+            self.output.say(notice)

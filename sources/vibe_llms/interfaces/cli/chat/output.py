@@ -1,0 +1,157 @@
+"""What a chat shows: the protocol, and the plain form of it for pipes and files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TextIO
+
+import attrs
+
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    LossEvent,
+    RetryEvent,
+    StreamEvent,
+)
+from vibe_llms.interfaces.cli.output import mark_error, sanitize, style
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
+from vibe_llms.messages.contents import (
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+)
+
+
+class ChatOutput(Protocol):
+    """Where a chat shows itself. Between ``begin`` and ``finish`` only ``feed`` is called."""
+
+    def begin(self) -> None:
+        """An answer is awaited."""
+
+    def feed(self, event: StreamEvent) -> None:
+        """Something of the answer has arrived."""
+
+    def finish(self) -> None:
+        """The answer is over, whether complete, stopped or failed."""
+
+    def replay(self, canisters: Sequence[AnyCanister]) -> None:
+        """Shows what was said before."""
+
+    def say(self, text: str) -> None:
+        """Shows a remark, of one line or several."""
+
+    def complain(self, text: str) -> None:
+        """Shows what went wrong, in one line."""
+
+
+@attrs.define
+class ContentTracker:
+    """Remembers which kind of content each index of an answer is."""
+
+    _kinds: dict[int, str] = attrs.field(factory=dict)
+
+    def read_delta(self, event: StreamEvent) -> tuple[str, str] | None:
+        """Returns kind and text of a piece that a reader wants to see; ``None`` for others."""
+        if isinstance(event, ContentStartedEvent):
+            self._kinds[event.index] = event.kind
+        elif isinstance(event, ContentDeltaEvent) and event.channel in ("text", "summary"):
+            kind = self._kinds.get(event.index, "text")
+            if kind in ("text", "reasoning", "refusal"):
+                return kind, event.text
+        return None
+
+
+def describe_event(event: StreamEvent) -> str:
+    """Says in one line what a reader should know besides the text; mostly nothing."""
+    if isinstance(event, ContentFinishedEvent) and isinstance(event.item, InvocationCanister):
+        return f"→ {event.item.name}({event.item.arguments})"
+    if isinstance(event, RetryEvent):
+        return f"Trying again in {event.after_seconds:g} s: {event.error}"
+    if isinstance(event, LossEvent):
+        return f"Not carried over: {event.loss}"
+    return ""
+
+
+def describe_canister(canister: AnyCanister) -> list[tuple[str, str]]:
+    """Returns what a canister holds as pairs of kind and text; media by their names."""
+    pieces: list[tuple[str, str]] = []
+    if isinstance(canister, InvocationCanister):
+        pieces.append(("note", f"→ {canister.name}({canister.arguments})"))
+    for content in canister.content:
+        match content:
+            case TextualContent():
+                pieces.append(("text", content.text))
+            case ReasoningContent():
+                text = content.text or "\n\n".join(content.summary)
+                pieces.append(("reasoning", text))
+            case RefusalContent():
+                pieces.append(("refusal", content.text))
+            case NativeContent():
+                pieces.append(("note", content.text or f"[{content.kind}]"))
+            case _:
+                source = content.name or content.url or content.file_id or content.content_id
+                pieces.append(("note", f"[{content.type} {source}, {content.mime_type}]"))
+    return [(kind, text) for kind, text in pieces if text]
+
+
+@attrs.define
+class PlainOutput:
+    """Answers as they are, to one stream; everything else to another.
+
+    On a terminal, reasoning is shown, dimmed; elsewhere it is left out.
+    """
+
+    _out: TextIO
+    _notes: TextIO
+    _tracker: ContentTracker = attrs.field(factory=ContentTracker, init=False)
+    _kind: str = attrs.field(default="", init=False)
+    _last: str = attrs.field(default="\n", init=False)
+
+    def begin(self) -> None:
+        """Shows nothing."""
+        self._tracker = ContentTracker()
+        self._kind, self._last = "", "\n"
+
+    def feed(self, event: StreamEvent) -> None:
+        """Writes a piece."""
+        piece = self._tracker.read_delta(event)
+        if piece is not None:
+            self._write(*piece)
+        elif remark := describe_event(event):
+            self.finish()
+            self.say(remark)
+
+    def finish(self) -> None:
+        """Ends the line."""
+        if not self._last.endswith("\n"):
+            self._out.write("\n")
+            self._out.flush()
+        self._last = "\n"
+
+    def replay(self, canisters: Sequence[AnyCanister]) -> None:
+        """Shows nothing: whoever reads a pipe wants the new answers only."""
+
+    def say(self, text: str) -> None:
+        """Writes a remark."""
+        self._notes.write(style(sanitize(text), "dim", stream=self._notes) + "\n")
+        self._notes.flush()
+
+    def complain(self, text: str) -> None:
+        """Writes what went wrong."""
+        self._notes.write(f"{mark_error()} {text}\n")
+        self._notes.flush()
+
+    def _write(self, kind: str, text: str) -> None:
+        is_terminal = self._out.isatty()
+        if not text or (kind == "reasoning" and not is_terminal):
+            return
+        if kind != self._kind and self._kind:
+            self.finish()
+        self._kind, self._last = kind, text
+        if is_terminal:
+            text = sanitize(text)
+        self._out.write(style(text, "dim", stream=self._out) if kind == "reasoning" else text)
+        self._out.flush()

@@ -1,0 +1,121 @@
+"""Reads messages from a terminal: line editing, history, several lines, completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import (
+    CompleteEvent,
+    Completer,
+    Completion,
+    PathCompleter,
+)
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from vibe_llms.interfaces.cli.chat.commands import COMMANDS
+
+
+class SlashCompleter(Completer):
+    """Completes slash commands, models after ``/model`` and paths after ``/file``.
+
+    Args:
+        survey_models: Lists the addresses of models; called when they are first wanted.
+    """
+
+    def __init__(self, survey_models: Callable[[], Sequence[str]]) -> None:
+        self._survey_models = survey_models
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+        """Yields what could stand at the cursor."""
+        before = document.text_before_cursor
+        if not before.startswith("/") or "\n" in before:
+            return
+        word, space, argument = before.partition(" ")
+        if not space:
+            for command in COMMANDS.values():
+                if command.name.startswith(word):
+                    yield Completion(
+                        command.name, start_position=-len(word), display_meta=command.summary
+                    )
+        elif word == "/model":
+            for address in self._survey_models():
+                if address.startswith(argument):
+                    yield Completion(address, start_position=-len(argument))
+        elif word in ("/file", "/image", "/export"):
+            yield from self._paths.get_completions(Document(argument), event)
+
+
+class TerminalInput:
+    """A ``ChatInput`` for a terminal.
+
+    Args:
+        history: The file that remembers what was said; ``None`` to remember nothing.
+        survey_models: Lists the addresses of models, for completion.
+        settings: Further settings of the prompt session; tests give it a terminal.
+    """
+
+    is_interactive = True
+
+    def __init__(
+        self,
+        history: Path | None,
+        survey_models: Callable[[], Sequence[str]],
+        **settings: Any,
+    ) -> None:
+        self._session: PromptSession[str] = PromptSession(
+            FormattedText([("bold ansicyan", "> ")]),
+            multiline=True,
+            prompt_continuation=FormattedText([("", "  ")]),
+            key_bindings=_produce_bindings(),
+            history=_open_history(history),
+            completer=SlashCompleter(survey_models),
+            complete_while_typing=Condition(self._is_command),
+            reserve_space_for_menu=4,
+            **settings,
+        )
+
+    def _is_command(self) -> bool:
+        return self._session.default_buffer.text.startswith("/")
+
+    async def read(self) -> str:
+        """Returns what the user entered."""
+        return await self._session.prompt_async()
+
+
+def _open_history(path: Path | None) -> History:
+    if path is None:
+        return InMemoryHistory()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    return FileHistory(str(path))
+
+
+def _produce_bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("enter")
+    def send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.char_before_cursor == "\\":
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        else:
+            buffer.validate_and_handle()
+
+    @bindings.add("c-j")
+    def send_line(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @bindings.add("escape", "enter")
+    def begin_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return bindings

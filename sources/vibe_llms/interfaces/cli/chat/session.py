@@ -1,0 +1,204 @@
+"""What can be done in a chat, without a word on how it looks or how it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, StreamEvent
+from vibe_llms.exceptions import Finding, StaleConversationError
+from vibe_llms.instruments.models import Model
+from vibe_llms.interfaces.cli.attachments import Attachment, read_attachment
+from vibe_llms.interfaces.cli.chat.output import ChatOutput
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    DocumentCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.messages.requests import Response
+from vibe_llms.messages.views import text_of
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.providers.interfaces import TokenCount
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+
+INPUT_ROLES = frozenset({"user", "document", "supervisor"})
+
+
+@attrs.define(kw_only=True)
+class ChatSession:
+    """A conversation with a model that can be exchanged on the way.
+
+    Attributes:
+        application: Where models are found.
+        store: Where everything is kept before the next step; ``None`` to keep nothing.
+        conversation: What was said.
+        address: The model; empty for the configured one.
+        controls: Their values.
+        stream: Whether answers come piece by piece.
+        strict: Whether a translation that loses something is an error.
+        schema: A JSON Schema to which answers must conform.
+        attachments: What goes with the next message.
+    """
+
+    application: Application
+    store: ConversationStore | None
+    conversation: Conversation = attrs.field(factory=Conversation)
+    address: str = ""
+    controls: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    stream: bool = True
+    strict: bool = False
+    schema: JsonObject | None = None
+    attachments: list[Attachment] = attrs.field(factory=list)
+
+    @property
+    def model_name(self) -> str:
+        """The address of the model, also where it is the configured one."""
+        return self.address or self.application.configuration.model
+
+    @property
+    def system(self) -> str:
+        """The instructions that hold now."""
+        said = [c for c in self.conversation.canisters if isinstance(c, SupervisorCanister)]
+        return text_of(said[-1]) if said else ""
+
+    def instruct(self, text: str) -> None:
+        """Adds instructions that hold from here on."""
+        self.keep([SupervisorCanister(text)])
+
+    def attach(self, path: str, *, must_be_image: bool = False) -> Attachment:
+        """Reads a file that goes with the next message. Raises RequestError, LimitError."""
+        limit = self.application.configuration.limits["attachment_bytes"]
+        attachment = read_attachment(path, limit_bytes=limit, must_be_image=must_be_image)
+        self.attachments.append(attachment)
+        return attachment
+
+    def say(self, text: str) -> None:
+        """Adds what the user says, with what is attached; it is stored when this returns."""
+        documents = [item for item in self.attachments if isinstance(item, DocumentCanister)]
+        media = [item for item in self.attachments if not isinstance(item, DocumentCanister)]
+        contents: list[AnyContent] = [*media]
+        if text:
+            contents.append(TextualContent(text))
+        said: list[AnyCanister] = [*documents]
+        if contents:
+            said.append(UserCanister(contents))
+        self.keep(said)
+        self.attachments.clear()
+
+    async def answer(self, output: ChatOutput) -> Response:
+        """Lets the model answer; what has arrived is stored, however the answer ends.
+
+        Raises:
+            ConverseError: No answer, or not to its end.
+        """
+        model = self._produce_model()
+        request = model.request(self.conversation, **({"schema": self.schema} if self.schema else {}))
+        canisters: tuple[AnyCanister, ...] = ()
+        output.begin()
+        try:
+            if self.stream:
+                async with model.stream(request) as stream:
+                    try:
+                        async for event in stream:
+                            output.feed(event)
+                        response = await stream.response()
+                    finally:
+                        canisters = stream.canisters
+            else:
+                response = await model.converse(request, stream=False)
+                canisters = response.canisters
+                for event in produce_events(canisters):
+                    output.feed(event)
+        finally:
+            output.finish()
+            metadata = self.conversation.metadata
+            self.conversation.metadata = attrs.evolve(metadata, model=self.model_name)
+            self.keep(canisters)
+        return response
+
+    def retreat(self) -> bool:
+        """Goes back to before the last answer, in a fork; stays where there is no answer yet.
+
+        Returns:
+            Whether there is now a fork.
+        """
+        canisters = self.conversation.canisters
+        count = len(canisters)
+        while count and canisters[count - 1].role not in INPUT_ROLES:
+            count -= 1
+        if count == len(canisters):
+            return False
+        self.fork(count)
+        return True
+
+    def fork(self, from_index: int | None = None) -> None:
+        """Goes on in a fork, which shares the first canisters; all by default."""
+        self.conversation = self.conversation.fork(from_index)
+        if len(self.conversation):
+            self._save()
+
+    def name(self, name: str) -> None:
+        """Gives the conversation a name."""
+        self.conversation.metadata = attrs.evolve(self.conversation.metadata, name=name)
+        if len(self.conversation):
+            self._save()
+
+    def take_notices(self) -> list[str]:
+        """Returns what the store found on the way, each once."""
+        notices = [str(notice) for notice in self.conversation.notices]
+        self.conversation.notices = ()
+        return notices
+
+    def keep(self, canisters: Sequence[AnyCanister]) -> None:
+        """Adds canisters; when it returns they survive whatever happens.
+
+        Where others have written to the conversation meanwhile, what they said comes first.
+        """
+        if canisters:
+            self.conversation.add_canisters(canisters)
+            self._save()
+
+    def _save(self) -> None:
+        if self.store is None:
+            return
+        try:
+            self.conversation.save(self.store)
+        except StaleConversationError:
+            self.conversation.save(self.store, merge=True)
+            notice = Finding(place=self.conversation.id, message="Others have written to it, too.")
+            self.conversation.notices += (notice,)
+
+    async def switch_model(self, address: str) -> None:
+        """Goes on with another model. Raises UnknownNameError and stays with the former."""
+        await self.application.access_model(address)
+        self.address = address
+
+    async def count_tokens(self) -> TokenCount:
+        """Counts the tokens that the conversation so far takes as input."""
+        model = self._produce_model()
+        return await model.count_tokens(model.request(self.conversation, continuation=True))
+
+    def _produce_model(self) -> Model:
+        return Model(
+            self.address, application=self.application, strict=self.strict, **self.controls
+        )
+
+
+def produce_events(canisters: Sequence[AnyCanister]) -> Iterator[StreamEvent]:
+    """Makes the events by which an answer that came in one piece is shown."""
+    index = 0
+    for canister in canisters:
+        for content in canister.content:
+            text = getattr(content, "text", "")
+            if content.type in ("text", "reasoning", "refusal") and text:
+                yield ContentStartedEvent(index=index, kind=content.type)
+                yield ContentDeltaEvent(index, text)
+                index += 1

@@ -1,0 +1,87 @@
+"""The lines at the bottom of a terminal that may still change, and those above that are final."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+import attrs
+
+_BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+"""What is between them is shown at once, by terminals that can; others ignore the words."""
+
+_BEGIN_CUTTING, _END_CUTTING = "\x1b[?7l", "\x1b[?7h"
+"""Between them, lines that are too long are cut. Final lines wrap: better so than cut."""
+
+
+@attrs.frozen
+class Line:
+    """One line as the terminal gets it, and how many columns it takes there."""
+
+    text: str
+    columns: int
+
+
+@attrs.define
+class Tail:
+    """Rewrites the last lines of a terminal without flicker, whatever the window does.
+
+    Only lines that differ are written again, all in one synchronized update. Lines in the tail
+    never wrap, so that it is known how many rows they take, even where the terminal thinks a
+    letter wider than we do. When the window has become narrower, the terminal has broken lines
+    anew, and the rows are counted as it did.
+
+    Attributes:
+        measure: Returns the size of the window.
+    """
+
+    _file: TextIO
+    measure: Callable[[], os.terminal_size]
+    _shown: list[Line] = attrs.field(factory=list, init=False)
+    _columns: int = attrs.field(default=0, init=False)
+
+    @property
+    def room(self) -> int:
+        """How many lines the tail may have: so few that it stays in sight when resized."""
+        return max(3, self.measure().lines // 2)
+
+    def draw(self, lines: Sequence[Line]) -> None:
+        """Shows the last of the lines that there is room for, in place of the former ones."""
+        lines = lines[-self.room :]
+        if lines != self._shown or self.measure().columns != self._columns:
+            text = self._compose(lines)
+            self._write(f"{_BEGIN_UPDATE}{_BEGIN_CUTTING}{text}{_END_CUTTING}{_END_UPDATE}")
+            self._shown = list(lines)
+
+    def settle(self, lines: Sequence[Line]) -> None:
+        """Shows lines for good, in place of the tail, which is empty then."""
+        if not lines and not self._shown:
+            return
+        end = "\r\n" if lines else ""
+        self._write(f"{_BEGIN_UPDATE}{self._compose(lines)}{end}{_END_UPDATE}")
+        self._shown = []
+
+    def _compose(self, lines: Sequence[Line]) -> str:
+        columns = self.measure().columns
+        same = 0
+        if columns == self._columns:
+            while same < min(len(lines), len(self._shown)) and lines[same] == self._shown[same]:
+                same += 1
+            same = max(0, min(same, len(self._shown) - 1, len(lines) - 1))
+        rows = sum(self._count_rows(line, columns) for line in self._shown[same:])
+        self._columns = columns
+        text = f"\x1b[{rows - 1}A\r" if rows > 1 else "\r"
+        if self._shown and not lines:
+            return text + "\x1b[J"
+        text += "\r\n".join(f"{line.text}\x1b[K" for line in lines[same:])
+        return text + ("\x1b[J" if rows > len(lines) - same else "")
+
+    def _count_rows(self, line: Line, columns: int) -> int:
+        if columns >= self._columns:
+            return 1
+        return max(1, -(-line.columns // max(columns, 1)))
+
+    def _write(self, text: str) -> None:
+        self._file.write(text)
+        self._file.flush()

@@ -1,0 +1,264 @@
+"""Shows a chat on a terminal: Markdown that grows at the bottom and is left behind when final."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown
+from rich.segment import Segment
+from rich.style import Style
+from rich.syntax import Syntax
+from rich.text import Text
+
+from vibe_llms.events.stream import StreamEvent
+from vibe_llms.interfaces.cli.chat.blocks import BlockSplitter, produce_parser
+from vibe_llms.interfaces.cli.chat.output import (
+    ContentTracker,
+    describe_canister,
+    describe_event,
+)
+from vibe_llms.interfaces.cli.chat.tail import Line, Tail
+from vibe_llms.interfaces.cli.output import sanitize
+from vibe_llms.messages.canisters import AnyCanister
+
+_INTERVAL_SECONDS = 0.04
+"""At most so often is the tail drawn: more is not seen, and costs."""
+
+_MAXIMUM_COLUMNS = 100
+"""Longer lines are hard to read."""
+
+_STYLES = {"reasoning": "dim italic", "refusal": "yellow", "note": "dim", "error": "bold red"}
+
+
+class _PlainHeading(Heading):
+    """A heading at the left, without a box."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text = self.text
+        text.justify = "left"
+        text.stylize("underline" if self.tag == "h1" else "")
+        yield text
+
+
+class _PlainCode(CodeBlock):
+    """Code without a background, so that it can be copied without blanks at the ends of lines."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Syntax(
+            str(self.text).rstrip(),
+            self.lexer_name,
+            theme="ansi_dark",
+            word_wrap=True,
+            background_color="default",
+        )
+
+
+class _AnswerMarkdown(Markdown):
+    """Markdown as answers have it: nothing a model says is taken for HTML and left out."""
+
+    elements = {  # noqa: RUF012  # rich declares it so
+        **Markdown.elements,
+        "heading_open": _PlainHeading,
+        "fence": _PlainCode,
+        "code_block": _PlainCode,
+    }
+
+    def __init__(self, markup: str) -> None:
+        super().__init__("")
+        self.markup = markup
+        self.parsed = produce_parser().parse(markup)
+
+
+class TerminalOutput:
+    """A ``ChatOutput`` for a terminal.
+
+    Args:
+        file: The terminal.
+        measure: Returns the size of its window.
+    """
+
+    def __init__(
+        self,
+        file: TextIO | None = None,
+        measure: Callable[[], os.terminal_size] = shutil.get_terminal_size,
+    ) -> None:
+        self._file = sys.stdout if file is None else file
+        self._measure = measure
+        self._tail = Tail(self._file, measure)
+        self._tracker = ContentTracker()
+        self._splitter = BlockSplitter()
+        self._kind = ""
+        self._has_written = False
+        self._is_waiting = False
+        self._drawn = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Shows that an answer is awaited."""
+        self._tracker = ContentTracker()
+        self._splitter = BlockSplitter()
+        self._kind, self._has_written = "", False
+        self._is_waiting = True
+        self._tail.draw(self._render("note", "…"))
+
+    def feed(self, event: StreamEvent) -> None:
+        """Adds a piece to what is shown."""
+        piece = self._tracker.read_delta(event)
+        if piece is None:
+            if remark := describe_event(event):
+                self._end_part()
+                self._settle("note", sanitize(remark))
+            return
+        kind, text = piece
+        if kind != self._kind:
+            self._end_part()
+            self._kind = kind
+        for block in self._splitter.feed(sanitize(text)):
+            self._settle(kind, block)
+        self._draw_soon()
+
+    def finish(self) -> None:
+        """Leaves the answer behind, whole."""
+        self._end_part()
+        if self._is_waiting:
+            self._tail.settle([])
+            self._is_waiting = False
+        self._file.write("\n")
+        self._file.flush()
+
+    def replay(self, canisters: Sequence[AnyCanister]) -> None:
+        """Shows what was said before."""
+        for canister in canisters:
+            for kind, text in describe_canister(canister):
+                if canister.role == "assistant":
+                    self._show(kind, sanitize(text))
+                elif canister.role == "user":
+                    self._show("user", sanitize(text))
+                else:
+                    self._show("note", f"({canister.role}) {sanitize(text)}")
+            self._file.write("\n")
+        self._file.flush()
+
+    def say(self, text: str) -> None:
+        """Shows a remark."""
+        self._show("note", sanitize(text))
+
+    def complain(self, text: str) -> None:
+        """Shows what went wrong."""
+        self._show("error", sanitize(text))
+
+    def _show(self, kind: str, text: str) -> None:
+        self._tail.settle(self._render(kind, text))
+
+    def _settle(self, kind: str, text: str) -> None:
+        """Leaves a part of the answer behind, an empty line after the one before."""
+        lines = self._render(kind, text)
+        if not lines:
+            return
+        if self._has_written:
+            lines.insert(0, Line("", 0))
+        self._has_written = True
+        self._is_waiting = False
+        self._tail.settle(lines)
+
+    def _end_part(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        rest = self._splitter.finish()
+        if rest.strip():
+            self._settle(self._kind, rest)
+
+    def _draw_soon(self) -> None:
+        """Draws now, or when it is due; a piece that nothing follows is shown all the same."""
+        wait = self._drawn + _INTERVAL_SECONDS - time.monotonic()
+        if wait <= 0:
+            self._draw()
+        elif self._timer is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return
+            self._timer = loop.call_later(wait, self._draw)
+
+    def _draw(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        rest = self._splitter.rest
+        if rest.strip():
+            lines = self._render(self._kind, self._crop(rest))
+            if self._has_written:
+                lines.insert(0, Line("", 0))
+            self._is_waiting = False
+            self._tail.draw(lines)
+        self._drawn = time.monotonic()
+
+    def _crop(self, rest: str) -> str:
+        """Leaves out what there is no room for, so that a long rest costs no more than a short."""
+        lines = rest.splitlines(keepends=True)
+        room = self._tail.room
+        if len(lines) <= 2 * room:
+            return rest
+        is_code = lines[0].lstrip().startswith(("```", "~~~"))
+        return "".join((lines[:1] if is_code else []) + lines[-room:])
+
+    def _render(self, kind: str, text: str) -> list[Line]:
+        size = self._measure()
+        width = max(4, min(size.columns - 1, _MAXIMUM_COLUMNS))
+        console = Console(
+            file=self._file,
+            width=width,
+            force_terminal=True,
+            no_color=bool(os.environ.get("NO_COLOR")) or None,
+            highlight=False,
+        )
+        options = console.options.update(width=width)
+        renderable = self._compose(kind, text)
+        lines = [
+            _encode_line(line, console)
+            for line in console.render_lines(renderable, options, pad=False)
+        ]
+        while lines and not lines[-1].columns:
+            lines.pop()
+        while lines and not lines[0].columns:
+            lines.pop(0)
+        return lines
+
+    def _compose(self, kind: str, text: str) -> RenderableType:
+        if kind == "text":
+            return _AnswerMarkdown(text)
+        if kind == "user":
+            return Text("> ", style="bold cyan").append(text.strip("\n"), style="none")
+        return Text(text.strip("\n"), style=_STYLES.get(kind, ""))
+
+
+def _encode_line(segments: list[Segment], console: Console) -> Line:
+    """Makes a line of what rich rendered, without the blanks that it ends in."""
+    kept = [segment for segment in segments if not segment.control]
+    while kept and not kept[-1].text.strip() and not _is_visible(kept[-1].style):
+        kept.pop()
+    if kept and not _is_visible(kept[-1].style):
+        kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
+    text = "".join(
+        segment.style.render(segment.text, color_system=console._color_system)
+        if segment.style
+        else segment.text
+        for segment in kept
+    )
+    return Line(text, sum(segment.cell_length for segment in kept))
+
+
+def _is_visible(style: Style | None) -> bool:
+    """Tells whether even blanks of this style are seen."""
+    if style is None:
+        return False
+    has_background = style.bgcolor is not None and not style.bgcolor.is_default
+    return has_background or bool(style.underline) or bool(style.reverse)

@@ -1,0 +1,164 @@
+"""``vibe ask``: one question, one answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.options import (
+    command,
+    compose_address,
+    json_option,
+    model_options,
+    parse_controls,
+)
+
+if TYPE_CHECKING:
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
+    from vibe_llms.messages.requests import Response
+
+
+@command("ask")
+@click.argument("prompt", nargs=-1)
+@click.option(
+    "--file",
+    "-f",
+    "files",
+    multiple=True,
+    type=click.Path(allow_dash=True),
+    help="A file to go with it: text, picture, PDF, sound. May be repeated.",
+)
+@click.option("--schema", type=click.Path(), help="A JSON Schema; the answer conforms to it.")
+@click.option("--save/--no-save", default=None, help="Keep it as a conversation (the default).")
+@json_option
+@model_options
+def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: Any) -> None:
+    """Ask one question and print the answer.
+
+    The question is PROMPT, or what comes from standard input. With both, the input is a
+    document that the question is about:
+
+    \b
+        vibe ask What is the capital of Peru?
+        cat letter.txt | vibe ask Summarize this letter.
+        vibe ask -f photo.jpg Who is in the picture?
+    """
+    session = _produce_session(options, save=save is not False)
+    _say(session, " ".join(prompt), options)
+    response = _answer(session, as_json=as_json)
+    if as_json:
+        _write_response(session, response)
+    else:
+        _tell_identity(session, is_asked_for=save is True)
+
+
+def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
+    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
+
+    address = compose_address(options["model"], options["provider"])
+    application = load_application(
+        yes=options["yes"], model=address, stream=options["stream"]
+    )
+    tell_untrusted(application.configuration)
+    return ChatSession(
+        application=application,
+        store=application.store if save else None,
+        address=address or "",
+        controls=parse_controls(options["controls"]),
+        stream=application.configuration.stream,
+        strict=options["strict"],
+        schema=_read_schema(options["schema"]),
+    )
+
+
+def _read_schema(path: str | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    import json
+    from pathlib import Path
+
+    try:
+        schema = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"The schema {path} cannot be read: {error}.") from error
+    if not isinstance(schema, dict):
+        raise click.UsageError(f"The schema {path} is not an object.")
+    return schema
+
+
+def _say(session: ChatSession, text: str, options: dict[str, Any]) -> None:
+    """Puts together what is asked; standard input is read where nobody types."""
+    import sys
+
+    for path in options["files"]:
+        session.attach(path)
+    if not sys.stdin.isatty() and "-" not in options["files"]:
+        text = _read_stdin(session, text)
+    if not text and not session.attachments:
+        raise click.UsageError("There is no question.")
+    if options["system"]:
+        session.instruct(options["system"])
+    session.say(text)
+
+
+def _read_stdin(session: ChatSession, text: str) -> str:
+    """Takes what is piped in for the question where there is none, else for a document."""
+    from vibe_llms.messages.canisters import DocumentCanister
+    from vibe_llms.messages.views import text_of
+
+    piped = session.attach("-")
+    if not isinstance(piped, DocumentCanister):
+        return text
+    said = text_of(piped).strip()
+    if said and text:
+        return text
+    session.attachments.remove(piped)
+    return text or said
+
+
+def _answer(session: ChatSession, *, as_json: bool) -> Response:
+    import asyncio
+    import io
+    import sys
+
+    from vibe_llms.interfaces.cli.chat.interrupts import run_interruptibly
+    from vibe_llms.interfaces.cli.chat.output import PlainOutput
+
+    output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
+
+    async def perform() -> Response:
+        try:
+            return await run_interruptibly(session.answer(output))
+        finally:
+            await session.application.close()
+
+    return asyncio.run(perform())
+
+
+def _tell_identity(session: ChatSession, *, is_asked_for: bool) -> None:
+    import sys
+
+    from vibe_llms.interfaces.cli.output import note
+
+    if session.store is not None and (is_asked_for or sys.stderr.isatty()):
+        identity = session.conversation.id
+        note(f"Kept as {identity}; go on with: vibe chat --continue {identity}")
+
+
+def _write_response(session: ChatSession, response: Response) -> None:
+    from vibe_llms.interfaces.cli.output import write_json
+    from vibe_llms.messages.codec import produce_converter
+
+    unstructure = produce_converter().unstructure
+    write_json(
+        {
+            "conversation": session.conversation.id if session.store is not None else None,
+            "text": response.text,
+            "origin": unstructure(response.metadata.origin),
+            "duration_seconds": response.metadata.duration_seconds,
+            "canisters": [unstructure(canister) for canister in response.canisters],
+            "losses": [str(loss) for loss in response.losses],
+        }
+    )

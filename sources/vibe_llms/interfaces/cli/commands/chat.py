@@ -1,0 +1,133 @@
+"""``vibe chat``: a conversation in the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.options import (
+    CONVERSATION,
+    command,
+    compose_address,
+    model_options,
+    parse_controls,
+)
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+    from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
+
+
+@command("chat")
+@click.argument("first", nargs=-1, metavar="[MESSAGE]...")
+@click.option(
+    "--continue",
+    "continued",
+    type=CONVERSATION,
+    is_flag=False,
+    flag_value="",
+    metavar="[ID]",
+    help="Go on with a conversation; without ID, with the newest.",
+)
+@model_options
+def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
+    """Converse in the terminal.
+
+    Enter sends; Alt-Enter begins a new line. Ctrl-C stops an answer and keeps what came,
+    Ctrl-D leaves. /help shows what else there is.
+
+    Where standard input is not a terminal, each of its lines is a message and the answers are
+    written as they are.
+    """
+    import asyncio
+    import sys
+
+    loop = _produce_loop(continued, options)
+    if loop.input.is_interactive:
+        _greet(loop.session, is_continued=continued is not None, loop=loop)
+
+    async def perform() -> None:
+        try:
+            await loop.run(" ".join(first))
+        finally:
+            await loop.session.application.close()
+
+    asyncio.run(perform())
+    if loop.input.is_interactive and len(loop.session.conversation):
+        from vibe_llms.interfaces.cli.output import note
+
+        identity = loop.session.conversation.id
+        note(f"Kept as {identity}; go on with: vibe chat --continue {identity}")
+    sys.stdout.flush()
+
+
+def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
+    import sys
+
+    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+
+    address = compose_address(options["model"], options["provider"])
+    application = load_application(yes=options["yes"], model=address, stream=options["stream"])
+    tell_untrusted(application.configuration)
+    session = _produce_session(application, continued, address or "", options)
+    if options["system"]:
+        session.instruct(options["system"])
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        from vibe_llms.interfaces.cli.chat.prompting import TerminalInput
+        from vibe_llms.interfaces.cli.chat.terminal import TerminalOutput
+
+        history = application.configuration.data_directory / "chat-history"
+        return ChatLoop(
+            session,
+            TerminalInput(history, lambda: _survey_models(application)),
+            TerminalOutput(),
+        )
+    from vibe_llms.interfaces.cli.chat.input import PlainInput
+    from vibe_llms.interfaces.cli.chat.output import PlainOutput
+
+    return ChatLoop(session, PlainInput(sys.stdin), PlainOutput(sys.stdout, sys.stderr))
+
+
+def _produce_session(
+    application: Application, continued: str | None, address: str, options: dict[str, Any]
+) -> ChatSession:
+    from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.interfaces.cli.access import find_newest_identity, resolve_identity
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
+
+    conversation = Conversation()
+    if continued is not None:
+        identity = (
+            resolve_identity(application.store, continued)
+            if continued
+            else find_newest_identity()
+        )
+        conversation = Conversation.restore(application.store, identity)
+        address = address or conversation.metadata.model or ""
+    return ChatSession(
+        application=application,
+        store=application.store,
+        conversation=conversation,
+        address=address,
+        controls=parse_controls(options["controls"]),
+        stream=application.configuration.stream,
+        strict=options["strict"],
+    )
+
+
+def _greet(session: ChatSession, *, is_continued: bool, loop: ChatLoop) -> None:
+    if is_continued:
+        loop.output.replay(session.conversation.canisters)
+    loop.output.say(f"{session.model_name} · /help for commands, Ctrl-D to leave")
+
+
+def _survey_models(application: Application) -> list[str]:
+    from vibe_llms.interfaces.cli.access import survey_recorded_models
+
+    addresses: list[str] = []
+    for provider in application.configuration.providers:
+        addresses += [provider, *survey_recorded_models(provider)]
+    return addresses

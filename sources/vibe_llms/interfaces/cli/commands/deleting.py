@@ -1,0 +1,28 @@
+"""``vibe delete``."""
+
+from __future__ import annotations
+
+import click
+
+from vibe_llms.interfaces.cli.options import CONVERSATION, command, yes_option
+
+
+@command("delete")
+@click.argument("identities", metavar="ID...", nargs=-1, required=True, type=CONVERSATION)
+@yes_option
+def delete(identities: tuple[str, ...], yes: bool) -> None:
+    """Delete conversations. Forks of them first receive what they need."""
+    from vibe_llms.interfaces.cli.access import load_configuration, open_store, resolve_identity
+    from vibe_llms.interfaces.cli.consent import require_consent
+
+    store = open_store()
+    found = list(dict.fromkeys(resolve_identity(store, prefix) for prefix in identities))
+    if not (yes or load_configuration().yes):
+        names = (store.read_metadata(identity).name for identity in found)
+        described = ", ".join(
+            f"{identity} ({name})" if name else identity
+            for identity, name in zip(found, names, strict=True)
+        )
+        require_consent(f"Delete {described}?", remedy="Say --yes to delete without being asked.")
+    for identity in found:
+        store.delete(identity)

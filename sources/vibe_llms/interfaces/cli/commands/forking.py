@@ -1,0 +1,34 @@
+"""``vibe fork``."""
+
+from __future__ import annotations
+
+import click
+
+from vibe_llms.interfaces.cli.options import command, conversation_argument, json_option
+
+
+@command("fork")
+@conversation_argument()
+@click.option(
+    "--from",
+    "from_index",
+    type=click.IntRange(min=0),
+    help="How many canisters are shared; all by default. `vibe show` numbers them.",
+)
+@json_option
+def fork(identity: str, from_index: int | None, as_json: bool) -> None:
+    """Begin a conversation that shares another's history, and print its id."""
+    from vibe_llms.interfaces.cli.access import open_store, resolve_identity
+    from vibe_llms.interfaces.cli.output import write, write_json
+
+    store = open_store()
+    parent = resolve_identity(store, identity)
+    if from_index is not None:
+        count = len(store.read(parent).canisters)
+        if from_index > count:
+            raise click.UsageError(f"{parent} has only {count} canisters.")
+    child = store.fork(parent, from_index=from_index)
+    if as_json:
+        write_json({"id": child, "parent": parent})
+    else:
+        write(child)

@@ -1,0 +1,37 @@
+"""``vibe list``."""
+
+from __future__ import annotations
+
+import click
+
+from vibe_llms.interfaces.cli.options import command, json_option
+
+
+@command("list")
+@click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option("--all", "-a", "everything", is_flag=True, help="List all of them.")
+@json_option
+def list_(limit: int, everything: bool, as_json: bool) -> None:
+    """List conversations, the one in which something was last said first."""
+    from vibe_llms.interfaces.cli.access import open_index
+    from vibe_llms.interfaces.cli.output import note, write_json, write_table
+
+    rows = open_index().survey(limit=None if everything else limit)
+    if as_json:
+        write_json([row._asdict() for row in rows])
+        return
+    if not rows:
+        note("There is no conversation yet; `vibe chat` begins one.")
+    write_table(
+        (
+            (
+                row.id,
+                row.updated.astimezone().strftime("%Y-%m-%d %H:%M"),
+                str(row.canisters),
+                row.model or "",
+                row.name or row.first_words,
+            )
+            for row in rows
+        ),
+        styles=("cyan", "dim", "", "dim"),
+    )

@@ -1,0 +1,81 @@
+"""``vibe verify`` and ``vibe gc``."""
+
+from __future__ import annotations
+
+import click
+
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.options import CONVERSATION, command, json_option, yes_option
+
+
+@command("verify")
+@click.argument("identities", metavar="[ID]...", nargs=-1, type=CONVERSATION)
+@json_option
+def verify(identities: tuple[str, ...], as_json: bool) -> int:
+    """Prove every line and every content hash, of all conversations or of those named.
+
+    Changes nothing. Ends with exit code 7 where something is damaged.
+    """
+    from vibe_llms.conversations.proof import verify as prove
+    from vibe_llms.interfaces.cli.access import open_store, resolve_identity
+    from vibe_llms.interfaces.cli.output import note, write, write_json
+
+    store = open_store()
+    found = [resolve_identity(store, prefix) for prefix in identities] or None
+    proof = prove(store, found)
+    if as_json:
+        write_json(
+            {
+                "conversations": proof.conversations,
+                "canisters": proof.canisters,
+                "contents": proof.contents,
+                "findings": [str(finding) for finding in proof.findings],
+            }
+        )
+    else:
+        for finding in proof.findings:
+            write(str(finding))
+        note(
+            f"Proven: {proof.conversations} conversations, {proof.canisters} canisters, "
+            f"{proof.contents} contents. Findings: {len(proof.findings)}."
+        )
+    return ExitCode.STORE if proof.findings else ExitCode.SUCCESS
+
+
+@command("gc")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@json_option
+@yes_option
+def gc(dry_run: bool, as_json: bool, yes: bool) -> None:
+    """Remove content that no conversation needs.
+
+    Shows first what it would remove, and asks. What was added within the last hour is left
+    alone, because a program may be about to speak of it.
+    """
+    from vibe_llms.conversations.proof import collect_content, plan_collection
+    from vibe_llms.interfaces.cli.access import load_configuration, open_store
+    from vibe_llms.interfaces.cli.consent import require_consent
+    from vibe_llms.interfaces.cli.output import note, write, write_json
+
+    store = open_store()
+    plan = plan_collection(store)
+    if not as_json:
+        for content_id in plan.content_ids:
+            metadata = store.contents.access_metadata(content_id)
+            write(f"{content_id}  {metadata.mime_type}  {metadata.size_bytes} bytes")
+    amount = f"{len(plan.content_ids)} contents, {plan.size_bytes} bytes"
+    if plan.content_ids and not dry_run:
+        if not (yes or load_configuration().yes):
+            require_consent(f"Remove {amount}?", remedy="Say --yes to remove it, or --dry-run.")
+        plan = collect_content(store, plan)
+    if as_json:
+        removed = [] if dry_run else list(plan.content_ids)
+        write_json(
+            {
+                "removable": list(plan.content_ids),
+                "removed": removed,
+                "size_bytes": plan.size_bytes,
+            }
+        )
+    else:
+        note(f"{'Could be removed' if dry_run else 'Removed'}: {amount}.")

@@ -1,0 +1,53 @@
+"""``vibe search``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vibe_llms.interfaces.cli.options import command, json_option
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.index import SearchHit
+
+
+@command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option("--role", help="Only what this role said, such as user or assistant.")
+@json_option
+def search(words: tuple[str, ...], limit: int, role: str | None, as_json: bool) -> None:
+    """Search for words in all conversations, the best match first.
+
+    All words must be in one message. Words in double quotes are a phrase; a star at the end of
+    a word stands for any ending.
+    """
+    from vibe_llms.interfaces.cli.access import open_index
+    from vibe_llms.interfaces.cli.output import note, write_json
+
+    hits = open_index().search(" ".join(words), limit=limit, role=role)
+    if as_json:
+        write_json([hit._asdict() for hit in hits])
+        return
+    if not hits:
+        note("Nothing was found.")
+    for hit in hits:
+        _write_hit(hit)
+
+
+def _write_hit(hit: SearchHit) -> None:
+    import sys
+
+    from vibe_llms.interfaces.cli.output import sanitize, style
+
+    place = f"{hit.id}\t{hit.index}\t{hit.role}\t"
+    if sys.stdout.isatty():
+        named = f" {hit.name}" if hit.name else ""
+        place = style(sanitize(f"{hit.id} [{hit.index}] {hit.role}{named}:"), "cyan") + " "
+    text, end = "", 0
+    for start, stop in hit.marks:
+        text += sanitize(hit.snippet[end:start])
+        text += style(sanitize(hit.snippet[start:stop]), "bold", "yellow")
+        end = stop
+    sys.stdout.write(f"{place}{text}{sanitize(hit.snippet[end:])}\n")

@@ -1,0 +1,43 @@
+"""``vibe trust``."""
+
+from __future__ import annotations
+
+import click
+
+from vibe_llms.interfaces.cli.options import command, yes_option
+
+
+@command("trust")
+@click.argument("folder", default=".", type=click.Path(file_okay=False))
+@click.option("--revoke", is_flag=True, help="Trust the folder no longer.")
+@yes_option
+def trust(folder: str, revoke: bool, yes: bool) -> None:
+    """Let the configuration in a project FOLDER name code, packages and directories.
+
+    What its file asks for is shown first. A change of the file asks anew.
+    """
+    from pathlib import Path
+
+    from vibe_llms.configuration.sources import load_configuration
+    from vibe_llms.configuration.trust import ask_for_trust, revoke_trust
+    from vibe_llms.exceptions import TrustError
+    from vibe_llms.interfaces.cli.consent import TerminalConsent
+    from vibe_llms.interfaces.cli.output import note
+
+    place = Path(folder).resolve()
+    configuration = load_configuration(working_directory=place)
+    if revoke:
+        was_trusted = revoke_trust(place, configuration.data_directory)
+        note(f"{place} is {'no longer' if was_trusted else 'not'} trusted.")
+        return
+    request = configuration.trust_request
+    if request is None:
+        note(f"Nothing in {place} asks for trust.")
+        return
+    if not ask_for_trust(request, TerminalConsent(yes or configuration.yes)):
+        raise TrustError(
+            subject=str(request.folder),
+            detail=f"{request.folder} is not trusted.",
+            remedy="Answer yes, or say --yes, if its code may run here.",
+        )
+    note(f"{request.folder} is trusted, with its file as it is now.")

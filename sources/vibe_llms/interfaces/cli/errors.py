@@ -1,0 +1,125 @@
+"""One line for each mistake, and the exit code that says which kind it was."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from vibe_llms.exceptions import ConverseError
+
+
+class ExitCode(enum.IntEnum):
+    """What the process says when it ends; :data:`MEANINGS` says it in words."""
+
+    SUCCESS = 0
+    DEFECT = 1
+    USAGE = 2
+    CONFIGURATION = 3
+    NOT_FOUND = 4
+    REQUEST = 5
+    PROVIDER = 6
+    STORE = 7
+    LIMIT = 8
+    CONSENT = 9
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+
+
+MEANINGS: dict[ExitCode, str] = {
+    ExitCode.SUCCESS: "All went well.",
+    ExitCode.DEFECT: "A defect of vibe itself; please report it with what --debug shows.",
+    ExitCode.USAGE: "The command line does not make sense.",
+    ExitCode.CONFIGURATION: "The configuration does not hold, or a plugin or package is missing.",
+    ExitCode.NOT_FOUND: "No conversation, model or other thing has this name, or several have.",
+    ExitCode.REQUEST: "The request makes no sense for the model, or would lose something (--strict).",
+    ExitCode.PROVIDER: "The model failed, could not be reached, or its weights could not be had.",
+    ExitCode.STORE: "Conversations could not be read or written, or are damaged.",
+    ExitCode.LIMIT: "A named limit was reached.",
+    ExitCode.CONSENT: "You were asked for consent and said no, or nobody could be asked.",
+    ExitCode.INTERRUPTED: "You interrupted it (Ctrl-C).",
+    ExitCode.PIPE_CLOSED: "Whoever read the output stopped reading.",
+}
+"""The table of exit codes, as the manual has it."""
+
+
+def classify_error(error: BaseException) -> ExitCode:
+    """Returns the exit code for an error; the most specific class wins."""
+    from vibe_llms import exceptions
+
+    codes: dict[type[ConverseError], ExitCode] = {
+        exceptions.ConfigurationError: ExitCode.CONFIGURATION,
+        exceptions.DependencyError: ExitCode.CONFIGURATION,
+        exceptions.PluginError: ExitCode.CONFIGURATION,
+        exceptions.TrustError: ExitCode.CONSENT,
+        exceptions.UnknownNameError: ExitCode.NOT_FOUND,
+        exceptions.UnknownConversationError: ExitCode.NOT_FOUND,
+        exceptions.AmbiguousIdentityError: ExitCode.NOT_FOUND,
+        exceptions.RequestError: ExitCode.REQUEST,
+        exceptions.TranslationLossError: ExitCode.REQUEST,
+        exceptions.CodecError: ExitCode.REQUEST,
+        exceptions.LimitError: ExitCode.LIMIT,
+        exceptions.WeightsError: ExitCode.PROVIDER,
+        exceptions.TransportError: ExitCode.PROVIDER,
+        exceptions.StreamTruncatedError: ExitCode.PROVIDER,
+        exceptions.ProviderError: ExitCode.PROVIDER,
+        exceptions.StoreError: ExitCode.STORE,
+        exceptions.ConverseError: ExitCode.PROVIDER,
+    }
+    if isinstance(error, click.UsageError):
+        return ExitCode.USAGE
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return ExitCode.INTERRUPTED
+    for cls in type(error).__mro__:
+        if cls in codes:
+            return codes[cls]
+    return ExitCode.USAGE if isinstance(error, click.ClickException) else ExitCode.DEFECT
+
+
+def report_error(error: Exception, *, as_json: bool) -> ExitCode:
+    """Tells of an error on standard error, in one line or as JSON; returns the exit code."""
+    code = classify_error(error)
+    if as_json:
+        sys.stderr.write(_encode(error) + "\n")
+    else:
+        from vibe_llms.interfaces.cli.output import mark_error
+
+        for line in compose_lines(error):
+            sys.stderr.write(f"{mark_error()} {line}\n")
+    return code
+
+
+def compose_lines(error: Exception) -> list[str]:
+    """Composes what a person is told: one line, or one for each finding in a configuration."""
+    from vibe_llms.exceptions import ConfigurationError, ConverseError
+    from vibe_llms.interfaces.cli.output import sanitize
+
+    if isinstance(error, ConfigurationError) and error.findings:
+        return [sanitize(str(finding)) for finding in error.findings]
+    if isinstance(error, click.UsageError):
+        text = error.format_message()
+        context = error.ctx
+        if context is not None:
+            text = f"{text} Try: {context.command_path} --help"
+    elif isinstance(error, click.ClickException):
+        text = error.format_message()
+    elif isinstance(error, ConverseError):
+        text = str(error)
+    elif isinstance(error, OSError):
+        text = str(error)
+    else:
+        text = f"This is a defect: {type(error).__name__}: {error} (--debug shows where)"
+    return [sanitize(" ".join(text.split()))]
+
+
+def _encode(error: Exception) -> str:
+    from vibe_llms.messages.codec import encode_error
+
+    if isinstance(error, click.ClickException):
+        from vibe_llms.exceptions import RequestError
+
+        error = RequestError(path="command line", detail=error.format_message())
+    return encode_error(error).decode("utf-8")

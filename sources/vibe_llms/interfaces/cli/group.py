@@ -1,0 +1,132 @@
+"""All commands by name, with one line about each, without importing any of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+_COMMANDS = "vibe_llms.interfaces.cli.commands"
+
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+    "Converse": {
+        "ask": ("ask:ask", "Ask one question and print the answer."),
+        "chat": ("chat:chat", "Converse in the terminal."),
+    },
+    "Conversations": {
+        "list": ("listing:list_", "List conversations, the latest first."),
+        "show": ("showing:show", "Show what was said in a conversation."),
+        "search": ("searching:search", "Search for words in all conversations."),
+        "export": ("exporting:export", "Write a conversation as Markdown, JSON or HTML."),
+        "fork": ("forking:fork", "Begin a conversation that shares another's history."),
+        "rename": ("renaming:rename", "Give a conversation a name."),
+        "delete": ("deleting:delete", "Delete conversations; their forks keep what they need."),
+        "verify": ("proving:verify", "Prove every line and every content hash."),
+        "gc": ("proving:gc", "Remove content that no conversation needs."),
+    },
+    "Set-up": {
+        "providers": ("providers:providers", "List providers and where they come from."),
+        "models": ("models:models", "List, explain and fetch models."),
+        "config": ("config:config", "Show, check and locate the configuration."),
+        "trust": ("trust:trust", "Let a project folder's configuration name code."),
+        "completion": ("completion:completion", "Print the shell's completion script."),
+    },
+}
+"""From sections to commands: where each is, and one line about it."""
+
+_HELP = """Converse with any language model from your terminal.
+
+Nothing to set up: `vibe chat` talks with a small model that runs on this machine.
+What is said is kept; see `vibe list`.
+"""
+
+_EPILOG = "Each command has its own --help."
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is performed, and help texts never."""
+
+    _found: dict[str, tuple[str, str]]
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._found = {name: entry for each in COMMANDS.values() for name, entry in each.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._found)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        import importlib
+
+        if cmd_name not in self._found:
+            return self._access_plugin_command(cmd_name)
+        module, _, attribute = self._found[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(f"{_COMMANDS}.{module}"), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is None:
+            from vibe_llms.configuration.nearness import suggest
+
+            if name.startswith("-"):
+                ctx.fail(f"There is no option {name}.")
+            ctx.fail(f"There is no command {name!r}{suggest(name, self._found)}")
+        return name, command, args[1:]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, commands in COMMANDS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        items = [
+            CompletionItem(name, help=text)
+            for name, (_, text) in self._found.items()
+            if name.startswith(incomplete)
+        ]
+        return items if not incomplete.startswith("-") else super().shell_complete(ctx, incomplete)
+
+    def _access_plugin_command(self, name: str) -> click.Command | None:
+        if name.startswith("-"):
+            return None
+        from vibe_llms.interfaces.cli.plugged import access_plugin_command
+
+        return access_plugin_command(name)
+
+
+def produce_group() -> LazyGroup:
+    """Makes the command ``vibe``."""
+    return LazyGroup(
+        name="vibe",
+        help=_HELP,
+        epilog=_EPILOG,
+        callback=_show_help,
+        invoke_without_command=True,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        params=[
+            click.Option(["--version", "-V"], is_flag=True, help="Show the version and exit."),
+            click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
+        ],
+    )
+
+
+def _show_help(version: bool, debug: bool) -> None:
+    context = click.get_current_context()
+    if version:
+        from vibe_llms import __version__
+
+        click.echo(f"vibe-llms {__version__}")
+        context.exit()
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        context.exit()

@@ -1,0 +1,169 @@
+"""Options and arguments that several commands share, and how a shell completes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _Completed(click.ParamType):
+    """A text for which the shell is offered what there is; it never fails while completing."""
+
+    def __init__(self, name: str, survey: Callable[[str], list[tuple[str, str]]]) -> None:
+        self.name = name
+        self._survey = survey
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        try:
+            found = self._survey(incomplete)
+        except Exception:  # a shell's prompt is no place for a traceback
+            return []
+        return [CompletionItem(word, help=text) for word, text in found]
+
+
+def _survey_conversations(incomplete: str) -> list[tuple[str, str]]:
+    from vibe_llms.interfaces.cli.access import open_index
+
+    rows = open_index().survey(limit=200)
+    return [
+        (row.id, row.name or row.first_words) for row in rows if row.id.startswith(incomplete)
+    ]
+
+
+def _survey_providers(incomplete: str) -> list[tuple[str, str]]:
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    names = load_configuration().providers
+    return [(name, "") for name in names if name.startswith(incomplete)]
+
+
+def _survey_models(incomplete: str) -> list[tuple[str, str]]:
+    from vibe_llms.interfaces.cli.access import load_configuration, survey_recorded_models
+
+    words: list[str] = []
+    for provider in load_configuration().providers:
+        words += [provider, *survey_recorded_models(provider)]
+    return [(word, "") for word in words if word.startswith(incomplete)]
+
+
+CONVERSATION = _Completed("id", _survey_conversations)
+PROVIDER = _Completed("provider", _survey_providers)
+MODEL = _Completed("model", _survey_models)
+
+_debug = click.option(
+    "--debug", is_flag=True, expose_value=False, help="Show the traceback of an error."
+)
+
+
+class Command(click.Command):
+    """A command: with ``--debug``, which `running` looks for by itself, wherever it stands."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.params.append(
+            click.Option(
+                ["--debug"],
+                is_flag=True,
+                expose_value=False,
+                help="Show the traceback of an error.",
+            )
+        )
+
+
+def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Makes a command of a function whose docstring is its help."""
+    return click.command(name, cls=Command, **settings)
+
+
+def conversation_argument(*, required: bool = True) -> Callable[[_Function], _Function]:
+    """Adds the argument that names a conversation by its id, or the beginning of it."""
+    return click.argument("identity", metavar="ID", type=CONVERSATION, required=required)
+
+
+def json_option(function: _Function) -> _Function:
+    """Adds ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Write JSON, errors too.")(function)
+
+
+def yes_option(function: _Function) -> _Function:
+    """Adds ``--yes``."""
+    return click.option("--yes", "-y", is_flag=True, help="Answer every question with yes.")(
+        function
+    )
+
+
+def model_options(function: _Function) -> _Function:
+    """Adds the options which choose a model, set its controls and consent to a download."""
+    options = [
+        click.option("--model", "-m", type=MODEL, help="The model, as provider:model."),
+        click.option("--provider", type=PROVIDER, help="The provider; its default model."),
+        click.option("--system", "-s", help="Instructions for the whole conversation."),
+        click.option(
+            "--control",
+            "-c",
+            "controls",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Set a control, such as temperature=0.2. May be repeated.",
+        ),
+        click.option(
+            "--stream/--no-stream", default=None, help="Show the answer while it arrives."
+        ),
+        click.option("--strict", is_flag=True, help="Fail if a translation would lose anything."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return yes_option(function)
+
+
+def compose_address(model: str | None, provider: str | None) -> str | None:
+    """Joins ``--provider`` and ``--model`` to one address; ``None`` where neither is given.
+
+    Raises:
+        click.UsageError: They contradict each other.
+    """
+    if provider is None:
+        return model
+    if model is None:
+        return provider
+    if model.startswith(f"{provider}:"):
+        return model
+    if ":" in model and model.partition(":")[0].isidentifier():
+        raise click.UsageError(f"--provider {provider} and --model {model} name two providers.")
+    return f"{provider}:{model}"
+
+
+def parse_controls(assignments: tuple[str, ...]) -> dict[str, Any]:
+    """Reads ``name=value`` pairs: values are JSON where they read as JSON, else text.
+
+    Raises:
+        click.UsageError: There is no ``=``, or a name comes twice.
+    """
+    import json
+
+    controls: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise click.UsageError(
+                f"{assignment!r} is no control; write NAME=VALUE, such as temperature=0.2."
+            )
+        if name in controls:
+            raise click.UsageError(f"The control {name!r} is given twice.")
+        try:
+            controls[name] = json.loads(text)
+        except ValueError:
+            controls[name] = text
+    return controls

@@ -1,0 +1,138 @@
+"""What commands write: results to standard output, remarks to standard error.
+
+Nothing a model or a file said can command the terminal: control characters are made visible.
+Colour goes to terminals only, and not where ``NO_COLOR`` is set.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+_VISIBLE = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"}
+_VISIBLE[0x7F] = 0x2421
+_VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+_SEQUENCES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def sanitize(text: str) -> str:
+    """Makes control characters visible, so that no text can command the terminal."""
+    return text.translate(_VISIBLE)
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Tells whether a stream is a terminal whose user has nothing against colour."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def style(text: str, *names: str, stream: TextIO | None = None) -> str:
+    """Returns the text with the named styles, where the stream wants colour."""
+    if not text or not wants_colour(sys.stdout if stream is None else stream):
+        return text
+    return f"\x1b[{';'.join(_SEQUENCES[name] for name in names)}m{text}\x1b[0m"
+
+
+def mark_error() -> str:
+    """Returns what a line about a mistake begins with."""
+    return style("vibe: error:", "red", "bold", stream=sys.stderr)
+
+
+def write(text: str = "") -> None:
+    """Writes one line, or several, of a result."""
+    sys.stdout.write((sanitize(text) if sys.stdout.isatty() else text) + "\n")
+
+
+def write_styled(text: str, *names: str) -> None:
+    """Writes one line of a result in the named styles."""
+    sys.stdout.write(style(sanitize(text), *names) + "\n")
+
+
+def note(text: str) -> None:
+    """Writes a remark to standard error, dimmed on a terminal."""
+    sys.stderr.write(style(sanitize(text), "dim", stream=sys.stderr) + "\n")
+    sys.stderr.flush()
+
+
+def write_json(value: Any) -> None:
+    """Writes a result as one line of JSON. Moments are written as ISO 8601."""
+    import json
+
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    text = json.dumps(value, ensure_ascii=encoding != "utf8", default=_encode_value)
+    sys.stdout.write(text + "\n")
+
+
+def _encode_value(value: Any) -> Any:
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def measure_width() -> int:
+    """Returns the columns of the terminal; 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def measure_text(text: str) -> int:
+    """Returns how many columns a text takes: wide letters take two, marks none."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(
+        0
+        if unicodedata.combining(letter) or unicodedata.category(letter) in ("Cf", "Me", "Mn")
+        else 2
+        if unicodedata.east_asian_width(letter) in "WF"
+        else 1
+        for letter in text
+    )
+
+
+def shorten(text: str, columns: int) -> str:
+    """Cuts a text, made one line, to at most so many columns, with an ellipsis where it is cut."""
+    text = " ".join(text.split())
+    if measure_text(text) <= columns:
+        return text
+    kept = ""
+    for letter in text:
+        if measure_text(kept + letter) > columns - 1:
+            break
+        kept += letter
+    return kept.rstrip() + "…" if columns > 0 else ""
+
+
+def write_table(rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) -> None:
+    """Writes rows whose last column is cut where the terminal ends.
+
+    Into a file or pipe, nothing is cut and the columns are parted by tabs.
+
+    Args:
+        rows: All with the same number of columns.
+        styles: The style of each column; an empty name is none.
+    """
+    table = [[sanitize(" ".join(cell.split())) for cell in row] for row in rows]
+    if not sys.stdout.isatty():
+        for row in table:
+            sys.stdout.write("\t".join(row) + "\n")
+        return
+    if not table:
+        return
+    widths = [max(map(measure_text, column)) for column in zip(*table, strict=True)]
+    room = max(10, measure_width() - sum(widths[:-1]) - 2 * (len(widths) - 1))
+    for row in table:
+        cells = [
+            cell + " " * (width - measure_text(cell))
+            for cell, width in zip(row[:-1], widths[:-1], strict=True)
+        ]
+        cells.append(shorten(row[-1], room))
+        styled = [
+            style(cell, styles[index]) if index < len(styles) and styles[index] else cell
+            for index, cell in enumerate(cells)
+        ]
+        sys.stdout.write("  ".join(styled).rstrip() + "\n")

@@ -1,0 +1,75 @@
+"""Shows how far long work has come: a bar on a terminal, two lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import attrs
+
+_INTERVAL_SECONDS = 0.1
+_BAR_COLUMNS = 24
+
+
+@attrs.define
+class TerminalProgress:
+    """One piece of work at a time, on standard error."""
+
+    _label: str = attrs.field(default="", init=False)
+    _total: int | None = attrs.field(default=None, init=False)
+    _done: int = attrs.field(default=0, init=False)
+    _started: float = attrs.field(default=0.0, init=False)
+    _drawn: float = attrs.field(default=0.0, init=False)
+
+    def start(self, total: int | None, label: str) -> None:
+        """Begins to show a piece of work of so many bytes."""
+        self._label, self._total, self._done = label, total, 0
+        self._started = time.monotonic()
+        self._drawn = 0.0
+        if sys.stderr.isatty():
+            self._draw()
+        else:
+            sys.stderr.write(f"{label} …\n")
+            sys.stderr.flush()
+
+    def advance(self, amount: int) -> None:
+        """Adds to what is done."""
+        self._done += amount
+        if sys.stderr.isatty() and time.monotonic() - self._drawn >= _INTERVAL_SECONDS:
+            self._draw()
+
+    def finish(self) -> None:
+        """Ends the showing."""
+        if sys.stderr.isatty():
+            self._draw()
+            sys.stderr.write("\n")
+        else:
+            sys.stderr.write(f"{self._label}: {_format_bytes(self._done)}\n")
+        sys.stderr.flush()
+
+    def _draw(self) -> None:
+        from vibe_llms.interfaces.cli.output import measure_width, shorten
+
+        self._drawn = time.monotonic()
+        seconds = max(self._drawn - self._started, 0.001)
+        speed = f"{_format_bytes(int(self._done / seconds))}/s"
+        if self._total:
+            share = min(self._done / self._total, 1.0)
+            filled = round(share * _BAR_COLUMNS)
+            bar = f"[{'#' * filled}{'.' * (_BAR_COLUMNS - filled)}] {share:4.0%}"
+            amount = f"{_format_bytes(self._done)} of {_format_bytes(self._total)}"
+        else:
+            bar, amount = f"{seconds:.0f} s", _format_bytes(self._done)
+        columns = measure_width() - 1
+        details = f" {bar}  {amount}  {speed}"
+        if len(details) + 8 > columns:
+            details = f" {bar}"
+        line = shorten(self._label, max(0, columns - len(details))) + details
+        sys.stderr.write(f"\r\x1b[2K{line[:columns]}")
+        sys.stderr.flush()
+
+
+def _format_bytes(amount: int) -> str:
+    if amount < 1_000_000:
+        return f"{amount / 1_000:.0f} kB"
+    return f"{amount / 1_000_000:.1f} MB"
