@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -108,10 +108,17 @@ class PluginManager:
         return tuple(self._survey_hook("survey_commands", CommandSpecification))
 
     def survey_reactors(self) -> tuple[ReactorsSpecification, ...]:
-        """Returns the reactors of all plugins that are available. Loads them."""
+        """Returns the reactors of the plugins in use: those without a provider, which are in
+        use always and so are loaded, and those whose provider has been loaded.
+        """
         from vibe_llms.plugins.specification import ReactorsSpecification
 
-        return tuple(self._survey_hook("survey_reactors", ReactorsSpecification))
+        in_use = [
+            listing
+            for listing in self.survey()
+            if listing.entry.table == "plugins" or listing.state is PluginState.LOADED
+        ]
+        return tuple(self._survey_hook("survey_reactors", ReactorsSpecification, in_use))
 
     def produce_catalogue(self) -> Catalogue:
         """Produces the catalogue of models of all providers that are available. Loads them."""
@@ -175,7 +182,7 @@ class PluginManager:
                 subject=f"plugin:{entry.name}",
                 detail=f"{entry.source} wants to load {entry.module}, and that folder is not "
                 "trusted.",
-                remedy="Trust the folder if its code may run here.",
+                remedy="If its code may run here, run: vibe trust",
             )
         if self._host is None:
             from vibe_llms.plugins.loading import PluginHost
@@ -190,10 +197,12 @@ class PluginManager:
 
             ensure_installed(entry, self._access_directory(entry), self.consent)
 
-    def _survey_hook(self, hook: str, kind: type[_T]) -> Iterator[_T]:
-        """Asks each available plugin's module once; those that fail are passed over."""
+    def _survey_hook(
+        self, hook: str, kind: type[_T], listings: Sequence[PluginListing] | None = None
+    ) -> Iterator[_T]:
+        """Asks each module once, by default of all plugins; those that fail are passed over."""
         modules = set()
-        for listing in self.survey():
+        for listing in self.survey() if listings is None else listings:
             if not listing.is_usable or listing.entry.module in modules:
                 continue
             modules.add(listing.entry.module)

@@ -188,7 +188,8 @@ def survey_reactors() -> Sequence[ReactorsSpecification]:  # type: ignore[empty-
     """Names reactors that listen to every conversation.
 
     Called:
-        Once per process, before the first turn.
+        Once per process, before the first turn; of a plugin named in ``[providers.NAME]`` only
+        if that provider is in use by then.
 
     Returns:
         A list or tuple, perhaps empty.

@@ -190,6 +190,20 @@ def test_names_that_a_plugin_offers_lazily_stay_unloaded(
     del sys.modules["lazy_plugin"]
 
 
+def test_reactors_are_those_of_plugins_in_use(configure: Configure) -> None:
+    """To listen, a provider that nobody has used yet is not loaded."""
+    provider = '[providers.parrot]\nmodule = "parrot_provider.tools"\n'
+    manager = PluginManager(configuration=configure(provider))
+
+    assert manager.survey_reactors() == ()
+    assert "parrot_provider.tools" not in sys.modules
+    manager.survey_commands()
+    assert [reactors.name for reactors in manager.survey_reactors()] == ["ears"]
+    plugin = provider.replace("providers.parrot", "plugins.parrot")
+    (reactors,) = PluginManager(configuration=configure(plugin)).survey_reactors()
+    assert reactors.name == "ears"
+
+
 def check_refusal(manager: PluginManager, name: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught:
         manager.load_provider(name)
