@@ -111,10 +111,24 @@ def _fan_out(listeners: list[_AnyReactor]) -> _AnyReactor:
     return call_each
 
 
+@attrs.define
+class _Waiting:
+    """An event that waits for its reactor, with the pieces of text that have joined it."""
+
+    event: ConversationEvent
+    pieces: list[str] = attrs.field(factory=list)
+
+    def produce(self) -> ConversationEvent:
+        """Makes the event that all of it amounts to."""
+        if not self.pieces or not isinstance(self.event, ConversationProgressEvent):
+            return self.event
+        return attrs.evolve(self.event, chunk=self.event.chunk + "".join(self.pieces))
+
+
 class ReactorsDispatcher:
     """Brings the events of one conversation to its reactors; made by a stream.
 
-    Call :meth:`dispatch` for each event and, when it returns False, await
+    Call :meth:`dispatch` for each event and, when :attr:`is_full`, await
     :meth:`wait_for_room` before the next. Await :meth:`finish` with the last events.
     """
 
@@ -128,7 +142,7 @@ class ReactorsDispatcher:
             home = self._asynchronous if _is_asynchronous(reactor) else self._plain
             home[event_class] = reactor
         self._queue_limit = queue_limit
-        self._waiting: deque[ConversationEvent] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._room = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         self._warned: set[type] = set()
@@ -137,12 +151,8 @@ class ReactorsDispatcher:
         """Tells whether anybody listens, so that unwanted events need not be made."""
         return event_class in self._plain or event_class in self._asynchronous
 
-    def dispatch(self, event: ConversationEvent) -> bool:
-        """Calls the reactor of the event, or lets the event wait for it.
-
-        Returns:
-            False where the queue is now full and :meth:`wait_for_room` is due.
-        """
+    def dispatch(self, event: ConversationEvent) -> None:
+        """Calls the reactor of the event, or lets the event wait for it."""
         event_class = event.__class__
         reactor = self._plain.get(event_class)
         if reactor is not None:
@@ -152,12 +162,15 @@ class ReactorsDispatcher:
                 self._warn(event_class, reactor, error)
         elif event_class in self._asynchronous:
             self._enqueue(event)
-            return len(self._waiting) < self._queue_limit
-        return True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many events wait that :meth:`wait_for_room` is due."""
+        return len(self._waiting) >= self._queue_limit
 
     async def wait_for_room(self) -> None:
         """Waits until the queue of the asynchronous reactors is no longer full."""
-        while len(self._waiting) >= self._queue_limit:
+        while self.is_full:
             self._room.clear()
             await self._room.wait()
 
@@ -174,18 +187,20 @@ class ReactorsDispatcher:
 
     def _enqueue(self, event: ConversationEvent) -> None:
         waiting = self._waiting
-        if waiting and isinstance(event, ConversationProgressEvent):
+        if waiting and event.__class__ is ConversationProgressEvent:
             last = waiting[-1]
-            if isinstance(last, ConversationProgressEvent) and last.metadata == event.metadata:
-                waiting[-1] = attrs.evolve(last, chunk=last.chunk + event.chunk)
+            if last.event.__class__ is ConversationProgressEvent and (
+                last.event.metadata == event.metadata
+            ):
+                last.pieces.append(event.chunk)
                 return
-        waiting.append(event)
+        waiting.append(_Waiting(event))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.get_running_loop().create_task(self._work())
 
     async def _work(self) -> None:
         while self._waiting:
-            event = self._waiting.popleft()
+            event = self._waiting.popleft().produce()
             self._room.set()
             reactor = self._asynchronous[event.__class__]
             try:

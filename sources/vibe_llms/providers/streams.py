@@ -78,6 +78,7 @@ class ResponseStream:
         self._reactors = reactors
         self._source: EventSource | None = None
         self._dispatcher: ReactorsDispatcher | None = None
+        self._wants_progress = self._wants_updates = False
         self._progress: dict[tuple[int, str], dict[str, JsonValue]] = {}
         self._events: AsyncIterator[StreamEvent] | None = None
         self._started = 0.0
@@ -145,7 +146,7 @@ class ResponseStream:
                 batch = await self._open()
             else:
                 batch = self._process(await self._source.receive())
-            if self._dispatcher is not None:
+            if self._dispatcher is not None and self._dispatcher.is_full:
                 await self._dispatcher.wait_for_room()
             if self._response is not None:
                 await self._end("completed")
@@ -169,6 +170,8 @@ class ResponseStream:
         self._started = time.perf_counter()
         if self._reactors is not None:
             self._dispatcher = ReactorsDispatcher(self._reactors)
+            self._wants_progress = self._dispatcher.wants(ConversationProgressEvent)
+            self._wants_updates = self._dispatcher.wants(ConversationUpdatedEvent)
             origin = self._assembler.origin
             self._tell(
                 ConversationStartedEvent(
@@ -194,12 +197,12 @@ class ResponseStream:
         if isinstance(event, ContentDeltaEvent):
             if self._first_seconds is None:
                 self._first_seconds = time.perf_counter() - self._started
-            if self._dispatcher is not None:
+            if self._wants_progress:
                 self._tell_progress(event)
             return event
         if isinstance(event, ResponseFinishedEvent):
             event = self._complete(event)
-        if self._dispatcher is not None and self._dispatcher.wants(ConversationUpdatedEvent):
+        if self._wants_updates:
             self._tell(
                 ConversationUpdatedEvent(conversation_id=self._request.conversation_id, event=event)
             )
@@ -274,16 +277,13 @@ class ResponseStream:
             self._dispatcher.dispatch(event)
 
     def _tell_progress(self, event: ContentDeltaEvent) -> None:
-        dispatcher = self._dispatcher
-        if dispatcher is None or not dispatcher.wants(ConversationProgressEvent):
-            return
         place = (event.index, event.channel)
         metadata = self._progress.get(place)
         if metadata is None:
             kind = self._assembler.access_kind(event.index)
             metadata = {"index": event.index, "kind": kind, "channel": event.channel}
             self._progress[place] = metadata
-        dispatcher.dispatch(
+        self._tell(
             ConversationProgressEvent(
                 conversation_id=self._request.conversation_id,
                 chunk=event.text,

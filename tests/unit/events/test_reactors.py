@@ -56,7 +56,8 @@ async def test_waiting_pieces_are_joined_and_none_is_lost(
 
     dispatcher = ReactorsDispatcher(ConversationReactors(progress=listen), queue_limit=4)
     for number, (text, index) in enumerate(pieces):
-        if not dispatcher.dispatch(progress(text, index)):
+        dispatcher.dispatch(progress(text, index))
+        if dispatcher.is_full:
             await dispatcher.wait_for_room()
         if number in yields:
             await asyncio.sleep(0)
@@ -75,12 +76,16 @@ async def test_a_stream_waits_when_the_queue_is_full() -> None:
         await release.wait()
 
     dispatcher = ReactorsDispatcher(ConversationReactors(progress=listen), queue_limit=3)
-    answers = [dispatcher.dispatch(progress("x", index)) for index in range(3)]
+    fullness = []
+    for index in range(3):
+        dispatcher.dispatch(progress("x", index))
+        fullness.append(dispatcher.is_full)
 
     waiting = asyncio.create_task(dispatcher.wait_for_room())
+    dispatcher.dispatch(progress("x", 3))
     await asyncio.sleep(0.01)
-    assert answers == [True, True, False]
-    assert not waiting.done() or len(dispatcher._waiting) < 3
+    assert fullness == [False, False, True]
+    assert not waiting.done()
     release.set()
     await asyncio.wait_for(waiting, 1)
     await dispatcher.finish(ENDED)

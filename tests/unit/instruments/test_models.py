@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ from vibe_llms.exceptions import RequestError, UnknownNameError
 
 
 @pytest.fixture
-def application(tmp_path: Path) -> Iterator[Application]:
+def application(tmp_path: Path) -> Application:
     """An application in a directory of its own, which nobody else has configured."""
     configuration = load_configuration(
         command_line={
@@ -40,7 +39,7 @@ def application(tmp_path: Path) -> Iterator[Application]:
         environment={"HOME": str(tmp_path)},
         working_directory=tmp_path,
     )
-    yield Application(configuration)
+    return Application(configuration)
 
 
 async def test_a_model_answers_and_streams(application: Application) -> None:
@@ -86,7 +85,7 @@ def test_the_nearest_control_value_wins(application: Application) -> None:
 
 
 def test_there_must_be_something_to_answer(application: Application) -> None:
-    """An empty conversation, or something that is no content, is refused before anything is sent."""
+    """An empty conversation, or what is no content, is refused before anything is sent."""
     with pytest.raises(RequestError):
         Model(application=application).request(Conversation())
     with pytest.raises(RequestError):
