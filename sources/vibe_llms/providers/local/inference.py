@@ -101,7 +101,7 @@ class Server:
 
     async def count_text(self, text: str) -> int:
         """Counts exactly the tokens of a text by itself."""
-        question = {"content": text, "add_special": False}
+        question: JsonObject = {"content": text, "add_special": False}
         body = await asyncio.to_thread(self._post, "/tokenize", question)
         return len(body["tokens"])
 
