@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import ClassVar, Generic, TypeVar
 
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import TranslationLossError
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability
+from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
 from vibe_llms.providers.streams import EventSource, ResponseStream
@@ -55,6 +57,13 @@ class ModelBase(abc.ABC, Generic[_Native]):
 
         Without streaming, one read brings the whole response, as the same events.
         """
+
+    def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
+        """Returns the control values of a request on top of the defaults of the model's data.
+
+        What the data call a default is sent, so that it holds whatever the vendor's is.
+        """
+        return {**self._descriptor.attributes.control_defaults, **request.controls}
 
     def stream(
         self, request: Request, reactors: ConversationReactors | None = None

@@ -106,7 +106,7 @@ class ScriptedModel(ModelBase[JsonObject]):
         """Checks the controls and writes everything down. Raises ControlError."""
         model = self.descriptor
         messages = ScriptedMessagesProcessor().nativize(request.canisters, model)
-        controls = ScriptedControlsProcessor().nativize(request.controls, model)
+        controls = ScriptedControlsProcessor().nativize(self.complete_controls(request), model)
         invocables = ScriptedInvocationsProcessor().nativize(
             request.invocables, request.invocation_choice, model
         )
