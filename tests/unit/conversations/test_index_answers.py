@@ -345,6 +345,7 @@ def test_leaves_a_torn_line_for_later(
         b'{"role": 3, "content": "x", "timestamp": 7, "origin": []}',
         b'{"role": "user", "content": [7, {"text": 9}], "timestamp": "yesterday"}',
         b'{"role": "user", "content": [{"text": "\\ud800 half"}]}',
+        b'{"role": "user", "content": [], "timestamp": "9999-01-01T00:00:00Z"}',
         b"\xff\xfe",
     ],
 )

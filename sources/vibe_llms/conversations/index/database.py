@@ -4,8 +4,6 @@ Whoever uses the database holds a shared lock on a file beside it; whoever repla
 exclusive one. Without it, SQLite could find the journal of one database beside another.
 """
 
-# ruff: noqa: PTH  # importing pathlib would be a good part of what a list may cost
-
 from __future__ import annotations
 
 import os

@@ -17,6 +17,7 @@ FIRST_WORDS_LENGTH = 120
 _WORDS = ("text", "transcript", "title", "context", "name")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_HUGE = (1 << 63) - 1
 
 
 class Place(NamedTuple):
@@ -122,7 +123,10 @@ def read_description(data: bytes) -> Description:
 
 
 def read_moment(moment: object) -> int:
-    """Returns a moment in nanoseconds since 1970; what is none counts as the beginning."""
+    """Returns a moment in nanoseconds since 1970; what is none counts as the beginning.
+
+    SQLite's integers reach from 1677 to 2262; what lies beyond is brought to that edge.
+    """
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment)
@@ -132,7 +136,7 @@ def read_moment(moment: object) -> int:
         return 0
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // _MICROSECOND * 1000
+    return max(-_HUGE, min(_HUGE, (moment - _EPOCH) // _MICROSECOND * 1000))
 
 
 def _table(value: object) -> dict[str, object]:
@@ -147,4 +151,4 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and 0 <= value <= _HUGE else None

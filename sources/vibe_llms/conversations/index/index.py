@@ -1,7 +1,5 @@
 """The index as callers see it."""
 
-# ruff: noqa: PTH  # importing pathlib would be a good part of what a list may cost
-
 from __future__ import annotations
 
 import os

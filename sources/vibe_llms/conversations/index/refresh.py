@@ -5,8 +5,6 @@ conversations that are about to be shown and for no others, which halves the wor
 by which a list is ordered may come from metadata that can change by themselves.
 """
 
-# ruff: noqa: PTH  # importing pathlib would be a good part of what a list may cost
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,5 @@
 """Writes into the index what has changed in the files."""
 
-# ruff: noqa: PTH  # importing pathlib would be a good part of what a list may cost
-
 from __future__ import annotations
 
 import sqlite3

@@ -1,0 +1,111 @@
+"""A conversation as one JSON document that needs nothing else: media are inside, as base64.
+
+One canister stands on each line, in the very form in which stores keep it, so that such a
+document can also be read with ``grep``, and by any JSON parser.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from vibe_llms.conversations.contents import hydrate
+from vibe_llms.conversations.exchange.interfaces import Exportable
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.exceptions import CodecError, ConverseError
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.codec import decode_canister, encode_canister
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+
+FORMAT = "vibe-llms.conversation"
+VERSION = 1
+
+
+def export_json(conversation: Exportable, content_store: ContentStore) -> str:
+    """Writes a conversation with all its media as one JSON document.
+
+    What a fork inherits is written out; its parent is only mentioned.
+
+    Raises:
+        StoreError: Content that is referred to is not in the store.
+        CorruptionError: Content is not what its id says.
+    """
+    about = conversation.metadata
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "id": conversation.id,
+        "name": about.name,
+        "created": about.created.isoformat(),
+        "updated": about.updated.isoformat(),
+        "tags": list(about.tags),
+        "model": about.model,
+        "forked_from": None if about.parent is None else about.parent.identity,
+    }
+    lines = [
+        encode_canister(canister).decode("utf-8")
+        for canister in hydrate(conversation.canisters, content_store)
+    ]
+    opening = json.dumps(head, ensure_ascii=False, indent=0)[:-2]
+    return f'{opening},\n"canisters": [\n' + ",\n".join(lines) + "\n]\n}\n"
+
+
+def import_json(document: str | bytes) -> Conversation:
+    """Reads what :func:`export_json` has written; the bytes of media are in the canisters.
+
+    The conversation has its old id, and belongs to no store and to no parent.
+
+    Raises:
+        CodecError: The document is not such a one; names the place.
+    """
+    from vibe_llms.conversations.conversation import Conversation
+
+    try:
+        table = json.loads(document)
+    except ValueError as error:
+        raise CodecError(detail=f"The document is not JSON: {error}.") from error
+    if not isinstance(table, dict) or table.get("format") != FORMAT:
+        raise CodecError(
+            path="$.format",
+            detail="The document is not an exported conversation.",
+            known=(FORMAT,),
+        )
+    if table.get("version") != VERSION:
+        raise CodecError(
+            path="$.version",
+            detail=f"The document has version {table.get('version')!r}.",
+            known=(str(VERSION),),
+            remedy="Upgrade vibe-llms.",
+        )
+    try:
+        return Conversation(
+            id=table["id"],
+            metadata=ConversationMetadata(
+                name=table["name"],
+                created=datetime.fromisoformat(table["created"]),
+                updated=datetime.fromisoformat(table["updated"]),
+                tags=table["tags"],
+                model=table["model"],
+            ),
+            canisters=[
+                _decode(index, canister) for index, canister in enumerate(table["canisters"])
+            ],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, ConverseError):
+            raise
+        raise CodecError(detail=f"The document lacks or misuses {error}.") from error
+
+
+def _decode(index: int, canister: object) -> AnyCanister:
+    try:
+        return decode_canister(json.dumps(canister))
+    except CodecError as error:
+        place = error.path.removeprefix("$")
+        raise CodecError(
+            path=f"$.canisters[{index}]{place}", detail=error.detail, known=error.known
+        ) from error

@@ -1,0 +1,168 @@
+"""A conversation as Markdown, with its metadata as front matter.
+
+Answers stand as the model wrote them, since they are Markdown; where one would leave a block
+open, and so swallow what follows, it is closed or quoted. What the user says is quoted. All
+else stands in fences that are longer than any in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from vibe_llms.conversations.exchange.interfaces import Exportable
+from vibe_llms.conversations.exchange.words import (
+    access_origin,
+    describe_moment,
+    describe_origin,
+    describe_turn_usage,
+    is_followable,
+    label_canister,
+    name_conversation,
+    name_media,
+)
+from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
+from vibe_llms.messages.contents import (
+    MEDIA_CLASSES,
+    AnyContent,
+    Citation,
+    MediaContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+)
+
+
+def export_markdown(conversation: Exportable, content_store: ContentStore) -> str:
+    """Writes a conversation as Markdown.
+
+    Media are links: to where they lie below the data directory, or to their URL.
+
+    Args:
+        content_store: Tells which media there are; their bytes are not read.
+    """
+    canisters = conversation.canisters
+    blocks = [_compose_front_matter(conversation), f"# {_escape(name_conversation(conversation))}"]
+    for index, canister in enumerate(canisters):
+        blocks.append(f"## {_escape(label_canister(canister))}")
+        facts = [describe_moment(canister.timestamp)]
+        if (origin := access_origin(canister)) is not None:
+            facts.append(describe_origin(origin))
+        facts.append(describe_turn_usage(canisters, index))
+        blocks.append(f"*{_escape(' · '.join(filter(None, facts)))}*")
+        blocks.extend(_compose_canister(canister, content_store))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _compose_front_matter(conversation: Exportable) -> str:
+    about = conversation.metadata
+    facts = {
+        "id": conversation.id,
+        "name": about.name,
+        "created": about.created.isoformat(),
+        "updated": about.updated.isoformat(),
+        "model": about.model,
+        "tags": list(about.tags),
+        "forked_from": None if about.parent is None else about.parent.identity,
+        "canisters": len(conversation.canisters),
+    }
+    lines = [  # JSON's values are YAML's
+        f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in facts.items()
+    ]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _compose_canister(canister: AnyCanister, content_store: ContentStore) -> Iterator[str]:
+    if isinstance(canister, InvocationCanister):
+        yield _fence(canister.arguments, "json")
+    for content in canister.content:
+        yield from filter(None, _compose_content(canister.role, content, content_store))
+
+
+def _compose_content(role: str, content: AnyContent, content_store: ContentStore) -> Iterator[str]:
+    match content:
+        case TextualContent(text=text, citations=citations):
+            yield _compose_text(role, text)
+            yield "\n".join(_compose_citation(citation) for citation in citations)
+        case ReasoningContent(text=text, summary=summary):
+            thoughts = "\n\n".join(filter(None, (*summary, text)))
+            if thoughts:
+                yield f"<details><summary>Reasoning</summary>\n\n{_fence(thoughts)}\n\n</details>"
+        case RefusalContent(text=text):
+            yield _quote(text)
+        case NativeContent(kind=kind, text=text):
+            yield _quote(text) if text else f"*({_escape(kind)}, kept as the vendor sent it)*"
+        case _ if isinstance(content, MEDIA_CLASSES):
+            yield from _compose_media(content, content_store)
+
+
+def _compose_text(role: str, text: str) -> str:
+    match role:
+        case "assistant":
+            return _close(text)
+        case "result" | "document":
+            return _fence(text)
+        case _:
+            return _quote(text)
+
+
+def _compose_media(content: MediaContent, content_store: ContentStore) -> Iterator[str]:
+    name, text = _escape(name_media(content)), getattr(content, "transcript", None)
+    digest = content.content_id
+    if digest is not None and (content.data is not None or content_store.contains(digest)):
+        yield f"[{name}](<content/{digest[:4]}/{digest}/data>) ({_escape(content.mime_type)})"
+    elif content.url is not None and is_followable(content.url):
+        yield f"[{name}](<{quote(content.url, safe=_URL_SIGNS)}>) ({_escape(content.mime_type)})"
+    else:
+        yield f"*({name}, {_escape(content.mime_type)}: not in the store)*"
+    if text:
+        yield _quote(text)
+
+
+_URL_SIGNS = "%/:?#[]@!$&'()*+,;=~"
+
+
+def _compose_citation(citation: Citation) -> str:
+    title = _escape(citation.title or citation.url or "source")
+    if citation.url is None or not is_followable(citation.url):
+        return f"- {title}"
+    return f"- [{title}](<{quote(citation.url, safe=_URL_SIGNS)}>)"
+
+
+def _escape(text: str) -> str:
+    """Makes text stand for itself, on one line."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", " ".join(text.split()))
+
+
+def _quote(text: str) -> str:
+    """Quotes text: the end of a quotation also ends whatever is open inside."""
+    return "\n".join(f"> {line}".rstrip() for line in _part_lines(text))
+
+
+def _part_lines(text: str) -> list[str]:
+    return re.split(r"\r\n|\r|\n", text)
+
+
+def _fence(text: str, language: str = "") -> str:
+    """Fences text with more backticks than there are in it."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _close(text: str) -> str:
+    """Returns Markdown that leaves nothing open, as an answer does that was stopped midway."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark")
+    sentinel = "\n\n# end"
+    tokens = parser.parse(text + sentinel)
+    if tokens[-1].type == "fence":
+        text = f"{text}\n{tokens[-1].markup}"
+        tokens = parser.parse(text + sentinel)
+    is_closed = tokens[-1].type == "heading_close" and tokens[-1].level == 0
+    return text if is_closed else _quote(text)

@@ -1,0 +1,116 @@
+"""The words and numbers that documents for people share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from vibe_llms.conversations.exchange.interfaces import Exportable
+from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.exceptions import StoreError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Origin,
+    ResultCanister,
+    StopReason,
+    Usage,
+)
+from vibe_llms.messages.contents import MediaContent
+
+ROLE_LABELS = {
+    "user": "User",
+    "assistant": "Assistant",
+    "supervisor": "Instructions",
+    "document": "Document",
+    "invocation": "Invocation",
+    "result": "Result",
+}
+_UNREMARKABLE = {StopReason.ANSWERED, StopReason.INVOCATION, StopReason.UNKNOWN}
+
+
+def name_conversation(conversation: Exportable) -> str:
+    """Returns what to call a conversation."""
+    return conversation.metadata.name or f"Conversation {conversation.id}"
+
+
+def describe_moment(moment: datetime) -> str:
+    """Returns a moment as people write it, in UTC, to the second."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def describe_usage(usage: Usage) -> str:
+    """Returns how many tokens went in and out, as far as that is known."""
+    parts = []
+    if usage.total_input_tokens is not None:
+        parts.append(f"{usage.total_input_tokens:,} tokens in")
+    if usage.total_output_tokens is not None:
+        parts.append(f"{usage.total_output_tokens:,} tokens out")
+    return ", ".join(parts)
+
+
+def describe_origin(origin: Origin) -> str:
+    """Returns which model it was, and why it stopped if that is worth a word."""
+    model = f"{origin.provider}:{origin.model}"
+    return (
+        model if origin.stop_reason in _UNREMARKABLE else f"{model} (stopped: {origin.stop_reason})"
+    )
+
+
+def access_origin(canister: AnyCanister) -> Origin | None:
+    """Returns where a canister came from, if it came from a model."""
+    if isinstance(canister, AssistantCanister | InvocationCanister | ResultCanister):
+        return canister.origin
+    return None
+
+
+def describe_turn_usage(canisters: Sequence[AnyCanister], index: int) -> str:
+    """Returns what a turn used, if the canister at an index is the last of its turn."""
+    canister = canisters[index]
+    origin = access_origin(canister)
+    if origin is None or origin.usage is None:
+        return ""
+    follower = canisters[index + 1] if index + 1 < len(canisters) else None
+    turn_id = getattr(canister, "turn_id", None)
+    if turn_id is not None and getattr(follower, "turn_id", None) == turn_id:
+        return ""
+    return describe_usage(origin.usage)
+
+
+def label_canister(canister: AnyCanister) -> str:
+    """Returns whose words these are, or what else they are."""
+    label = ROLE_LABELS[canister.role]
+    match canister:
+        case DocumentCanister(title=str(title)) if title:
+            return f"{label}: {title}"
+        case InvocationCanister(name=name):
+            return f"{label}: {name}"
+        case ResultCanister(name=name, is_error=is_error):
+            label = "Error" if is_error else label
+            return f"{label}: {name}" if name else label
+    return label
+
+
+def name_media(content: MediaContent) -> str:
+    """Returns what to call media: their name, or what they are."""
+    return content.name or getattr(content, "title", None) or f"{content.type} without a name"
+
+
+def is_followable(url: str) -> bool:
+    """Tells whether an address may become a link: it leads to a page or a mailbox."""
+    return url.lower().startswith(("https://", "http://", "mailto:"))
+
+
+def read_media(content: MediaContent, content_store: ContentStore) -> bytes | None:
+    """Returns the bytes of media; ``None`` where they cannot be had or are damaged.
+
+    A document for people is better with a gap, which it shows, than not at all.
+    """
+    if content.data is not None or content.content_id is None:
+        return content.data
+    try:
+        return content_store.read(content.content_id)
+    except StoreError:
+        return None
