@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.limits import Limits
+
 
 class Layer(enum.StrEnum):
     """Where a value can come from; a later layer wins over an earlier one."""
@@ -173,9 +175,9 @@ class Configuration:
         return self.access_table("controls")
 
     @property
-    def limits(self) -> dict[str, float]:
+    def limits(self) -> Limits:
         """The named limits."""
-        return self.access_table("limits")
+        return Limits(**self.access_table("limits"))
 
     @property
     def providers(self) -> dict[str, PluginEntry]:

@@ -26,12 +26,10 @@ from vibe_llms.events.conversation import (
     ConversationStartedEvent,
     ConversationUpdatedEvent,
 )
+from vibe_llms.limits import Limits
 
 _Event = TypeVar("_Event", bound=ConversationEvent)
 Reactor: TypeAlias = Callable[[_Event], None] | Callable[[_Event], Awaitable[None]]
-
-QUEUE_LIMIT = 256
-"""How many events may wait for asynchronous reactors before the stream waits, too."""
 
 FINISH_SECONDS = 5.0
 """How long the end of a stream waits for an asynchronous reactor that is still busy."""
@@ -132,7 +130,7 @@ class ReactorsDispatcher:
     :meth:`wait_for_room` before the next. Await :meth:`finish` with the last events.
     """
 
-    def __init__(self, reactors: ConversationReactors, *, queue_limit: int = QUEUE_LIMIT) -> None:
+    def __init__(self, reactors: ConversationReactors, *, limits: Limits | None = None) -> None:
         self._plain: dict[type, _AnyReactor] = {}
         self._asynchronous: dict[type, _AnyReactor] = {}
         for event_class, field in _FIELDS.items():
@@ -141,7 +139,7 @@ class ReactorsDispatcher:
                 continue
             home = self._asynchronous if _is_asynchronous(reactor) else self._plain
             home[event_class] = reactor
-        self._queue_limit = queue_limit
+        self._queue_limit = (limits or Limits()).reactor_queue_events
         self._waiting: deque[_Waiting] = deque()
         self._room = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None

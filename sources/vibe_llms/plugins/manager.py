@@ -258,6 +258,7 @@ class PluginManager:
             cache_directory=self.configuration.cache_directory / "providers" / entry.name,
             consent=self.consent,
             progress=self.progress,
+            limits=self.configuration.limits,
             produce_attributes=partial(self._produce_attributes, entry),
         )
 

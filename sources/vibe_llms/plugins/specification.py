@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from vibe_llms.limits import Limits
 from vibe_llms.plugins.markers import hookspec
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
@@ -77,6 +78,7 @@ class ProviderContext:
             exist yet.
         consent: To be asked before anything is fetched or installed.
         progress: To be told about work that takes longer than a second.
+        limits: Bound what may wait or grow; hand them to the models.
         produce_attributes: Gives the integrator of model attributes for this provider: its
             own data, the specifications of :func:`survey_model_attributes` for its name, and
             the user's overrides.
@@ -88,6 +90,7 @@ class ProviderContext:
     cache_directory: Path
     consent: Consent
     progress: Progress
+    limits: Limits = attrs.field(factory=Limits)
     produce_attributes: Callable[[], Any]
 
 

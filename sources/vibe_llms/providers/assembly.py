@@ -23,6 +23,7 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, LimitError, Stage
+from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -40,9 +41,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.losses import Loss
-
-MAXIMUM_CONTENT_CHARACTERS = 64 * 1024 * 1024
-"""How long one content, or the arguments of one invocation, may grow."""
 
 _Item = AnyContent | InvocationCanister | ResultCanister
 
@@ -69,6 +67,7 @@ class Assembler:
         provider: The provider's name, for the origin of the canisters.
         model: The model that was asked; the vendor's own word replaces it.
         protocol: The dialect that is spoken.
+        limits: ``content_characters`` holds here.
     """
 
     def __init__(
@@ -77,12 +76,14 @@ class Assembler:
         provider: str,
         model: str,
         protocol: str | None = None,
+        limits: Limits | None = None,
         produce_id: Callable[[], str] = produce_identity,
         now: Callable[[], datetime] = access_now,
     ) -> None:
         self._provider = provider
         self._model = model
         self._protocol = protocol
+        self._maximum_characters = (limits or Limits()).content_characters
         self._produce_id = produce_id
         self._now = now
         self._turn_id = produce_id()
@@ -196,8 +197,13 @@ class Assembler:
         if growing is None or growing.item is not None:
             raise _refuse(f"content {event.index} goes on, but it has not begun or has ended")
         growing.size += len(event.text)
-        if growing.size > MAXIMUM_CONTENT_CHARACTERS:
-            raise LimitError(limit="content_characters", value=MAXIMUM_CONTENT_CHARACTERS)
+        if growing.size > self._maximum_characters:
+            raise LimitError(
+                limit="content_characters",
+                value=self._maximum_characters,
+                remedy="Set limits.content_characters in the configuration to allow more.",
+                stage=Stage.DECODE,
+            )
         channel = event.channel
         if channel == "seal" or channel not in growing.pieces:
             growing.pieces[channel] = [event.text]

@@ -8,6 +8,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import TranslationLossError
+from vibe_llms.limits import Limits
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability
 from vibe_llms.plain import JsonValue
@@ -24,14 +25,21 @@ class ModelBase(abc.ABC, Generic[_Native]):
     Args:
         descriptor: Which model it is, and what is known of it.
         tokenizer: What counts its tokens.
+        limits: Bound its answers; the provider's context has them.
     """
 
     protocol: ClassVar[str]
     """The dialect that is spoken, such as ``chat_completions``."""
 
-    def __init__(self, descriptor: ModelDescriptor, tokenizer: ConversationTokenizer) -> None:
+    def __init__(
+        self,
+        descriptor: ModelDescriptor,
+        tokenizer: ConversationTokenizer,
+        limits: Limits | None = None,
+    ) -> None:
         self._descriptor = descriptor
         self._tokenizer = tokenizer
+        self._limits = limits or Limits()
 
     @property
     def descriptor(self) -> ModelDescriptor:
@@ -105,8 +113,12 @@ class ModelBase(abc.ABC, Generic[_Native]):
         return ResponseStream(
             request=request,
             assembler=Assembler(
-                provider=descriptor.provider, model=descriptor.name, protocol=self.protocol
+                provider=descriptor.provider,
+                model=descriptor.name,
+                protocol=self.protocol,
+                limits=self._limits,
             ),
             open_source=open_source,
             reactors=reactors,
+            limits=self._limits,
         )

@@ -33,6 +33,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.plain import JsonValue
@@ -62,6 +63,7 @@ class ResponseStream:
         open_source: Translates and sends the request; called once, when the stream is first
             used. Returns the losses of the translation, too.
         reactors: Hear of everything on the way.
+        limits: ``reactor_queue_events`` holds here.
     """
 
     def __init__(
@@ -71,11 +73,13 @@ class ResponseStream:
         assembler: Assembler,
         open_source: Callable[[], Awaitable[Translation[EventSource]]],
         reactors: ConversationReactors | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._request = request
         self._assembler = assembler
         self._open_source = open_source
         self._reactors = reactors
+        self._limits = limits
         self._source: EventSource | None = None
         self._dispatcher: ReactorsDispatcher | None = None
         self._wants_progress = self._wants_updates = False
@@ -169,7 +173,7 @@ class ResponseStream:
     async def _open(self) -> list[StreamEvent]:
         self._started = time.perf_counter()
         if self._reactors is not None:
-            self._dispatcher = ReactorsDispatcher(self._reactors)
+            self._dispatcher = ReactorsDispatcher(self._reactors, limits=self._limits)
             self._wants_progress = self._dispatcher.wants(ConversationProgressEvent)
             self._wants_updates = self._dispatcher.wants(ConversationUpdatedEvent)
             origin = self._assembler.origin

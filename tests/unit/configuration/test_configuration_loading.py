@@ -133,7 +133,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
     assert {name: configuration.settings[name].value for name in texts} == {
         name: value for name, (_, value) in texts.items()
     }
-    assert configuration.limits["attachment_bytes"] == 7
+    assert configuration.limits.attachment_bytes == 7
     assert configuration.settings["stream"].source.place == "VIBE_LLMS_STREAM"
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import jsonschema
 import pytest
 import tomli
@@ -13,6 +14,7 @@ import tomli
 from vibe_llms.configuration import SETTINGS, load_configuration
 from vibe_llms.configuration.definitions import PLUGIN_KEYS
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.limits import Limits
 from vibe_llms.resources import access_data
 
 SCHEMA: dict[str, Any] = json.loads(
@@ -54,7 +56,7 @@ def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
     configuration = load_configuration(
         environment={"HOME": str(tmp_path)}, working_directory=tmp_path
     )
-    assert set(tables["limits"]["properties"]) == set(configuration.limits)
+    assert set(tables["limits"]["properties"]) == set(attrs.asdict(configuration.limits))
 
 
 @pytest.mark.parametrize(
@@ -92,3 +94,11 @@ def test_schema_and_loader_accept_the_same(text: str, tmp_path: Path) -> None:
     by_schema, by_loader = is_accepted(text, tmp_path)
 
     assert by_schema == by_loader
+
+
+def test_the_shipped_limits_are_those_of_the_code() -> None:
+    """Whoever makes a model without a configuration gets the same limits."""
+    assert (
+        load_configuration(environment={"HOME": "/nowhere"}, working_directory=Path("/")).limits
+        == Limits()
+    )

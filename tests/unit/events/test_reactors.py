@@ -17,6 +17,7 @@ from vibe_llms.events.conversation import (
     ConversationStartedEvent,
 )
 from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher, join_reactors
+from vibe_llms.limits import Limits
 
 
 def progress(chunk: str, index: int = 0) -> ConversationProgressEvent:
@@ -54,7 +55,9 @@ async def test_waiting_pieces_are_joined_and_none_is_lost(
         await asyncio.sleep(0)
         heard.append(event)
 
-    dispatcher = ReactorsDispatcher(ConversationReactors(progress=listen), queue_limit=4)
+    dispatcher = ReactorsDispatcher(
+        ConversationReactors(progress=listen), limits=Limits(reactor_queue_events=4)
+    )
     for number, (text, index) in enumerate(pieces):
         dispatcher.dispatch(progress(text, index))
         if dispatcher.is_full:
@@ -75,7 +78,9 @@ async def test_a_stream_waits_when_the_queue_is_full() -> None:
     async def listen(event: ConversationProgressEvent) -> None:
         await release.wait()
 
-    dispatcher = ReactorsDispatcher(ConversationReactors(progress=listen), queue_limit=3)
+    dispatcher = ReactorsDispatcher(
+        ConversationReactors(progress=listen), limits=Limits(reactor_queue_events=3)
+    )
     fullness = []
     for index in range(3):
         dispatcher.dispatch(progress("x", index))

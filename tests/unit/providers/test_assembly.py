@@ -17,6 +17,7 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, LimitError
+from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -25,18 +26,13 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.providers import assembly
 from vibe_llms.providers.assembly import Assembler
 
 FINISH = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED, native_stop_reason="stop")
 
 
-def produce_assembler() -> Assembler:
-    return Assembler(provider="p", model="m", protocol="d")
-
-
-def feed(*events: StreamEvent) -> Assembler:
-    assembler = produce_assembler()
+def feed(*events: StreamEvent, limits: Limits | None = None) -> Assembler:
+    assembler = Assembler(provider="p", model="m", protocol="d", limits=limits)
     for event in events:
         assembler.feed(event)
     return assembler
@@ -178,12 +174,13 @@ def test_events_that_make_no_sense_are_refused(events: list[StreamEvent]) -> Non
         feed(*events)
 
 
-def test_a_content_cannot_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_content_cannot_grow_without_bound() -> None:
     """The error names the limit."""
-    monkeypatch.setattr(assembly, "MAXIMUM_CONTENT_CHARACTERS", 10)
+    events = [start(0), *[ContentDeltaEvent(0, "xxxx")] * 3]
+    feed(*events, limits=Limits(content_characters=12))
 
-    with pytest.raises(LimitError, match="content_characters"):
-        feed(start(0), *[ContentDeltaEvent(0, "xxxx")] * 3)
+    with pytest.raises(LimitError, match="content_characters = 11"):
+        feed(*events, limits=Limits(content_characters=11))
 
 
 def test_losses_are_collected() -> None:

@@ -26,6 +26,7 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     TranslationLossError,
 )
+from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AssistantCanister, StopReason, UserCanister
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
@@ -272,23 +273,20 @@ async def test_strict_makes_a_loss_an_error_before_anything_is_sent(
 
 async def test_a_slow_reactor_slows_the_stream_instead_of_filling_memory() -> None:
     """The stream waits while as many events as fit are waiting for an asynchronous reactor."""
-    from vibe_llms.events import reactors
-
     release = asyncio.Event()
+    limit = Limits().reactor_queue_events
 
     async def listen(event: ConversationEvent) -> None:
         await release.wait()
 
-    contents = [
-        [ContentStartedEvent(index=index, kind="text")] for index in range(3 * reactors.QUEUE_LIMIT)
-    ]
+    contents = [[ContentStartedEvent(index=index, kind="text")] for index in range(3 * limit)]
     source = Source(*contents)
     stream = produce_stream(source, ConversationReactors(updater=listen))
     task = asyncio.create_task(stream.response())
     await asyncio.sleep(0.05)
 
     consumed = len(contents) - len(source.batches)
-    assert reactors.QUEUE_LIMIT <= consumed <= reactors.QUEUE_LIMIT + 2
+    assert limit <= consumed <= limit + 2
     release.set()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -11,6 +11,7 @@ import attrs
 
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
@@ -72,7 +73,7 @@ class ScriptedClient:
                 known=survey_scripts(),
                 remedy="Or name a TOML file by its path.",
             )
-        return ScriptedModel(self._describe(name), read_script(name))
+        return ScriptedModel(self._describe(name), read_script(name), context.limits)
 
     async def survey_models(self) -> Sequence[ModelDescriptor]:
         """Lists the scripts that ship."""
@@ -98,8 +99,10 @@ class ScriptedModel(ModelBase[JsonObject]):
 
     protocol = "scripted"
 
-    def __init__(self, descriptor: ModelDescriptor, script: Script) -> None:
-        super().__init__(descriptor, ScriptedTokenizer())
+    def __init__(
+        self, descriptor: ModelDescriptor, script: Script, limits: Limits | None = None
+    ) -> None:
+        super().__init__(descriptor, ScriptedTokenizer(), limits)
         self._script = script
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:

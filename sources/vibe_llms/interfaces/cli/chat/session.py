@@ -69,13 +69,17 @@ class ChatSession:
         said = [c for c in self.conversation.canisters if isinstance(c, SupervisorCanister)]
         return text_of(said[-1]) if said else ""
 
+    async def prepare(self) -> None:
+        """Makes sure that there is such a model. Raises what accessing it raises."""
+        await self.application.access_model(self.address)
+
     def instruct(self, text: str) -> None:
         """Adds instructions that hold from here on."""
         self.keep([SupervisorCanister(text)])
 
     def attach(self, path: str, *, must_be_image: bool = False) -> Attachment:
         """Reads a file that goes with the next message. Raises RequestError, LimitError."""
-        limit = self.application.configuration.limits["attachment_bytes"]
+        limit = self.application.configuration.limits.attachment_bytes
         attachment = read_attachment(path, limit_bytes=limit, must_be_image=must_be_image)
         self.attachments.append(attachment)
         return attachment
@@ -100,7 +104,9 @@ class ChatSession:
             ConverseError: No answer, or not to its end.
         """
         model = self._produce_model()
-        request = model.request(self.conversation, **({"schema": self.schema} if self.schema else {}))
+        request = model.request(
+            self.conversation, **({"schema": self.schema} if self.schema else {})
+        )
         canisters: tuple[AnyCanister, ...] = ()
         output.begin()
         try:
@@ -187,9 +193,7 @@ class ChatSession:
         return await model.count_tokens(model.request(self.conversation, continuation=True))
 
     def _produce_model(self) -> Model:
-        return Model(
-            self.address, application=self.application, strict=self.strict, **self.controls
-        )
+        return Model(self.address, application=self.application, strict=self.strict)
 
 
 def produce_events(canisters: Sequence[AnyCanister]) -> Iterator[StreamEvent]:

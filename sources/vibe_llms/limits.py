@@ -1,0 +1,23 @@
+"""The named limits of what may wait or grow, with their defaults."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """What may wait or grow so far and no further; a name tells its unit.
+
+    They are set in the ``[limits]`` table of the configuration, and the error of whoever
+    reaches one names it.
+
+    Attributes:
+        attachment_bytes: One file that the command line is told to send.
+        content_characters: One content of an answer, or the arguments of one invocation.
+        reactor_queue_events: What waits for asynchronous reactors before the stream waits.
+    """
+
+    attachment_bytes: int = 20_000_000
+    content_characters: int = 67_108_864
+    reactor_queue_events: int = 256
