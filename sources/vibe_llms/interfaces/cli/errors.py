@@ -35,7 +35,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.USAGE: "The command line does not make sense.",
     ExitCode.CONFIGURATION: "The configuration does not hold, or a plugin or package is missing.",
     ExitCode.NOT_FOUND: "No conversation, model or other thing has this name, or several have.",
-    ExitCode.REQUEST: "The request makes no sense for the model, or would lose something (--strict).",
+    ExitCode.REQUEST: "The request makes no sense for the model, or would lose something.",
     ExitCode.PROVIDER: "The model failed, could not be reached, or its weights could not be had.",
     ExitCode.STORE: "Conversations could not be read or written, or are damaged.",
     ExitCode.LIMIT: "A named limit was reached.",
@@ -106,9 +106,7 @@ def compose_lines(error: Exception) -> list[str]:
             text = f"{text} Try: {context.command_path} --help"
     elif isinstance(error, click.ClickException):
         text = error.format_message()
-    elif isinstance(error, ConverseError):
-        text = str(error)
-    elif isinstance(error, OSError):
+    elif isinstance(error, ConverseError | OSError):
         text = str(error)
     else:
         text = f"This is a defect: {type(error).__name__}: {error} (--debug shows where)"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class _Completed(click.ParamType):
+class _Completed(click.ParamType[str]):
     """A text for which the shell is offered what there is; it never fails while completing."""
 
     def __init__(self, name: str, survey: Callable[[str], list[tuple[str, str]]]) -> None:
@@ -36,9 +36,7 @@ def _survey_conversations(incomplete: str) -> list[tuple[str, str]]:
     from vibe_llms.interfaces.cli.access import open_index
 
     rows = open_index().survey(limit=200)
-    return [
-        (row.id, row.name or row.first_words) for row in rows if row.id.startswith(incomplete)
-    ]
+    return [(row.id, row.name or row.first_words) for row in rows if row.id.startswith(incomplete)]
 
 
 def _survey_providers(incomplete: str) -> list[tuple[str, str]]:

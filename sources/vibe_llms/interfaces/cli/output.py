@@ -107,7 +107,9 @@ def shorten(text: str, columns: int) -> str:
     return kept.rstrip() + "…" if columns > 0 else ""
 
 
-def write_table(rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) -> None:
+def write_table(
+    rows: Iterable[Sequence[str]], *, styles: Sequence[str] = (), is_cut: bool = True
+) -> None:
     """Writes rows whose last column is cut where the terminal ends.
 
     Into a file or pipe, nothing is cut and the columns are parted by tabs.
@@ -115,6 +117,7 @@ def write_table(rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) ->
     Args:
         rows: All with the same number of columns.
         styles: The style of each column; an empty name is none.
+        is_cut: False lets the last column go on in the next line instead.
     """
     table = [[sanitize(" ".join(cell.split())) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -130,7 +133,7 @@ def write_table(rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) ->
             cell + " " * (width - measure_text(cell))
             for cell, width in zip(row[:-1], widths[:-1], strict=True)
         ]
-        cells.append(shorten(row[-1], room))
+        cells.append(shorten(row[-1], room) if is_cut else row[-1])
         styled = [
             style(cell, styles[index]) if index < len(styles) and styles[index] else cell
             for index, cell in enumerate(cells)

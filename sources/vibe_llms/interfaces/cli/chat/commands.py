@@ -135,13 +135,13 @@ async def usage(loop: ChatLoop, argument: str) -> None:
 
 async def export(loop: ChatLoop, argument: str) -> None:
     """Writes the conversation to a file, by default Markdown, named after its id."""
-    from vibe_llms.interfaces.cli.exchanging import export_to_file
+    from vibe_llms.interfaces.cli.exchanging import choose_form, compose_document, write_document
 
     conversation, store = loop.session.conversation, loop.session.store
     if not conversation.canisters or store is None:
         raise RequestError(detail="Nothing has been said yet.", remedy="Say something first.")
     path = Path(_unquote(argument) or f"{conversation.id}.md").expanduser()
-    export_to_file(store, conversation.id, path)
+    write_document(compose_document(store, conversation.id, choose_form(path)), path)
     loop.output.say(f"Written to {path}.")
 
 

@@ -104,9 +104,10 @@ class ChatSession:
             ConverseError: No answer, or not to its end.
         """
         model = self._produce_model()
-        request = model.request(
-            self.conversation, **({"schema": self.schema} if self.schema else {})
-        )
+        options: RequestOptions = {"controls": self.controls}
+        if self.schema is not None:
+            options["schema"] = self.schema
+        request = model.request(self.conversation, **options)
         canisters: tuple[AnyCanister, ...] = ()
         output.begin()
         try:

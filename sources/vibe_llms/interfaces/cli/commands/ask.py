@@ -45,8 +45,8 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
         vibe ask -f photo.jpg Who is in the picture?
     """
     session = _produce_session(options, save=save is not False)
-    _say(session, " ".join(prompt), options)
-    response = _answer(session, as_json=as_json)
+    text = _gather(session, " ".join(prompt), options)
+    response = _answer(session, text, options["system"], as_json=as_json)
     if as_json:
         _write_response(session, response)
     else:
@@ -58,9 +58,7 @@ def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
     address = compose_address(options["model"], options["provider"])
-    application = load_application(
-        yes=options["yes"], model=address, stream=options["stream"]
-    )
+    application = load_application(yes=options["yes"], model=address, stream=options["stream"])
     tell_untrusted(application.configuration)
     return ChatSession(
         application=application,
@@ -88,7 +86,7 @@ def _read_schema(path: str | None) -> dict[str, Any] | None:
     return schema
 
 
-def _say(session: ChatSession, text: str, options: dict[str, Any]) -> None:
+def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
     """Puts together what is asked; standard input is read where nobody types."""
     import sys
 
@@ -98,9 +96,7 @@ def _say(session: ChatSession, text: str, options: dict[str, Any]) -> None:
         text = _read_stdin(session, text)
     if not text and not session.attachments:
         raise click.UsageError("There is no question.")
-    if options["system"]:
-        session.instruct(options["system"])
-    session.say(text)
+    return text
 
 
 def _read_stdin(session: ChatSession, text: str) -> str:
@@ -118,7 +114,7 @@ def _read_stdin(session: ChatSession, text: str) -> str:
     return text or said
 
 
-def _answer(session: ChatSession, *, as_json: bool) -> Response:
+def _answer(session: ChatSession, text: str, system: str | None, *, as_json: bool) -> Response:
     import asyncio
     import io
     import sys
@@ -130,6 +126,10 @@ def _answer(session: ChatSession, *, as_json: bool) -> Response:
 
     async def perform() -> Response:
         try:
+            await session.prepare()  # before anything is stored
+            if system:
+                session.instruct(system)
+            session.say(text)
             return await run_interruptibly(session.answer(output))
         finally:
             await session.application.close()

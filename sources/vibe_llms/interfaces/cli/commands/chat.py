@@ -45,11 +45,14 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     import sys
 
     loop = _produce_loop(continued, options)
-    if loop.input.is_interactive:
-        _greet(loop.session, is_continued=continued is not None, loop=loop)
 
     async def perform() -> None:
         try:
+            await loop.session.prepare()  # before anything is stored
+            if options["system"]:
+                loop.session.instruct(options["system"])
+            if loop.input.is_interactive:
+                _greet(loop)
             await loop.run(" ".join(first))
         finally:
             await loop.session.application.close()
@@ -73,8 +76,6 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
     application = load_application(yes=options["yes"], model=address, stream=options["stream"])
     tell_untrusted(application.configuration)
     session = _produce_session(application, continued, address or "", options)
-    if options["system"]:
-        session.instruct(options["system"])
     if sys.stdin.isatty() and sys.stdout.isatty():
         from vibe_llms.interfaces.cli.chat.prompting import TerminalInput
         from vibe_llms.interfaces.cli.chat.terminal import TerminalOutput
@@ -101,9 +102,7 @@ def _produce_session(
     conversation = Conversation()
     if continued is not None:
         identity = (
-            resolve_identity(application.store, continued)
-            if continued
-            else find_newest_identity()
+            resolve_identity(application.store, continued) if continued else find_newest_identity()
         )
         conversation = Conversation.restore(application.store, identity)
         address = address or conversation.metadata.model or ""
@@ -118,10 +117,9 @@ def _produce_session(
     )
 
 
-def _greet(session: ChatSession, *, is_continued: bool, loop: ChatLoop) -> None:
-    if is_continued:
-        loop.output.replay(session.conversation.canisters)
-    loop.output.say(f"{session.model_name} · /help for commands, Ctrl-D to leave")
+def _greet(loop: ChatLoop) -> None:
+    loop.output.replay(loop.session.conversation.canisters)
+    loop.output.say(f"{loop.session.model_name} · /help for commands, Ctrl-D to leave")
 
 
 def _survey_models(application: Application) -> list[str]:

@@ -35,6 +35,7 @@ def show(as_json: bool) -> None:
     write_table(
         ((each.name, _format(each.value), each.source) for each in explanations),
         styles=("cyan", "", "dim"),
+        is_cut=False,
     )
 
 

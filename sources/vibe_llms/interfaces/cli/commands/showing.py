@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vibe_llms.interfaces.cli.options import command, conversation_argument, json_option
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.stores.interfaces import History
 
 
 @command("show")
@@ -22,6 +27,8 @@ def show(identity: str, as_json: bool) -> None:
     for notice in history.notices:
         note(str(notice))
     if as_json:
+        import attrs
+
         from vibe_llms.interfaces.cli.output import write_json
         from vibe_llms.messages.codec import produce_converter
 
@@ -29,7 +36,7 @@ def show(identity: str, as_json: bool) -> None:
         write_json(
             {
                 "id": history.identity,
-                "metadata": _describe_metadata(history.metadata),
+                "metadata": attrs.asdict(history.metadata),
                 "canisters": [unstructure(canister) for canister in history.canisters],
             }
         )
@@ -37,18 +44,10 @@ def show(identity: str, as_json: bool) -> None:
     _write_history(history)
 
 
-def _describe_metadata(metadata: object) -> object:
-    import attrs
-
-    return attrs.asdict(metadata)  # type: ignore[call-overload]
-
-
-def _write_history(history: object) -> None:
-    from vibe_llms.conversations.stores.interfaces import History
+def _write_history(history: History) -> None:
     from vibe_llms.interfaces.cli.chat.output import describe_canister
     from vibe_llms.interfaces.cli.output import write, write_styled
 
-    assert isinstance(history, History)
     name = history.metadata.name
     write_styled(f"{history.identity}  {name}" if name else history.identity, "bold")
     for index, canister in enumerate(history.canisters):
