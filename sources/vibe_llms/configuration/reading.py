@@ -19,8 +19,8 @@ from vibe_llms.configuration.definitions import (
     define_limit,
     is_plugin_name,
 )
-from vibe_llms.configuration.nearness import suggest
 from vibe_llms.exceptions import Finding
+from vibe_llms.nearness import suggest
 
 KeyPath = tuple[str | int, ...]
 

@@ -26,7 +26,6 @@ from vibe_llms.configuration.definitions import (
 )
 from vibe_llms.configuration.lines import locate_keys
 from vibe_llms.configuration.merging import Layers, merge_layers
-from vibe_llms.configuration.nearness import find_nearest
 from vibe_llms.configuration.places import (
     FILE_VARIABLE,
     access_user_directory,
@@ -36,6 +35,7 @@ from vibe_llms.configuration.places import (
 )
 from vibe_llms.configuration.reading import KeyPath, LayerReader, LayerValues
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.nearness import find_nearest
 from vibe_llms.resources import access_data
 
 MAXIMUM_FILE_BYTES = 1_000_000

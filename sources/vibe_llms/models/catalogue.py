@@ -12,8 +12,8 @@ from vibe_llms.models.addresses import ModelAddress, is_provider_name
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.folders import Overrides, ProviderFolder, read_overrides
 from vibe_llms.models.integrators import ModelsIntegrator
-from vibe_llms.models.nearness import find_near
 from vibe_llms.models.rules import Rule
+from vibe_llms.nearness import find_near
 from vibe_llms.resources import access_data
 
 

@@ -20,7 +20,7 @@ from vibe_llms.models.controls import (
     check_control,
 )
 from vibe_llms.models.merging import is_list, name_kind
-from vibe_llms.models.nearness import suggest
+from vibe_llms.nearness import suggest_among
 from vibe_llms.plain import JsonValue
 
 
@@ -47,11 +47,11 @@ def produce_control(name: str, fields: Mapping[str, JsonValue]) -> Control:
         known = f"known: {', '.join(_KINDS)}"
         if "kind" not in fields:
             raise DefinitionError("kind", f"lacks its 'kind' ({known})")
-        raise DefinitionError("kind", f"has the unknown kind {kind!r}{suggest(kind, _KINDS)}")
+        raise DefinitionError("kind", f"has the unknown kind {kind!r}{suggest_among(kind, _KINDS)}")
     produce, allowed = _KINDS[kind]
     for field in fields:
         if field not in ("kind", "default", *allowed):
-            near = suggest(field, ("kind", "default", *allowed))
+            near = suggest_among(field, ("kind", "default", *allowed))
             raise DefinitionError(field, f"is of kind {kind!r}, which has no {field!r}{near}")
     control = produce(name, fields)
     if "default" not in fields:

@@ -22,7 +22,7 @@ from vibe_llms.models.keys import (
     resolve_spelling,
 )
 from vibe_llms.models.merging import MergeError, is_list, name_kind, read_directive
-from vibe_llms.models.nearness import find_near, suggest
+from vibe_llms.nearness import find_near, suggest_among
 from vibe_llms.plain import JsonValue
 
 
@@ -295,7 +295,7 @@ def _access_table(table: Mapping[str, object], key: str) -> Mapping[str, object]
 def _check_genus(value: JsonValue) -> JsonValue:
     known = [genus.value for genus in Genus]
     if value not in known:
-        raise MergeError(f"there is no genus {value!r}{suggest(value, known)}")
+        raise MergeError(f"there is no genus {value!r}{suggest_among(value, known)}")
     return value
 
 

@@ -15,8 +15,8 @@ import attrs
 import pluggy
 
 from vibe_llms.configuration.classes import PluginEntry
-from vibe_llms.configuration.nearness import suggest
 from vibe_llms.exceptions import PluginError
+from vibe_llms.nearness import suggest
 from vibe_llms.plugins import specification
 from vibe_llms.plugins.markers import PROJECT
 

@@ -159,7 +159,7 @@ class PluginManager:
         entry = self.configuration.providers.get(name)
         if entry is not None:
             return entry
-        from vibe_llms.configuration.nearness import find_nearest
+        from vibe_llms.nearness import find_nearest
 
         known = sorted(self.configuration.providers)
         nearest = find_nearest(name, known)

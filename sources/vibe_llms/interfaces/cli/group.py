@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
         name = args[0]
         command = self.get_command(ctx, name)
         if command is None:
-            from vibe_llms.configuration.nearness import suggest
+            from vibe_llms.nearness import suggest
 
             if name.startswith("-"):
                 ctx.fail(f"There is no option {name}.")

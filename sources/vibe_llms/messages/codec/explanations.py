@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, cast
 
 import attrs
@@ -14,6 +13,7 @@ from cattrs.errors import (
 )
 
 from vibe_llms.exceptions import CodecError, RequestError
+from vibe_llms.nearness import find_near
 
 
 def explain(error: BaseException, path: str = "$") -> CodecError:
@@ -79,5 +79,5 @@ def explain_unknown_word(word: object, known: tuple[str, ...], path: str) -> Cod
 
 
 def _suggest(word: object, known: tuple[str, ...]) -> str:
-    nearest = difflib.get_close_matches(str(word), known, n=1)
-    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+    near = find_near(word, known)
+    return f"; did you mean {near[0]!r}?" if near else ""

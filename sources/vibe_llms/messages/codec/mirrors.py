@@ -125,20 +125,22 @@ def _express_field(field: attrs.Attribute[Any], hint: Any, names: dict[str, Any]
 
 def _express(source: str, hint: Any, names: dict[str, Any]) -> str:
     """Writes the expression that makes ours of one field of a mirror."""
-    classes = [
-        cls
-        for cls in (typing.get_args(hint) if _is_union(hint) else (hint,))
-        if isinstance(cls, type) and attrs.has(cls)
-    ]
-    if classes:
-        return f"None if {source} is None else {_express_build(source, classes, names)}"
     if typing.get_origin(hint) is tuple:
-        (member, _) = typing.get_args(hint)
-        each = _express("each", member, names)
-        if each == "each":
+        classes = _survey_classes(typing.get_args(hint)[0])
+        if not classes:
             return source
-        return f"tuple([{each.removeprefix('None if each is None else ')} for each in {source}])"
-    return source
+        return f"tuple([{_express_build('each', classes, names)} for each in {source}])"
+    classes = _survey_classes(hint)
+    if not classes:
+        return source
+    build = _express_build(source, classes, names)
+    return f"None if {source} is None else {build}" if _is_union(hint) else build
+
+
+def _survey_classes(hint: Any) -> list[type]:
+    """Returns the classes of ours which an annotation admits."""
+    kinds = typing.get_args(hint) if _is_union(hint) else (hint,)
+    return [kind for kind in kinds if isinstance(kind, type) and attrs.has(kind)]
 
 
 def _express_build(source: str, classes: list[type], names: dict[str, Any]) -> str:

@@ -192,7 +192,7 @@ async def perform(loop: ChatLoop, line: str) -> None:
     word, _, argument = line.partition(" ")
     command = COMMANDS.get(word.strip())
     if command is None:
-        from vibe_llms.configuration.nearness import find_nearest
+        from vibe_llms.nearness import find_nearest
 
         nearest = find_nearest(word, COMMANDS)
         raise UnknownNameError(
