@@ -82,7 +82,7 @@ class Server:
     def _start(self, request: JsonObject) -> Exchange:
         with self._lock:
             if self._engine is None:
-                raise _refuse_closed()
+                raise refuse_closed()
             exchange = Exchange(self, self._engine, request)
             self._exchanges.add(exchange)
         exchange.thread.start()
@@ -109,7 +109,7 @@ class Server:
         """Asks over the loopback port: the wheel offers no counting inside the process."""
         with self._lock:
             if self._engine is None:
-                raise _refuse_closed()
+                raise refuse_closed()
             address = self._engine.listening_address.removeprefix("http://")
         connection = http.client.HTTPConnection(address, timeout=_COUNTING_SECONDS)
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
@@ -253,7 +253,8 @@ def _load(settings: ServerSettings, key: str) -> Any:
         ) from error
 
 
-def _refuse_closed() -> ConverseError:
+def refuse_closed() -> ConverseError:
+    """Makes the error for whoever asks something of a closed model."""
     return ConverseError(
         detail="The client of this local model was closed.",
         remedy="Make a new client.",

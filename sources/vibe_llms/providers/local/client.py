@@ -1,0 +1,292 @@
+"""The provider, its client and its models: requests to llama.cpp and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.events.stream import StreamEvent
+from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.conversing import ModelBase
+from vibe_llms.providers.interfaces import ModelDescriptor
+from vibe_llms.providers.local.controls import LocalControlsProcessor
+from vibe_llms.providers.local.decoder import LocalDecoder
+from vibe_llms.providers.local.errors import produce_error
+from vibe_llms.providers.local.inference import (
+    EngineFault,
+    Exchange,
+    Server,
+    ServerSettings,
+    acquire_server,
+    refuse_closed,
+    release_server,
+)
+from vibe_llms.providers.local.invocations import constrain, select_offered
+from vibe_llms.providers.local.messages import LocalMessagesProcessor
+from vibe_llms.providers.local.tokenizer import LocalTokenizer
+from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named
+
+CONTEXT_TOKENS: Final = 2560
+"""The default window: with it, a process that converses stays below 260 MB."""
+PARALLEL: Final = 2
+_NO_PROJECTOR: Final = dict.fromkeys(
+    ("supports_images", "supports_audio", "supports_video", "supports_files"), False
+)
+
+
+@attrs.frozen(kw_only=True)
+class LocalSettings:
+    """What the user may set for the provider.
+
+    Attributes:
+        path: A GGUF file in place of the embedded model.
+        context_tokens: The window; each token of it takes memory.
+        parallel: How many answers are given at once; others wait.
+    """
+
+    path: Path | None = None
+    context_tokens: int = CONTEXT_TOKENS
+    parallel: int = PARALLEL
+
+
+def read_settings(context: ProviderContext) -> LocalSettings:
+    """Checks the provider's table in the configuration.
+
+    Raises:
+        ConfigurationError: With all the mistakes in it.
+    """
+    findings = []
+    values: dict[str, Any] = {}
+    for name, value in context.settings.items():
+        if name == "path" and isinstance(value, str) and value:
+            values[name] = Path(value).expanduser()
+        elif name in ("context_tokens", "parallel") and type(value) is int and value > 0:
+            values[name] = value
+        else:
+            known = "path (a text), context_tokens and parallel (whole numbers above 0)"
+            message = f"{name} = {value!r} is no setting of this provider; it has {known}."
+            findings.append(Finding(place=f"providers.{context.name}", message=message))
+    if findings:
+        raise ConfigurationError(findings=tuple(findings))
+    return LocalSettings(**values)
+
+
+@attrs.define
+class LocalProvider:
+    """Makes clients that run models in this process."""
+
+    context: ProviderContext
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+        return self.context.name
+
+    def produce_client(self) -> LocalClient:
+        """Makes a client. Loads nothing yet. Raises ConfigurationError."""
+        return LocalClient(self, read_settings(self.context))
+
+
+class LocalClient:
+    """Gives access to models and holds those that were loaded, until it is closed."""
+
+    def __init__(self, provider: LocalProvider, settings: LocalSettings) -> None:
+        self.provider = provider
+        self._settings = settings
+        self._servers: dict[ServerSettings, Server] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    async def access_model(self, name: str = "") -> LocalModel:
+        """Returns a model. Fetches its weights first where they are missing; loads nothing yet.
+
+        Args:
+            name: ``smollm2``, which is the default, or the path of a GGUF file.
+
+        Raises:
+            UnknownNameError: It is neither.
+            WeightsError: There is no such file, or the weights cannot be fetched.
+            TrustError: The user did not agree to fetching them.
+        """
+        if _is_path(name):
+            return self._produce_model(name, find_named(Path(name)))
+        path = self._settings.path
+        if path is not None and name in ("", SMOLLM2.model, path.stem):
+            return self._produce_model(path.stem, find_named(path))
+        if name not in ("", SMOLLM2.model):
+            raise UnknownNameError(
+                kind="local model",
+                name=name,
+                known=(SMOLLM2.model,),
+                remedy="Or name a GGUF file by its path.",
+            )
+        return self._produce_model(SMOLLM2.model, await self._acquire_weights())
+
+    async def survey_models(self) -> Sequence[ModelDescriptor]:
+        """Lists the default model; it may have to be fetched when it is accessed."""
+        path = self._settings.path
+        return [self._describe(SMOLLM2.model if path is None else path.stem)]
+
+    async def close(self) -> None:
+        """Stops what runs and frees the memory of models that no other client uses."""
+        await asyncio.to_thread(self._release)
+
+    async def _acquire_weights(self) -> Path:
+        stopping = threading.Event()
+        context = self.provider.context
+        try:
+            return await asyncio.to_thread(acquire_weights, SMOLLM2, context, stopping.is_set)
+        finally:
+            stopping.set()
+
+    def _produce_model(self, name: str, path: Path) -> LocalModel:
+        settings = ServerSettings(
+            path=path.absolute(),
+            context_tokens=self._settings.context_tokens,
+            parallel=self._settings.parallel,
+        )
+        return LocalModel(self._describe(name), self, settings)
+
+    def _describe(self, name: str) -> ModelDescriptor:
+        learnt = {**_NO_PROJECTOR, "context_window_tokens": self._settings.context_tokens}
+        attributes = self.provider.context.produce_attributes().integrate(
+            Path(name).stem if _is_path(name) else name,
+            learnt=learnt,
+            learnt_from="how llama.cpp is set up here: this window, and no projector",
+        )
+        return ModelDescriptor(provider=self.provider.name, name=name, attributes=attributes)
+
+    async def acquire(self, settings: ServerSettings) -> Server:
+        """Returns a loaded model, loading it in a thread where this is its first use."""
+        server = self._servers.get(settings)
+        if server is None:
+            server = await asyncio.to_thread(self._load, settings)
+        return server
+
+    def _load(self, settings: ServerSettings) -> Server:
+        with self._lock:
+            if self._closed:
+                raise refuse_closed()
+            if settings not in self._servers:
+                self._servers[settings] = acquire_server(settings)
+            return self._servers[settings]
+
+    def _release(self) -> None:
+        with self._lock:
+            self._closed = True
+            while self._servers:
+                release_server(self._servers.popitem()[1])
+
+
+def _is_path(name: str) -> bool:
+    separators = (os.sep, os.altsep or os.sep)
+    return name.lower().endswith(".gguf") or any(mark in name for mark in separators)
+
+
+class LocalModel(ModelBase[JsonObject]):
+    """A model in this process."""
+
+    protocol = "chat_completions"
+
+    def __init__(
+        self, descriptor: ModelDescriptor, client: LocalClient, settings: ServerSettings
+    ) -> None:
+        async def acquire() -> Server:
+            return await client.acquire(settings)
+
+        def nativize(request: Request, model: ModelDescriptor) -> JsonObject:
+            return nativize_request(request, model).value
+
+        super().__init__(descriptor, LocalTokenizer(acquire, nativize))
+        self._acquire = acquire
+
+    def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
+        """Translates a request. Raises RequestError."""
+        return nativize_request(request, self.descriptor)
+
+    async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> _Source:
+        """Hands the request to llama.cpp, which is loaded first if need be."""
+        server = await self._acquire()
+        offered = select_offered(request.invocables, request.invocation_choice)
+        decoder = LocalDecoder(
+            provider=self.descriptor.provider,
+            model=self.descriptor.name,
+            offered=[invocable.name for invocable in offered],
+        )
+        exchange = await server.open_exchange(native)
+        return _Source(exchange, decoder, self.descriptor, streaming=streaming)
+
+
+def nativize_request(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    """Translates a whole request. Pure.
+
+    Raises:
+        RequestError: The model cannot do what is asked.
+    """
+    messages = LocalMessagesProcessor().nativize(request.canisters, model)
+    controls = LocalControlsProcessor().nativize(request.controls, model)
+    constraint = constrain(request.invocables, request.invocation_choice, request.schema)
+    native: dict[str, Any] = {
+        **messages.value,
+        **controls.value,
+        **constraint.value,
+        "stream_options": {"include_usage": True},
+    }
+    if "messages" in constraint.value:
+        native["messages"] = _lead(constraint.value["messages"], messages.value["messages"])
+    return Translation(native, (*messages.losses, *controls.losses, *constraint.losses))
+
+
+def _lead(instructions: Any, messages: Any) -> Sequence[Mapping[str, Any]]:
+    """Puts instructions first: most templates know but one message of the supervisor."""
+    if not messages or messages[0]["role"] != "system":
+        return [*instructions, *messages]
+    texts = [message["content"] for message in (messages[0], *instructions)]
+    return [{"role": "system", "content": "\n\n".join(texts)}, *messages[1:]]
+
+
+class _Source:
+    """An event source over an exchange; without streaming, one read brings everything."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        decoder: LocalDecoder,
+        model: ModelDescriptor,
+        *,
+        streaming: bool,
+    ) -> None:
+        self._exchange = exchange
+        self._decoder = decoder
+        self._model = model
+        self._streaming = streaming
+        self._ended = False
+
+    async def receive(self) -> Sequence[StreamEvent] | None:
+        """Returns the next events, at least one; None at the end. Raises ConverseError."""
+        events: list[StreamEvent] = []
+        while not self._ended and not (events and self._streaming):
+            try:
+                chunks = await self._exchange.receive()
+            except EngineFault as fault:
+                raise produce_error(fault, self._model) from fault
+            for chunk in chunks or ():
+                events += self._decoder.decode(chunk)
+            if chunks is None:
+                self._ended = True
+                events += self._decoder.finish()
+        return events or None
+
+    async def close(self) -> None:
+        """Stops llama.cpp, and returns when it has stopped."""
+        await self._exchange.close()

@@ -1,0 +1,36 @@
+"""Controls of ``local``: llama.cpp's names for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vibe_llms.dialects.chat_completions.controls import nativize_controls, normalize_controls
+from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.messages.losses import Translation
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.providers.interfaces import ModelDescriptor
+
+QUIRKS = Quirks(limit_field="max_tokens", takes_parts=False, takes_refusals=False)
+"""What llama.cpp does differently, where a model's template knows plain text alone."""
+
+
+class LocalControlsProcessor:
+    """Checks the values and names the fields."""
+
+    def nativize(
+        self, controls: Mapping[str, JsonValue], model: ModelDescriptor
+    ) -> Translation[JsonObject]:
+        """Returns the fields. Raises ControlError."""
+        translation = nativize_controls(controls, model.attributes, QUIRKS)
+        if "seed" not in translation.value:
+            return translation
+        # Input that is read anew and input from the cache differ in the last bits: a seed
+        # repeats an answer only where all of it is read anew.
+        return Translation({**translation.value, "cache_prompt": False}, translation.losses)
+
+    def normalize(
+        self, parameters: JsonObject, model: ModelDescriptor
+    ) -> Translation[Mapping[str, JsonValue]]:
+        """Returns the control values."""
+        ours = {name: value for name, value in parameters.items() if name != "cache_prompt"}
+        return normalize_controls(ours, model.attributes)

@@ -1,0 +1,64 @@
+"""Errors of ``local``: what llama.cpp says, and the exception it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from vibe_llms.dialects.chat_completions.errors import produce_error as produce_dialect_error
+from vibe_llms.exceptions import (
+    CapabilityError,
+    ContextOverflowError,
+    ConverseError,
+    RequestError,
+)
+from vibe_llms.providers.interfaces import ModelDescriptor
+from vibe_llms.providers.local.inference import EngineFault
+
+
+def produce_error(fault: EngineFault, model: ModelDescriptor) -> ConverseError:
+    """Makes the exception for an error in llama.cpp's words; the most specific match wins."""
+    message = str(fault)
+    for words, produce in _PRODUCERS.items():
+        if words in message:
+            return produce(fault, str(model))
+    return produce_dialect_error(fault.facts, provider=model.provider, model=str(model))
+
+
+def _produce_overflow(fault: EngineFault, model: str) -> ConverseError:
+    tokens, limit = fault.facts.get("n_prompt_tokens"), fault.facts.get("n_ctx")
+    sizes = "" if tokens is None else f": it has {tokens} tokens, and the window {limit}"
+    return ContextOverflowError(
+        model=model,
+        tokens=tokens,
+        limit=limit,
+        path="canisters",
+        detail=f"The conversation does not fit into the window of {model}{sizes}.",
+        remedy="Shorten it, or set context_tokens of the provider higher, for more memory.",
+    )
+
+
+def _produce_schema_error(fault: EngineFault, model: str) -> ConverseError:
+    reason = str(fault).partition("JSON schema error")[2].removeprefix(" at #: ")
+    return RequestError(
+        path="schema",
+        detail=f"llama.cpp cannot hold an answer to this schema: {reason}.",
+        remedy="Change the schema.",
+    )
+
+
+def _produce_capability_error(fault: EngineFault, model: str) -> ConverseError:
+    return CapabilityError(
+        model=model,
+        detail=f"The model {model} cannot take this: {str(fault).partition(' - ')[0]}.",
+        remedy="Leave it out, or ask a model that does.",
+    )
+
+
+_PRODUCERS: Final[dict[str, Callable[[EngineFault, str], ConverseError]]] = {
+    "exceeds the available context size": _produce_overflow,
+    "Context size has been exceeded": _produce_overflow,
+    "JSON schema error": _produce_schema_error,
+    "input is not supported": _produce_capability_error,
+}
+"""From words in the message: most errors come without a type."""

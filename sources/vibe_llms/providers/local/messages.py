@@ -1,0 +1,88 @@
+"""Messages of ``local``: Chat Completions, with invocations and results as plain text.
+
+Small models' templates know no tools, and those that do know them in many ways. Written as
+text, in the form to which the grammar holds the answer, every model can read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.chat_completions.messages import nativize_canisters
+from vibe_llms.dialects.chat_completions.requests import normalize_messages
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.interfaces import ModelDescriptor
+from vibe_llms.providers.local.controls import QUIRKS
+
+
+class LocalMessagesProcessor:
+    """Writes canisters as messages and reads messages back."""
+
+    def nativize(
+        self, canisters: Sequence[AnyCanister], model: ModelDescriptor
+    ) -> Translation[JsonObject]:
+        """Returns ``{"messages": […]}``.
+
+        Raises:
+            CapabilityError: There is a picture, or the like, and the model takes none.
+        """
+        plain = [_write_plainly(canister) for canister in canisters]
+        translation = nativize_canisters(plain, model.attributes, QUIRKS)
+        messages = cast(Sequence[Mapping[str, Any]], translation.value["messages"])
+        return Translation({"messages": _merge_neighbours(messages)}, translation.losses)
+
+    def normalize(
+        self, native: JsonObject, model: ModelDescriptor
+    ) -> Translation[tuple[AnyCanister, ...]]:
+        """Returns the canisters of a request."""
+        return normalize_messages(native)
+
+
+def write_invocation(name: str, arguments: str) -> str:
+    """Writes an invocation as the grammar has it; arguments that are not JSON as a text."""
+    try:
+        msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        arguments = msgspec.json.encode(arguments).decode("utf-8")
+    return f'{{"name": {msgspec.json.encode(name).decode("utf-8")}, "arguments": {arguments}}}'
+
+
+def _write_plainly(canister: AnyCanister) -> AnyCanister:
+    match canister:
+        case InvocationCanister(owner=Owner.OURS):
+            text = write_invocation(canister.name, canister.arguments)
+            return AssistantCanister(text, turn_id=canister.turn_id)
+        case ResultCanister(owner=Owner.OURS):
+            kind = "Error" if canister.is_error else "Result"
+            name = canister.name or canister.invocation_id
+            begin = TextualContent(f"{kind} of {name}:")
+            return UserCanister((begin, *canister.content))
+        case AssistantCanister():
+            return attrs.evolve(canister, turn_id=None)
+    return canister
+
+
+def _merge_neighbours(messages: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
+    """Makes one message of several of the model in a row: llama.cpp takes but one at the end."""
+    merged: list[dict[str, Any]] = []
+    for message in messages:
+        last = merged[-1] if merged else None
+        if last is not None and last["role"] == message["role"] == "assistant":
+            last["content"] = f"{last['content']}\n{message['content']}"
+        else:
+            merged.append(dict(message))
+    return list(merged)
