@@ -128,6 +128,16 @@ def test_equal_moments_are_written_alike() -> None:
     )
 
 
+def test_a_moment_is_read_into_utc() -> None:
+    """A line may tell the time of its own zone; the value is in UTC like any other."""
+    line = b'{"role":"user","timestamp":"2025-11-15T11:00:00+01:00","content":[],"id":"a"}'
+
+    (canister,) = decode_canisters(line)
+
+    assert canister == UserCanister(id="a", timestamp=datetime(2025, 11, 15, 10, tzinfo=UTC))
+    assert canister.timestamp.tzinfo is UTC
+
+
 def test_a_line_written_by_hand_reads() -> None:
     """Role, timestamp and content are enough; everything else has a default."""
     line = (
@@ -286,6 +296,11 @@ def test_a_torn_line_never_reads(canister: AnyCanister, data: st.DataObject) -> 
             'BASE,"origin":{"provider":"p","model":"m","usage":{"input_tokens":1.0}}',
             "$.origin.usage.input_tokens",
             ["an integer is needed"],
+        ),
+        (
+            'BASE,"origin":{"provider":"p","model":"m","usage":{"input_tokens":true}}',
+            "$.origin.usage.input_tokens",
+            ["an integer is needed, not true or false"],
         ),
         ('"invocation_id":"1"', "$.timestamp", ["missing"]),
         ('"invocation_id":"1","timestamp":"2025-01-01T00:00:00"', "$.timestamp", ["no time zone"]),
