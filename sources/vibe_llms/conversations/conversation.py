@@ -61,7 +61,7 @@ class Conversation:
         self._canisters = list(canisters)
         self._shared = None
         self._stored = None
-        self._home = None  # the store in which the parent link means something
+        self._home = None  # the store in which links to a parent mean something
         self._saving = threading.Lock()
 
     @property
@@ -120,17 +120,25 @@ class Conversation:
                 detail=f"Conversation {self.id} has {count} canisters; "
                 f"it cannot be forked at {from_index}."
             )
-        metadata = ConversationMetadata(
-            name=self.metadata.name, tags=self.metadata.tags, model=self.metadata.model
+        fork = Conversation(
+            metadata=ConversationMetadata(
+                name=self.metadata.name,
+                tags=self.metadata.tags,
+                model=self.metadata.model,
+                parent=self._find_parent(index),
+            )
         )
-        fork = Conversation(metadata=metadata)
-        fork._canisters, fork._shared = self._canisters, index
-        if self._stored is not None:
-            shared = min(index, self._stored.canisters)
-            link = ParentLink(identity=self.id, canisters=shared)
-            fork.metadata = attrs.evolve(metadata, parent=link)
-            fork._home = self._stored.store
+        fork._canisters, fork._shared, fork._home = self._canisters, index, self._home
         return fork
+
+    def _find_parent(self, index: int) -> ParentLink | None:
+        """Returns what a fork can share: what this one, or else its parent, has stored."""
+        if self._stored is not None:
+            return ParentLink(identity=self.id, canisters=min(index, self._stored.canisters))
+        parent = self.metadata.parent
+        if parent is None or parent.canisters is None:
+            return None
+        return attrs.evolve(parent, canisters=min(index, parent.canisters))
 
     # Saving and restoring: small blocking file work, some hundred microseconds an append.
 
@@ -169,6 +177,7 @@ class Conversation:
         inherited = 0 if metadata.parent is None else metadata.parent.canisters or 0
         self.metadata = metadata
         self._stored = _Stored(store, position, inherited, metadata)
+        self._home = store
         return self._stored
 
     def _canisters_since(self, start: int) -> list[AnyCanister]:

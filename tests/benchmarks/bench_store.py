@@ -1,0 +1,124 @@
+"""What an append and a fork cost, and that it does not depend on how much was said before.
+
+    python tests/benchmarks/bench_store.py [directory]
+
+Prints medians of CPU time (user and system) in microseconds, and ratios. The directory decides
+the file system; a temporary one by default. Targets: an append at most 120 microseconds with its
+synchronization and 30 without; an append to, and a fork of, 100,000 canisters within 1.5 times
+the same on an empty conversation.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from vibe_llms.conversations import ConversationMetadata, DirectoryStore
+from vibe_llms.conversations.stores.disk import Disk
+from vibe_llms.messages.canisters import UserCanister
+
+CANISTERS = 100_000
+ROUNDS = 400
+TEXT = "The quick brown fox jumps over the lazy dog. " * 4
+
+
+class HastyDisk(Disk):
+    """Does not wait for the disk."""
+
+    def synchronize(self, descriptor: int) -> None:
+        pass
+
+    def synchronize_folder(self, path: str) -> None:
+        pass
+
+
+def measure(*functions: Callable[[], object]) -> list[float]:
+    """Returns the median cost of each function; they take turns, so that noise hits all alike."""
+    costs: list[list[float]] = [[] for _ in functions]
+    for _ in range(ROUNDS):
+        for function, own in zip(functions, costs, strict=True):
+            began = time.process_time_ns()
+            function()
+            own.append((time.process_time_ns() - began) / 1000)
+    return [statistics.median(own) for own in costs]
+
+
+def produce_floor(path: Path, *, synchronize: bool) -> Callable[[], None]:
+    """Produces the least an append can be: open, lock, write, synchronize, close."""
+    import fcntl
+
+    line = TEXT.encode() + b"\n"
+
+    def append() -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, line)
+        if synchronize:
+            os.fdatasync(descriptor)
+        os.close(descriptor)
+
+    return append
+
+
+def fill(store: DirectoryStore) -> None:
+    """Makes a conversation without, and one with a long history."""
+    for identity in ("empty", "long"):
+        store.create(identity, ConversationMetadata(name="A name", tags=("tag",)))
+    for _ in range(CANISTERS // 1000):
+        store.append("long", [UserCanister(TEXT) for _ in range(1000)])
+
+
+def print_row(word: str, empty: float, long: float, floor: float | None, limit: str) -> None:
+    """Prints one line of the table."""
+    lowest = "" if floor is None else f"{floor:8.1f}"
+    print(f"{word:<28}{empty:9.1f}{long:9.1f}{long / empty:9.2f}{lowest:>9}   {limit}")
+
+
+def main(root: str) -> None:
+    """Prints the table."""
+    canister = UserCanister(TEXT)
+    print(f"{'µs of CPU, medians':<28}{'empty':>9}{'100,000':>9}{'ratio':>9}{'floor':>9}   target")
+    for word, disk, limit in (
+        ("with synchronization", Disk(), "120 µs, ratio 1.5"),
+        ("without", HastyDisk(), "30 µs, ratio 1.5"),
+    ):
+        path = Path(root, word.replace(" ", "-"))
+        fill(DirectoryStore(path, disk=HastyDisk()))
+        store = DirectoryStore(path, disk=disk)
+        position = {name: store.read_own(name).position for name in ("empty", "long")}
+
+        def append(
+            name: str,
+            store: DirectoryStore = store,
+            position: dict[str, object] = position,  # type: ignore[assignment]
+        ) -> None:
+            receipt = store.append(name, [canister], after=position[name])  # type: ignore[arg-type]
+            position[name] = receipt.position
+
+        floor = produce_floor(path / "floor", synchronize=not isinstance(disk, HastyDisk))
+        empty, long, least = measure(lambda: append("empty"), lambda: append("long"), floor)
+        print_row(f"append, {word}", empty, long, least, limit)
+        empty, long, middle = measure(
+            lambda: store.fork("empty"),
+            lambda: store.fork("long"),
+            lambda: store.fork("long", from_index=50_000),
+        )
+        print_row(f"fork, {word}", empty, long, None, "ratio 1.5")
+        print_row("fork in the middle", empty, middle, None, "ratio 1.5")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        directory = tempfile.mkdtemp()
+        try:
+            main(directory)
+        finally:
+            shutil.rmtree(directory)

@@ -1,0 +1,338 @@
+"""What lies in the files of a directory store, and what happens when they are damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import tomli
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disks import HastyDisk
+from vibe_llms.conversations import (
+    ConversationMetadata,
+    DirectoryStore,
+    collect_content,
+    plan_collection,
+    verify,
+)
+from vibe_llms.conversations.stores.lines import measure_lines
+from vibe_llms.exceptions import CorruptionError, StoreError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.contents import ImageContent, compute_content_id
+from vibe_llms.messages.views import text_of
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DirectoryStore:
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
+    store.create("a", ConversationMetadata(name="Ä", tags=("t",)))
+    store.append("a", [UserCanister("0"), UserCanister("1"), UserCanister("2")])
+    return store
+
+
+def messages_of(store: DirectoryStore, identity: str) -> Path:
+    return Path(store.layout.messages(identity))
+
+
+def test_000_a_conversation_lies_in_two_files(store: DirectoryStore) -> None:
+    """One canister a line, and a TOML file that people can read."""
+    store.fork("a", child="b")
+
+    lines = messages_of(store, "a").read_text().splitlines()
+    metadata = tomli.loads(Path(store.layout.metadata("a")).read_text())
+    fork = tomli.loads(Path(store.layout.metadata("b")).read_text())
+
+    assert [json.loads(line)["content"][0]["text"] for line in lines] == ["0", "1", "2"]
+    assert metadata["format"] == 1
+    assert metadata["conversation"]["name"] == "Ä"
+    assert metadata["conversation"]["tags"] == ["t"]
+    assert isinstance(metadata["conversation"]["created"], datetime)
+    assert fork["parent"] == {"id": "a", "bytes": messages_of(store, "a").stat().st_size}
+    assert messages_of(store, "b").read_bytes() == b""
+
+
+def test_001_content_lies_under_its_hash(store: DirectoryStore, tmp_path: Path) -> None:
+    """Bytes as they are, beside a TOML file that says what they are."""
+    content_id = store.contents.add(b"picture", mime_type="image/png", name="p.png")
+
+    folder = tmp_path / "content" / content_id[:4] / content_id
+
+    assert (folder / "data").read_bytes() == b"picture"
+    about = tomli.loads((folder / "metadata.toml").read_text())["content"]
+    assert isinstance(about.pop("created"), datetime)
+    assert about == {
+        "id": compute_content_id(b"picture"),
+        "mime_type": "image/png",
+        "size_bytes": 7,
+        "hash_algorithm": "sha256",
+        "name": "p.png",
+    }
+
+
+def test_002_nobody_else_can_read_what_was_said(store: DirectoryStore) -> None:
+    """Conversations are private to the user."""
+    assert messages_of(store, "a").stat().st_mode & 0o077 == 0
+    assert Path(store.layout.root).stat().st_mode & 0o077 == 0
+
+
+def test_003_saying_something_does_not_rewrite_the_metadata(store: DirectoryStore) -> None:
+    """An append touches the messages only."""
+    before = Path(store.layout.metadata("a")).stat()
+
+    store.append("a", [UserCanister("3")])
+
+    after = Path(store.layout.metadata("a")).stat()
+    assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
+
+
+def test_004_words_of_a_later_version_survive_a_rename(store: DirectoryStore) -> None:
+    """What this version does not understand it keeps."""
+    path = Path(store.layout.metadata("a"))
+    path.write_text(path.read_text() + 'mood = "fine"\n[later]\nx = 1\n')
+
+    store.update_metadata("a", name="new")
+    store.fork("a", child="b")
+    store.delete("a")
+
+    metadata = tomli.loads(path.read_text()) if path.exists() else {}
+    assert metadata == {}
+    path = Path(store.layout.metadata("b"))
+    path.write_text(path.read_text() + "[later]\nx = 1\n")
+    store.update_metadata("b", tags=["u"])
+    assert tomli.loads(path.read_text())["later"] == {"x": 1}
+
+
+def test_005_a_later_format_is_refused(store: DirectoryStore) -> None:
+    """A store of a later format is not guessed at."""
+    path = Path(store.layout.metadata("a"))
+    path.write_text(path.read_text().replace("format = 1", "format = 2"))
+
+    with pytest.raises(StoreError, match="Upgrade"):
+        store.read("a")
+
+
+@pytest.mark.parametrize("text", ["", "format = 1", "not toml", "format = 1\nconversation = 3\n"])
+def test_006_metadata_that_do_not_read_are_reported(store: DirectoryStore, text: str) -> None:
+    """Damaged metadata are named by their file, and do not hide other conversations."""
+    Path(store.layout.metadata("a")).write_text(text)
+    store.create("b", ConversationMetadata())
+
+    with pytest.raises(CorruptionError, match=r"a/metadata\.toml"):
+        store.read("a")
+    assert len(verify(store).findings) == 1
+
+
+def test_010_a_damaged_line_is_named(store: DirectoryStore) -> None:
+    """Reading says file and line; reading tolerantly shows the rest; nothing is changed."""
+    path = messages_of(store, "a")
+    lines = path.read_bytes().split(b"\n")
+    damaged = b"\n".join([lines[0], b'{"role": "usher"}', *lines[2:]])
+    path.write_bytes(damaged)
+    store.fork("a", child="b")
+
+    for identity in ("a", "b"):
+        with pytest.raises(CorruptionError) as caught:
+            store.read(identity)
+        assert (caught.value.path, caught.value.line) == (str(path), 2)
+        assert f"{path}:2:" in str(caught.value)
+
+        history = store.read(identity, tolerant=True)
+        assert [text_of(canister) for canister in history.canisters] == ["0", "2"]
+        assert [(each.place, each.line) for each in history.notices] == [(str(path), 2)]
+    assert [(each.place, each.line) for each in verify(store).findings] == [(str(path), 2)]
+    assert path.read_bytes() == damaged
+
+
+def test_011_going_on_after_damage_is_possible(store: DirectoryStore) -> None:
+    """An append does not read the history, and so is not hindered by it."""
+    path = messages_of(store, "a")
+    path.write_bytes(path.read_bytes().replace(b'"user"', b'"xser"', 1))
+
+    store.append("a", [UserCanister("3")])
+
+    assert text_of(store.read("a", tolerant=True).canisters[-1]) == "3"
+
+
+@given(rest=st.binary(min_size=1, max_size=200).filter(lambda rest: b"\n" not in rest))
+def test_020_any_torn_end_is_set_aside(rest: bytes) -> None:
+    """Whatever bytes a crash has left of a line, they are kept beside, in full."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = DirectoryStore(folder, disk=HastyDisk())
+        store.create("a", ConversationMetadata())
+        store.append("a", [UserCanister("0")])
+        path = messages_of(store, "a")
+        path.write_bytes(path.read_bytes() + rest)
+
+        assert "is still there" in str(store.read("a", tolerant=True).notices[0])
+        assert "is still there" in str(verify(store).findings[0])
+        receipt = store.append("a", [UserCanister("1")])
+
+        assert len(receipt.notices) == 1
+        assert path.with_name("messages.torn-1").read_bytes() == rest
+        assert [text_of(canister) for canister in store.read("a").canisters] == ["0", "1"]
+        assert verify(store).findings == ()
+
+
+def test_021_a_very_long_torn_line_is_found_from_its_end(store: DirectoryStore) -> None:
+    """The beginning of a torn line is found however long it is, even where it is all there is."""
+    path = messages_of(store, "a")
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"x" * 200_000)
+    store.append("a", [])
+    assert path.read_bytes() == whole
+
+    path.write_bytes(b"y" * 200_000)
+    assert store.read("a").canisters == ()
+    assert path.with_name("messages.torn-2").stat().st_size == 200_000
+
+
+def test_022_a_parents_torn_end_does_not_reach_its_forks(store: DirectoryStore) -> None:
+    """A fork at the end is a fork at the end of the last whole line."""
+    path = messages_of(store, "a")
+    path.write_bytes(path.read_bytes() + b"torn")
+
+    store.fork("a", child="b")
+    store.append("a", [UserCanister("3")])
+
+    assert [text_of(canister) for canister in store.read("b").canisters] == ["0", "1", "2"]
+
+
+def test_030_lost_messages_are_an_error(store: DirectoryStore) -> None:
+    """A file that vanished is not taken for an empty conversation."""
+    messages_of(store, "a").unlink()
+
+    for attempt in (lambda: store.read("a"), lambda: store.append("a", [])):
+        with pytest.raises(CorruptionError, match="missing"):
+            attempt()
+
+
+def test_031_a_lost_parent_is_an_error(store: DirectoryStore) -> None:
+    """A fork says which parent it lacks; what it has stored itself can be read."""
+    store.fork("a", child="b")
+    store.append("b", [UserCanister("own")])
+    for file in Path(store.layout.folder("a")).iterdir():
+        file.unlink()
+    Path(store.layout.folder("a")).rmdir()
+
+    with pytest.raises(CorruptionError, match="parent a is missing"):
+        store.read("b")
+    assert [text_of(each) for each in store.read("b", tolerant=True).canisters] == ["own"]
+
+
+def test_032_forks_in_a_circle_are_an_error(store: DirectoryStore) -> None:
+    """Links that lead back to where they began are found, not followed for ever."""
+    store.fork("a", child="b")
+    path = Path(store.layout.metadata("a"))
+    path.write_text(path.read_text() + '[parent]\nid = "b"\ncanisters = 1\n')
+
+    with pytest.raises(CorruptionError, match="its own descendant"):
+        store.read("a")
+
+
+def test_040_changed_content_is_found(store: DirectoryStore, tmp_path: Path) -> None:
+    """One changed bit of a picture is found, when it is read and when the store is proven."""
+    store.append("a", [UserCanister([ImageContent(mime_type="image/png", data=b"picture")])])
+    content_id = compute_content_id(b"picture")
+    path = tmp_path / "content" / content_id[:4] / content_id / "data"
+    path.write_bytes(b"pidture")
+
+    with pytest.raises(CorruptionError, match="content"):
+        store.contents.read(content_id)
+    assert [finding.place for finding in verify(store).findings] == [str(path)]
+
+
+def test_041_content_cut_short_is_mended_by_adding_it_again(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
+    """Who brings the same bytes again puts whole ones in the place of damaged ones."""
+    content_id = store.contents.add(b"picture", mime_type="image/png")
+    (tmp_path / "content" / content_id[:4] / content_id / "data").write_bytes(b"pic")
+
+    store.contents.add(b"picture", mime_type="image/png")
+
+    assert store.contents.read(content_id) == b"picture"
+
+
+def test_042_a_reference_in_a_damaged_line_keeps_its_content(store: DirectoryStore) -> None:
+    """What cannot be read may still be mended: its content is not collected."""
+    store.append("a", [UserCanister([ImageContent(mime_type="image/png", data=b"picture")])])
+    path = messages_of(store, "a")
+    path.write_bytes(path.read_bytes().replace(b'"user"', b'"xser"')[:-3])
+    store.append("a", [])  # and what is set aside counts as well
+
+    plan = plan_collection(store, grace_seconds=0)
+
+    assert path.with_name("messages.torn-1").exists()
+    assert collect_content(store, plan, grace_seconds=0).content_ids == ()
+
+
+def test_050_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    """What the operating system refuses arrives as a StoreError with the path and a remedy."""
+    (tmp_path / "conversations").write_text("not a folder")
+
+    with pytest.raises(StoreError, match="conversations") as caught:
+        DirectoryStore(tmp_path).create("a", ConversationMetadata())
+
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.remedy
+
+
+def test_051_a_name_that_is_no_text_is_refused(store: DirectoryStore) -> None:
+    """Half a character cannot be written down; the old name stays."""
+    with pytest.raises(StoreError, match="Unicode"):
+        store.update_metadata("a", name="\ud800")
+
+    assert store.read_metadata("a").name == "Ä"
+
+
+def test_052_surveying_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    """To look into an empty store leaves no trace."""
+    store = DirectoryStore(tmp_path / "nothing")
+
+    assert list(store.survey()) == []
+    assert list(store.contents.survey()) == []
+    with pytest.raises(StoreError):
+        store.read_metadata("a")
+    assert not (tmp_path / "nothing").exists()
+
+
+@given(texts=st.lists(st.integers(0, 200_000), max_size=12), count=st.integers(0, 14))
+def test_060_lines_are_measured_as_if_one_by_one(texts: list[int], count: int) -> None:
+    """Counting in blocks finds the same line ends as splitting does."""
+    lines = [b"x" * size + b"\n" for size in texts]
+
+    measured = measure_lines(b"".join(lines), count)
+
+    assert measured == (sum(map(len, lines[:count])) if count <= len(lines) else None)
+
+
+def test_070_reading_names_imports_nothing_heavy(tmp_path: Path) -> None:
+    """A list of conversations costs no codec, no event loop, and no writer of TOML."""
+    code = (
+        "import sys; from vibe_llms.conversations import DirectoryStore, ConversationMetadata\n"
+        "store = DirectoryStore(sys.argv[1])\n"
+        "[store.read_metadata(each) for each in store.survey()]\n"
+        "print(*sorted({'msgspec', 'cattrs', 'asyncio', 'tomli_w', 'sqlite3', 'typing_extensions'}"
+        " & set(sys.modules)))"
+    )
+    store = DirectoryStore(tmp_path)
+    store.create("a", ConversationMetadata())
+
+    output = subprocess.run(
+        [sys.executable, "-c", code, tmp_path],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ},
+    ).stdout
+
+    assert output.split() == []
