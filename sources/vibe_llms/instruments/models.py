@@ -28,7 +28,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
-from vibe_llms.providers.streams import PortalStream
+from vibe_llms.providers.synchrony import PortalStream
 
 
 class HasCanisters(Protocol):

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Protocol, Self, cast
+from typing import Protocol, Self
 
-from vibe_llms.asynchrony import access_portal
 from vibe_llms.events.conversation import (
     ConversationCompletedEvent,
     ConversationEndedEvent,
@@ -38,7 +37,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.providers.interfaces import AsyncStream, Translation
+from vibe_llms.providers.interfaces import Translation
 
 
 class EventSource(Protocol):
@@ -298,43 +297,3 @@ class ResponseStream:
 
 def _is_cancellation(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit)
-
-
-_END = object()
-
-
-class PortalStream:
-    """A ``SyncStream``: an asynchronous stream that lives behind the portal."""
-
-    def __init__(self, stream: AsyncStream) -> None:
-        self._stream = stream
-
-    @property
-    def canisters(self) -> tuple[AnyCanister, ...]:
-        """What has arrived so far."""
-        return self._stream.canisters
-
-    def __iter__(self) -> Iterator[StreamEvent]:
-        portal = access_portal()
-        events = aiter(self._stream)
-        while (event := portal.call(lambda: anext(events, _END))) is not _END:
-            yield cast(StreamEvent, event)
-
-    def response(self) -> Response:
-        """Receives the remaining events and returns the response."""
-        return access_portal().call(self._stream.response)
-
-    def close(self) -> None:
-        """Stops the response where it is. May be called again."""
-        access_portal().call(self._stream.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -33,7 +33,8 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
-from vibe_llms.providers.streams import EventSource, PortalStream, ResponseStream
+from vibe_llms.providers.streams import EventSource, ResponseStream
+from vibe_llms.providers.synchrony import PortalStream
 
 REQUEST = Request(canisters=[UserCanister("hello")], conversation_id="c")
 
