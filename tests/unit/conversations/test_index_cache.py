@@ -132,6 +132,17 @@ def test_reads_the_files_where_no_database_can_be(tmp_path: Path, index: Convers
         assert is_right(ConversationIndex(tmp_path / "conversations", place))
 
 
+def test_serves_several_stores_one_after_another(tmp_path: Path, index: ConversationIndex) -> None:
+    """A cache that another store was indexed in is made anew, and mixes nothing up."""
+    other = DirectoryStore(tmp_path / "other")
+    other.create("elsewhere", ConversationMetadata())
+    other_index = ConversationIndex(tmp_path / "other/conversations", tmp_path / "index.sqlite")
+
+    for _ in range(2):
+        assert [row.id for row in other_index.survey()] == ["elsewhere"]
+        assert is_right(index)
+
+
 def test_is_readable_by_its_owner_only(index: ConversationIndex, tmp_path: Path) -> None:
     """What people tell a model is nobody else's business, in the index neither."""
     assert (tmp_path / "index.sqlite").stat().st_mode & 0o077 == 0
@@ -195,8 +206,8 @@ for number in range(15):
     row, = (row for row in index.survey() if row.id == me)
     assert row.canisters == number + 1, row
     if number == 7 and me == "w0":
-        for suffix in ("", "-wal"):
-            open(root + "/index.sqlite" + suffix, "r+b").write(b"damage " * 100)
+        with open(root + "/index.sqlite", "r+b") as file:
+            file.write(b"damage " * 100)
 """
     workers = [
         subprocess.Popen(

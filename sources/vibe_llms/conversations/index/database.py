@@ -24,8 +24,10 @@ KEY_SHIFT = 32
 """A canister's row is its conversation's key, shifted by so many bits, plus its position."""
 
 _SCHEMA = f"""
-CREATE TABLE state (fingerprint TEXT NOT NULL);
-INSERT INTO state VALUES ('');
+CREATE TABLE state (
+    directory TEXT NOT NULL,        -- of the conversations that are indexed
+    fingerprint TEXT NOT NULL
+);
 CREATE TABLE conversations (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL,
@@ -74,7 +76,7 @@ _DAMAGED = frozenset(
 
 
 class UnusableIndexError(Exception):
-    """The database is damaged or of another version, and has to be made anew. Stays inside."""
+    """The database is of another version or directory, and has to be made anew. Stays inside."""
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -84,11 +86,14 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 @contextmanager
-def open_database(path: str) -> Iterator[sqlite3.Connection]:
+def open_database(path: str, directory: str) -> Iterator[sqlite3.Connection]:
     """Opens the database, making it when there is none.
 
+    Args:
+        directory: Of the conversations that it is to index.
+
     Raises:
-        UnusableIndexError: What is there is of another version.
+        UnusableIndexError: What is there is of another version, or of another directory.
         sqlite3.Error, OSError: It cannot be used now, or is damaged; :func:`is_damage` knows.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -96,9 +101,11 @@ def open_database(path: str) -> Iterator[sqlite3.Connection]:
         connection.execute("PRAGMA synchronous = NORMAL")  # a cache may lose its last moments
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == 0:
-            _prepare_shared(connection)
+            _prepare_shared(connection, directory)
         elif version != VERSION:
             raise UnusableIndexError(f"version {version}")
+        if connection.execute("SELECT directory FROM state").fetchone() != (directory,):
+            raise UnusableIndexError("another directory")
         yield connection
 
 
@@ -114,7 +121,7 @@ def _connect(path: str) -> sqlite3.Connection:
 def open_memory() -> Iterator[sqlite3.Connection]:
     """Opens a database that lives only as long as it is open, for when the cache is no use."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.executescript(_SCHEMA)
+        _prepare(connection, "")
         yield connection
 
 
@@ -130,14 +137,19 @@ def discard_database(path: str) -> None:
                 os.unlink(path + suffix)
 
 
-def _prepare_shared(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, directory: str) -> None:
+    for statement in _split(_SCHEMA):
+        connection.execute(statement)
+    connection.execute("INSERT INTO state VALUES (?, '')", (directory,))
+
+
+def _prepare_shared(connection: sqlite3.Connection, directory: str) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == 0:  # nobody else was faster
-            for statement in _split(_SCHEMA):
-                connection.execute(statement)
+            _prepare(connection, directory)
             connection.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
         connection.execute("ROLLBACK")

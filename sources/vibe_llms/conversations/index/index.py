@@ -41,7 +41,7 @@ class ConversationIndex:
             conversations: The directory with a folder for each conversation.
             database: The file of the cache; its directory is made when it is missing.
         """
-        self._conversations = os.fspath(conversations)
+        self._conversations = os.path.realpath(conversations)
         self._database = os.path.abspath(database)
 
     def survey(self, *, limit: int | None = DEFAULT_LIMIT) -> list[ConversationRow]:
@@ -100,7 +100,7 @@ class ConversationIndex:
             return []
         for _ in range(2):
             try:
-                with open_database(self._database) as connection:
+                with open_database(self._database, self._conversations) as connection:
                     refresh_messages(connection, self._conversations)
                     return question(connection)
             except (UnusableIndexError, sqlite3.Error) as error:
