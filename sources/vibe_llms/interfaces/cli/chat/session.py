@@ -11,7 +11,7 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, StreamEvent
 from vibe_llms.exceptions import Finding, StaleConversationError
-from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, read_attachment
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.messages.canisters import (

@@ -74,6 +74,10 @@ class _AnswerMarkdown(Markdown):
         super().__init__("")
         self.markup = markup
         self.parsed = produce_parser().parse(markup)
+        for token in self.parsed:
+            for child in token.children or ():
+                if child.type == "softbreak":  # a poem shall stay one
+                    child.type = "hardbreak"
 
 
 class TerminalOutput:
