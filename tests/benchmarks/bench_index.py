@@ -1,0 +1,165 @@
+"""What lists and searches cost, against an empty store and against ``grep -r``.
+
+    python tests/benchmarks/bench_index.py
+
+Prints medians of wall-clock time of whole processes, and ratios. Targets: ``vibe list`` over
+10,000 conversations within 2 times the empty one; over 100,000 canisters a search for a rare
+word takes a third of ``grep -r``, for a common one half. Beside them stand what it costs to
+make the index from nothing, to bring it up to date after one append, and its size.
+
+The canisters are written as the store writes them: 1,000 conversations of 50 questions of
+about 40 words, and 50 answers of about 250; the rare word stands in 1 of 5,000 canisters, the
+common one in 1 of 2.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from vibe_llms.conversations.index import ConversationIndex
+from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, UserCanister
+from vibe_llms.messages.codec import encode_canisters
+
+RARE, COMMON = "zzyzxq", "qqcommonqq"
+ROUNDS = 9
+SURVEY = "i.survey()"
+
+
+def produce_words(seed: int = 1) -> Iterator[list[str]]:
+    """Yields texts whose words are as unevenly spread as those of a language."""
+    chance = random.Random(seed)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["".join(chance.choices(letters, k=chance.randint(2, 10))) for _ in range(30_000)]
+    weights = list(itertools.accumulate(1 / (rank + 1) for rank in range(len(words))))
+    for number in itertools.count():
+        text = chance.choices(words, cum_weights=weights, k=40 if number % 2 == 0 else 250)
+        text += [RARE] * (number % 5_000 == 0) + [COMMON] * (number % 4 < 2)
+        yield text
+
+
+def fill(root: Path, conversations: int, canisters: int) -> None:
+    """Writes conversations without the store's locks and fsyncs, which would take minutes."""
+    words, moment = produce_words(), datetime(2026, 1, 1, tzinfo=UTC)
+    origin = Origin(provider="local", model="smollm2")
+    for number in range(conversations):
+        folder = root / "conversations" / f"c{number:015x}"
+        folder.mkdir(parents=True)
+        said: list[AnyCanister] = []
+        for turn in range(canisters):
+            text, moment = " ".join(next(words)), moment + timedelta(seconds=1)
+            said.append(
+                AssistantCanister(text, timestamp=moment, origin=origin, turn_id=f"t{turn}")
+                if turn % 2
+                else UserCanister(text, timestamp=moment)
+            )
+        (folder / "messages.jsonl").write_bytes(encode_canisters(said))
+        (folder / "metadata.toml").write_text(
+            f'format = 1\n\n[conversation]\nid = "{folder.name}"\nname = "Talk {number}"\n'
+            f"created = {moment.isoformat()}\ntags = []\n"
+        )
+    (root / "conversations").mkdir(parents=True, exist_ok=True)
+
+
+def measure(command: list[str], root: Path) -> float:
+    """Returns the median of how long a command takes, in milliseconds."""
+    environment = {
+        **os.environ,
+        "VIBE_LLMS_DIRECTORIES_DATA": str(root),
+        "VIBE_LLMS_DIRECTORIES_CACHE": str(root),
+        "LC_ALL": "C.UTF-8",
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    spent = []
+    for _ in range(ROUNDS + 1):
+        began = time.perf_counter()
+        subprocess.run(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            check=False,
+        )
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent[1:]) * 1000  # the first one warms up
+
+
+def vibe(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "vibe_llms.interfaces.cli.entry", *arguments]
+
+
+def library(question: str, root: Path) -> list[str]:
+    """A process that asks the index one question and does nothing else."""
+    program = (
+        "from vibe_llms.conversations.index import ConversationIndex\n"
+        f"i = ConversationIndex({str(root / 'conversations')!r}, {str(root / 'index.sqlite')!r})\n"
+        f"{question}"
+    )
+    return [sys.executable, "-c", program]
+
+
+def grep(word: str, root: Path) -> list[str]:
+    return ["grep", "-r", word, str(root / "conversations")]
+
+
+def report(what: str, spent: float, against: float, target: str) -> None:
+    print(f"{what:52} {spent:8.1f} ms {spent / against:8.2f} x   {target}")
+
+
+def bench_lists(folder: Path) -> None:
+    empty, many = folder / "empty", folder / "many"
+    fill(empty, 0, 0)
+    fill(many, 10_000, 2)
+    for name, ask in (("vibe list", lambda _: vibe("list")), ("the index alone", _ask_survey)):
+        base, spent = measure(ask(empty), empty), measure(ask(many), many)
+        report(f"{name}, empty store", base, base, "")
+        report(f"{name}, 10,000 conversations", spent, base, "at most 2")
+
+
+def _ask_survey(root: Path) -> list[str]:
+    return library(SURVEY, root)
+
+
+def bench_searches(folder: Path) -> None:
+    root = folder / "large"
+    fill(root, 1_000, 100)
+    index = ConversationIndex(root / "conversations", root / "index.sqlite")
+    began = time.perf_counter()
+    index.survey()
+    built = (time.perf_counter() - began) * 1000
+    for word, kind, target in ((RARE, "rare", "at most 0.33"), (COMMON, "common", "at most 0.5")):
+        base = measure(grep(word, root), root)
+        report(f"grep -r, a {kind} word in 100,000 canisters", base, base, "")
+        spent = measure(library(f"i.search({word!r})", root), root)
+        report(f"the index alone, a {kind} word", spent, base, target)
+        report(f"vibe search, a {kind} word", measure(vibe("search", word), root), base, target)
+    base = measure(library(SURVEY, root), root)
+    report("the index alone, a list of 1,000 conversations", base, base, "")
+    report("making the index from nothing", built, base, "")
+    with (root / "conversations" / f"c{7:015x}" / "messages.jsonl").open("ab") as file:
+        file.write(encode_canisters([UserCanister("one more")]))
+    began = time.perf_counter()
+    index.survey()
+    report("a list after one append", (time.perf_counter() - began) * 1000, base, "")
+    texts = sum(path.stat().st_size for path in root.glob("conversations/*/messages.jsonl"))
+    size = (root / "index.sqlite").stat().st_size
+    print(f"messages {texts / 1e6:.0f} MB, index {size / 1e6:.0f} MB")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bench_lists(Path(folder))
+        bench_searches(Path(folder))
+
+
+if __name__ == "__main__":
+    main()
