@@ -132,15 +132,30 @@ def test_reads_the_files_where_no_database_can_be(tmp_path: Path, index: Convers
         assert is_right(ConversationIndex(tmp_path / "conversations", place))
 
 
-def test_serves_several_stores_one_after_another(tmp_path: Path, index: ConversationIndex) -> None:
-    """A cache that another store was indexed in is made anew, and mixes nothing up."""
+def test_serves_several_stores_without_mixing_them_up(
+    tmp_path: Path, index: ConversationIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that shares the cache with another does not take it away in the midst of a list."""
+    from vibe_llms.conversations.index import index as module
+
+    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.05)
     other = DirectoryStore(tmp_path / "other")
     other.create("elsewhere", ConversationMetadata())
     other_index = ConversationIndex(tmp_path / "other/conversations", tmp_path / "index.sqlite")
+    original, answers = module.refresh_messages, []
 
-    for _ in range(2):
-        assert [row.id for row in other_index.survey()] == ["elsewhere"]
-        assert is_right(index)
+    def refresh_and_be_disturbed(connection: sqlite3.Connection, directory: str) -> None:
+        original(connection, directory)
+        monkeypatch.setattr(module, "refresh_messages", original)
+        answers.append([row.id for row in other_index.survey()])
+
+    monkeypatch.setattr(module, "refresh_messages", refresh_and_be_disturbed)
+    mine = {row.id for row in index.survey()}
+    answers.append([row.id for row in other_index.survey()])
+
+    assert mine == {"one", "two", "three"}
+    assert answers == [["elsewhere"]] * 2
+    assert is_right(index)
 
 
 def test_is_readable_by_its_owner_only(index: ConversationIndex, tmp_path: Path) -> None:
