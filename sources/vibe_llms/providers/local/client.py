@@ -15,7 +15,7 @@ from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
+from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
@@ -36,7 +36,7 @@ from vibe_llms.providers.local.messages import LocalMessagesProcessor
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
 from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named
 
-CONTEXT_TOKENS: Final = 2560
+CONTEXT_TOKENS: Final = 2048
 """The default window: with it, a process that converses stays below 260 MB."""
 PARALLEL: Final = 2
 _NO_PROJECTOR: Final = dict.fromkeys(
@@ -154,6 +154,7 @@ class LocalClient:
             path=path.absolute(),
             context_tokens=self._settings.context_tokens,
             parallel=self._settings.parallel,
+            waiting=self.provider.context.limits.waiting_requests,
         )
         return LocalModel(self._describe(name), self, settings)
 
@@ -204,15 +205,16 @@ class LocalModel(ModelBase[JsonObject]):
         async def acquire() -> Server:
             return await client.acquire(settings)
 
-        def nativize(request: Request, model: ModelDescriptor) -> JsonObject:
-            return nativize_request(request, model).value
+        def nativize(request: Request) -> JsonObject:
+            return self.nativize(request, streaming=True).value
 
-        super().__init__(descriptor, LocalTokenizer(acquire, nativize))
+        limits = client.provider.context.limits
+        super().__init__(descriptor, LocalTokenizer(acquire, nativize), limits)
         self._acquire = acquire
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
-        return nativize_request(request, self.descriptor)
+        return _nativize(request, self.complete_controls(request), self.descriptor)
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> _Source:
         """Hands the request to llama.cpp, which is loaded first if need be."""
@@ -227,14 +229,11 @@ class LocalModel(ModelBase[JsonObject]):
         return _Source(exchange, decoder, self.descriptor, streaming=streaming)
 
 
-def nativize_request(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-    """Translates a whole request. Pure.
-
-    Raises:
-        RequestError: The model cannot do what is asked.
-    """
+def _nativize(
+    request: Request, values: Mapping[str, JsonValue], model: ModelDescriptor
+) -> Translation[JsonObject]:
     messages = LocalMessagesProcessor().nativize(request.canisters, model)
-    controls = LocalControlsProcessor().nativize(request.controls, model)
+    controls = LocalControlsProcessor().nativize(values, model)
     constraint = constrain(request.invocables, request.invocation_choice, request.schema)
     native: dict[str, Any] = {
         **messages.value,

@@ -36,11 +36,13 @@ class ServerSettings:
         path: The GGUF file.
         context_tokens: The window, input and output together; its memory is taken at once.
         parallel: How many requests run at once; they share the window's memory.
+        waiting: How many more may wait until one of those is done.
     """
 
     path: Path
     context_tokens: int
     parallel: int
+    waiting: int
 
 
 class Server:
@@ -53,7 +55,7 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.seats = Seats(settings.parallel)
+        self.seats = Seats(settings.parallel, settings.waiting)
         self._key = secrets.token_urlsafe(24)
         self._exchanges: set[Exchange] = set()
         self._lock = threading.Lock()

@@ -8,9 +8,6 @@ from collections import deque
 
 from vibe_llms.exceptions import LimitError
 
-MAXIMUM_WAITING = 64
-"""How many requests may wait for a seat of one loaded model."""
-
 
 class Seats:
     """So many seats, taken in the order of asking. One value serves any number of event loops.
@@ -19,9 +16,11 @@ class Seats:
 
     Args:
         count: How many may be taken at once.
+        waiting: How many requests may wait for one.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, waiting: int) -> None:
+        self._limit = waiting
         self._lock = threading.Lock()
         self._free = count
         self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
@@ -37,8 +36,8 @@ class Seats:
             if self._free:
                 self._free -= 1
                 return
-            if len(self._waiting) >= MAXIMUM_WAITING:
-                raise LimitError(limit="local_waiting_requests", value=MAXIMUM_WAITING)
+            if len(self._waiting) >= self._limit:
+                raise LimitError(limit="waiting_requests", value=self._limit)
             seat = loop.create_future()
             self._waiting.append((loop, seat))
         try:

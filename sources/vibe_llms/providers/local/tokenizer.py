@@ -22,7 +22,7 @@ class LocalTokenizer:
     def __init__(
         self,
         acquire: Callable[[], Awaitable[Server]],
-        nativize: Callable[[Request, ModelDescriptor], JsonObject],
+        nativize: Callable[[Request], JsonObject],
     ) -> None:
         self._acquire = acquire
         self._nativize = nativize
@@ -38,7 +38,7 @@ class LocalTokenizer:
         Raises:
             RequestError: The request cannot be sent to this model.
         """
-        native = self._nativize(request, model)
+        native = self._nativize(request)
         server = await self._acquire()
         try:
             return TokenCount(tokens=await server.count_request(native))
