@@ -10,7 +10,7 @@ from vibe_llms.interfaces.cli.options import compose_address, parse_controls
 
 def test_control_values_are_json_where_they_read_so() -> None:
     """Numbers, booleans and lists are what they look like; all else is text."""
-    controls = parse_controls(("temperature=0.2", "stop=[\"a\"]", "style=warm", "empty=", "x=a=b"))
+    controls = parse_controls(("temperature=0.2", 'stop=["a"]', "style=warm", "empty=", "x=a=b"))
 
     assert controls == {
         "temperature": 0.2,

@@ -1,0 +1,424 @@
+"""Each command does what its help says, and every mistake has its exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.group import COMMANDS, produce_group
+from vibe_llms.messages.codec import decode_error
+
+Vibe = Callable[..., Any]
+
+_PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
+
+
+def _ask(vibe: Vibe, *arguments: str) -> str:
+    """Asks and returns the id of the conversation."""
+    outcome = vibe("ask", "--json", *arguments)
+    assert outcome.code == 0, outcome.err
+    identity = outcome.read_json()["conversation"]
+    assert isinstance(identity, str)
+    return identity
+
+
+def test_the_table_of_commands_is_true(vibe: Vibe) -> None:
+    """Every command is where the table says, under its name, and has help of its own."""
+    group = produce_group()
+    for section in COMMANDS.values():
+        for name in section:
+            command = group.get_command(None, name)  # type: ignore[arg-type]
+
+            assert command is not None
+            assert command.name == name
+            assert vibe(name, "--help").out.startswith(f"Usage: vibe {name}")
+
+
+def test_help_lists_every_command(vibe: Vibe) -> None:
+    """``vibe`` alone and ``vibe --help`` show the same."""
+    outcome = vibe("--help")
+
+    assert outcome.code == 0
+    assert outcome.out == vibe().out
+    for section in COMMANDS.values():
+        for name, (_, summary) in section.items():
+            assert name in outcome.out
+            assert summary in outcome.out
+
+
+def test_ask_prints_the_answer_and_nothing_else(vibe: Vibe) -> None:
+    """In a pipe, standard output is the answer; standard error stays empty."""
+    outcome = vibe("ask", "Hello", "there")
+
+    assert (outcome.code, outcome.out, outcome.err) == (0, "Hello there\n", "")
+
+
+def test_ask_reads_its_question_from_standard_input(vibe: Vibe) -> None:
+    """Without arguments the input is the question."""
+    assert vibe("ask", stdin="日本語?\n".encode()).out == "日本語?\n"
+
+
+def test_with_a_question_the_input_is_a_document(vibe: Vibe) -> None:
+    """What is piped in is what the question is about."""
+    identity = _ask(vibe, "--no-stream", "Sum it up")
+    piped = vibe("ask", "--json", "Sum it up", stdin=b"a long letter").read_json()["conversation"]
+
+    roles = [c["role"] for c in vibe("show", "--json", piped).read_json()["canisters"]]
+    assert roles == ["document", "user", "assistant"]
+    assert len(vibe("show", "--json", identity).read_json()["canisters"]) == 2
+
+
+def test_files_go_with_the_question(vibe: Vibe, home: Path) -> None:
+    """A picture is seen as one by its content, whatever its name."""
+    (home / "photo.dat").write_bytes(_PNG)
+    (home / "notes.md").write_text("# Notes")
+    identity = _ask(vibe, "-f", "photo.dat", "-f", "notes.md", "Who?")
+
+    canisters = vibe("show", "--json", identity).read_json()["canisters"]
+
+    assert canisters[0]["title"] == "notes.md"
+    assert [c["type"] for c in canisters[1]["content"]] == ["image", "text"]
+    assert canisters[1]["content"][0]["mime_type"] == "image/png"
+
+
+def test_instructions_come_first(vibe: Vibe) -> None:
+    """``--system`` is a supervisor's canister before the question."""
+    identity = _ask(vibe, "--system", "Be brief.", "Hi")
+
+    canisters = vibe("show", "--json", identity).read_json()["canisters"]
+    assert [c["role"] for c in canisters] == ["supervisor", "user", "assistant"]
+
+
+def test_nothing_is_kept_on_request(vibe: Vibe) -> None:
+    """``--no-save`` leaves no conversation."""
+    assert vibe("ask", "--no-save", "Hi").out == "Hi\n"
+    assert vibe("list", "--json").read_json() == []
+
+
+def test_saving_that_was_asked_for_is_told(vibe: Vibe) -> None:
+    """``--save`` says the id on standard error."""
+    outcome = vibe("ask", "--save", "Hi")
+
+    assert vibe("list", "--json").read_json()[0]["id"] in outcome.err
+
+
+def test_an_unknown_model_leaves_no_conversation(vibe: Vibe) -> None:
+    """What cannot even be asked is not kept."""
+    outcome = vibe("ask", "-m", "scripted:nothing", "Hi")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert vibe("list", "--json").read_json() == []
+
+
+def test_what_arrived_before_a_failure_is_kept(vibe: Vibe, home: Path) -> None:
+    """The partial answer is stored, marked as not complete."""
+    (home / "cut.toml").write_text(
+        "[[responses]]\n"
+        'contents = [{ text = "abcdefghij" }]\n'
+        'fault = { at_chunk = 1, kind = "overloaded" }\n'
+    )
+
+    outcome = vibe("ask", "-m", "scripted:./cut.toml", "Hi")
+
+    assert outcome.code == ExitCode.PROVIDER
+    assert outcome.out == "abcde\n"
+    identity = vibe("list", "--json").read_json()[0]["id"]
+    answer = vibe("show", "--json", identity).read_json()["canisters"][-1]
+    assert answer["content"][0]["text"] == "abcde"
+    assert answer["origin"]["stop_reason"] in ("interrupted", "failed")
+
+
+def test_ids_may_be_shortened(vibe: Vibe) -> None:
+    """Any unique beginning of an id names its conversation."""
+    identity = _ask(vibe, "Hi")
+
+    assert vibe("show", identity[:4]).out.startswith(identity)
+
+
+def test_search_finds_words(vibe: Vibe) -> None:
+    """Words are found in questions and answers, with the conversation's id."""
+    identity = _ask(vibe, "The quick brown fox")
+    _ask(vibe, "Something else")
+
+    hits = vibe("search", "--json", "brown").read_json()
+
+    assert {hit["id"] for hit in hits} == {identity}
+    assert {hit["role"] for hit in hits} == {"user", "assistant"}
+    assert vibe("search", "nowhere").out == ""
+
+
+def test_a_fork_shares_what_is_asked_for(vibe: Vibe) -> None:
+    """``vibe fork --from`` prints the id of a conversation with the first canisters."""
+    identity = _ask(vibe, "Hi")
+
+    child = vibe("fork", identity, "--from", "1").out.strip()
+
+    assert len(vibe("show", "--json", child).read_json()["canisters"]) == 1
+    assert vibe("fork", identity, "--from", "9").code == ExitCode.USAGE
+
+
+def test_a_name_is_given_and_taken_away(vibe: Vibe) -> None:
+    """The list shows the name; an empty one removes it."""
+    identity = _ask(vibe, "Hi")
+
+    vibe("rename", identity, "My", "chat")
+    named = vibe("list", "--json").read_json()[0]["name"]
+    vibe("rename", identity, "")
+
+    assert named == "My chat"
+    assert vibe("list", "--json").read_json()[0]["name"] is None
+
+
+def test_deleting_wants_consent(vibe: Vibe) -> None:
+    """Where nobody can be asked, nothing is deleted without ``--yes``."""
+    identity = _ask(vibe, "Hi")
+
+    assert vibe("delete", identity).code == ExitCode.CONSENT
+    assert vibe("delete", "--yes", identity).code == 0
+    assert vibe("list", "--json").read_json() == []
+
+
+@pytest.mark.parametrize(
+    ("suffix", "beginning"), [("md", "---"), ("json", "{"), ("html", "<!doctype html>")]
+)
+def test_the_form_of_an_export_follows_from_its_name(
+    vibe: Vibe, home: Path, suffix: str, beginning: str
+) -> None:
+    """``vibe export ID -o FILE`` writes Markdown, JSON or HTML."""
+    identity = _ask(vibe, "Hi")
+
+    outcome = vibe("export", identity, "-o", f"out.{suffix}")
+
+    assert outcome.code == 0
+    assert (home / f"out.{suffix}").read_text().lower().startswith(beginning)
+
+
+def test_damage_is_found_and_told(vibe: Vibe, home: Path) -> None:
+    """``vibe verify`` ends with the code for stores, and names file and line."""
+    identity = _ask(vibe, "Hi")
+    (lines,) = (home / ".local/share/vibe-llms/conversations" / identity).glob("messages.jsonl")
+    whole = lines.read_text()
+    lines.write_text(whole.replace('"role"', '"rule"', 1))
+
+    outcome = vibe("verify")
+    lines.write_text(whole)
+
+    assert outcome.code == ExitCode.STORE
+    assert "messages.jsonl:1" in outcome.out
+    assert vibe("verify", identity).code == 0
+
+
+def test_content_that_nothing_needs_is_shown_and_left_for_an_hour(vibe: Vibe, home: Path) -> None:
+    """``vibe gc`` leaves alone what a program may be about to speak of."""
+    (home / "photo.png").write_bytes(_PNG)
+    identity = _ask(vibe, "-f", "photo.png", "Who?")
+    vibe("delete", "--yes", identity)
+
+    fresh = vibe("gc", "--json").read_json()
+
+    assert fresh == {"removable": [], "removed": [], "size_bytes": 0}
+
+
+def test_providers_are_listed_with_their_state_and_source(vibe: Vibe) -> None:
+    """The listing says how far each is from being used, and which file names it."""
+    listed = {each["name"]: each for each in vibe("providers", "--json").read_json()}
+
+    assert listed["scripted"]["state"] == "available"
+    assert "defaults.toml" in listed["local"]["source"]
+
+
+def test_each_attribute_of_a_model_has_a_source(vibe: Vibe) -> None:
+    """``vibe models show`` explains where every value comes from."""
+    shown = vibe("models", "show", "local:smollm2", "--json").read_json()
+
+    assert shown["address"] == "local:smollm2"
+    assert all(row["layer"] and row["file"] for row in shown["attributes"])
+    assert "local:smollm2" in vibe("models").out
+
+
+def test_a_model_of_an_unknown_provider_is_not_found(vibe: Vibe) -> None:
+    """A typing mistake in a model's address is not explained away."""
+    assert vibe("models", "show", "lokal:smollm2").code == ExitCode.NOT_FOUND
+    assert vibe("models", "list", "--provider", "lokal").code == ExitCode.NOT_FOUND
+
+
+def test_the_configuration_is_shown_with_sources(vibe: Vibe) -> None:
+    """The environment wins over the shipped default, and is named."""
+    rows = {row["name"]: row for row in vibe("config", "show", "--json").read_json()}
+
+    assert rows["model"]["value"] == "scripted:echo"
+    assert "VIBE_LLMS_MODEL" in rows["model"]["source"]
+
+
+def test_mistakes_in_the_configuration_are_told_all_at_once(vibe: Vibe, home: Path) -> None:
+    """Each with file, line and the nearest right word; the exit code says configuration."""
+    file = home / ".config/vibe-llms/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("modell = 'a:b'\nstream = 3\n")
+
+    outcome = vibe("config", "check")
+
+    assert outcome.code == ExitCode.CONFIGURATION
+    assert f"{file}:1:" in outcome.err
+    assert f"{file}:2:" in outcome.err
+    assert "'model'" in outcome.err
+
+
+def test_a_plugin_that_fails_is_named_by_the_check(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``vibe config check`` loads every plugin and says which cannot be, and where it is named."""
+    file = home / ".config/vibe-llms/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("[plugins.broken]\nmodule = 'broken_vibe_plugin'\n")
+    (home / "broken_vibe_plugin.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(home)
+
+    outcome = vibe("config", "check")
+
+    assert outcome.code == ExitCode.CONFIGURATION
+    assert f"{file}:" in outcome.err
+    assert "broken" in outcome.err
+
+
+def test_a_plugin_adds_a_command(vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It receives its arguments as they are, options too, and decides the exit code."""
+    file = home / ".config/vibe-llms/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("[plugins.greeter]\nmodule = 'greeting_vibe_plugin'\n")
+    (home / "greeting_vibe_plugin.py").write_text(
+        "from vibe_llms.plugins.markers import hook\n"
+        "from vibe_llms.plugins.specification import CommandSpecification\n"
+        "@hook\n"
+        "def survey_commands():\n"
+        "    return [CommandSpecification('greet', 'Greets.', 'greeting_vibe_plugin:greet')]\n"
+        "def greet(arguments):\n"
+        "    print('greetings', *arguments)\n"
+        "    return 17\n"
+    )
+    monkeypatch.syspath_prepend(home)
+
+    outcome = vibe("greet", "--loud", "you", "--help")
+
+    assert (outcome.code, outcome.out) == (17, "greetings --loud you --help\n")
+
+
+def test_a_folder_is_trusted_after_consent_only(vibe: Vibe, home: Path) -> None:
+    """A project's file is inert until its owner says yes."""
+    (home / ".vibe-llms").mkdir()
+    (home / ".vibe-llms/config.toml").write_text("[providers.mine]\nmodule = 'mine'\n")
+
+    assert vibe("trust").code == ExitCode.CONSENT
+    assert "untrusted" in vibe("providers").out
+    assert vibe("trust", "--yes").code == 0
+    assert "untrusted" not in vibe("providers").out
+    vibe("trust", "--revoke")
+    assert "untrusted" in vibe("providers").out
+
+
+def test_errors_are_json_where_results_are(vibe: Vibe) -> None:
+    """With ``--json``, an error is one line of JSON that reads back as its class."""
+    outcome = vibe("show", "--json", "zz")
+
+    error = decode_error(outcome.err)
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert outcome.out == ""
+    assert type(error).__name__ == "UnknownConversationError"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("--nonsense",),
+        ("list", "--nonsense"),
+        ("ask", "-c", "temperature", "Hi"),
+        ("ask",),
+        ("ask", "--schema", "/nowhere.json", "Hi"),
+        ("ask", "--provider", "local", "-m", "scripted:echo", "Hi"),
+        ("completion", "tcsh"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_is_one_line(
+    vibe: Vibe, arguments: tuple[str, ...]
+) -> None:
+    """The exit code is 2, and standard error has one line."""
+    outcome = vibe(*arguments)
+
+    assert outcome.code == ExitCode.USAGE
+    assert outcome.out == ""
+    assert outcome.err.startswith("vibe: error: ")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_mistyped_command_is_recognized(vibe: Vibe) -> None:
+    """The nearest right word is named."""
+    assert "'search'" in vibe("serach", "x").err
+
+
+def test_a_control_outside_its_domain_is_a_matter_of_the_request(vibe: Vibe, home: Path) -> None:
+    """The model's controls check the values; the code says request."""
+    outcome = vibe("ask", "-m", "scripted:echo", "-c", "temperatur=0.2", "Hi")
+
+    assert outcome.code == ExitCode.REQUEST
+
+
+def test_a_schema_is_read_from_its_file(vibe: Vibe, home: Path) -> None:
+    """A schema that is no object is refused before anything is asked."""
+    (home / "list.json").write_text(json.dumps([1]))
+
+    assert vibe("ask", "--schema", "list.json", "Hi").code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_vibe(vibe: Vibe, shell: str) -> None:
+    """Each shell gets a script that asks ``vibe`` what there is."""
+    assert "_VIBE_COMPLETE" in vibe("completion", shell).out
+
+
+def test_words_are_completed(vibe: Vibe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands, ids, providers and models are offered; a mistake offers nothing."""
+    identity = _ask(vibe, "Hi")
+
+    def complete(line: str) -> str:
+        words = line.split(" ")
+        monkeypatch.setenv("_VIBE_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+        out = vibe().out
+        assert isinstance(out, str)
+        return out
+
+    assert "rename" in complete("vibe re")
+    assert identity in complete(f"vibe show {identity[:3]}")
+    assert "scripted" in complete("vibe ask --provider s")
+    assert "local:smollm2" in complete("vibe models show local:")
+
+
+def test_a_closed_pipe_is_no_mistake(vibe: Vibe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stops reading gets no traceback and no message."""
+    import sys
+
+    identity = _ask(vibe, "Hi")
+
+    def refuse(text: str) -> int:
+        raise BrokenPipeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sys.stdout, "write", refuse)
+        patched.setattr("vibe_llms.interfaces.cli.running._silence_stdout", lambda: None)
+        outcome = vibe("show", identity)
+
+    assert (outcome.code, outcome.err) == (ExitCode.PIPE_CLOSED, "")
+
+
+def test_a_traceback_is_shown_on_request_only(vibe: Vibe) -> None:
+    """``--debug`` lets the error through, wherever it stands on the line."""
+    assert vibe("show", "zz").err.count("\n") == 1
+    with pytest.raises(LookupError):
+        vibe("show", "zz", "--debug")
