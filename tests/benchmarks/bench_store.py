@@ -80,37 +80,36 @@ def print_row(word: str, empty: float, long: float, floor: float | None, limit: 
     print(f"{word:<28}{empty:9.1f}{long:9.1f}{long / empty:9.2f}{lowest:>9}   {limit}")
 
 
+def measure_store(path: Path, disk: Disk, word: str, limit: str) -> None:
+    """Prints what appends and forks cost with one kind of disk."""
+    canister = UserCanister(TEXT)
+    fill(DirectoryStore(path, disk=HastyDisk()))
+    store = DirectoryStore(path, disk=disk)
+    position = {name: store.read_own(name).position for name in ("empty", "long")}
+
+    def append(name: str) -> None:
+        position[name] = store.append(name, [canister], after=position[name]).position
+
+    empty, long, floor = measure(
+        lambda: append("empty"),
+        lambda: append("long"),
+        produce_floor(path / "floor", synchronize=not isinstance(disk, HastyDisk)),
+    )
+    print_row(f"append, {word}", empty, long, floor, limit)
+    empty, long, middle = measure(
+        lambda: store.fork("empty"),
+        lambda: store.fork("long"),
+        lambda: store.fork("long", from_index=CANISTERS // 2),
+    )
+    print_row(f"fork, {word}", empty, long, None, "ratio 1.5")
+    print_row("  in the middle", empty, middle, None, "ratio 1.5")
+
+
 def main(root: str) -> None:
     """Prints the table."""
-    canister = UserCanister(TEXT)
     print(f"{'µs of CPU, medians':<28}{'empty':>9}{'100,000':>9}{'ratio':>9}{'floor':>9}   target")
-    for word, disk, limit in (
-        ("with synchronization", Disk(), "120 µs, ratio 1.5"),
-        ("without", HastyDisk(), "30 µs, ratio 1.5"),
-    ):
-        path = Path(root, word.replace(" ", "-"))
-        fill(DirectoryStore(path, disk=HastyDisk()))
-        store = DirectoryStore(path, disk=disk)
-        position = {name: store.read_own(name).position for name in ("empty", "long")}
-
-        def append(
-            name: str,
-            store: DirectoryStore = store,
-            position: dict[str, object] = position,  # type: ignore[assignment]
-        ) -> None:
-            receipt = store.append(name, [canister], after=position[name])  # type: ignore[arg-type]
-            position[name] = receipt.position
-
-        floor = produce_floor(path / "floor", synchronize=not isinstance(disk, HastyDisk))
-        empty, long, least = measure(lambda: append("empty"), lambda: append("long"), floor)
-        print_row(f"append, {word}", empty, long, least, limit)
-        empty, long, middle = measure(
-            lambda: store.fork("empty"),
-            lambda: store.fork("long"),
-            lambda: store.fork("long", from_index=50_000),
-        )
-        print_row(f"fork, {word}", empty, long, None, "ratio 1.5")
-        print_row("fork in the middle", empty, middle, None, "ratio 1.5")
+    measure_store(Path(root, "safe"), Disk(), "synchronized", "120 µs, ratio 1.5")
+    measure_store(Path(root, "hasty"), HastyDisk(), "not synchronized", "30 µs, ratio 1.5")
 
 
 if __name__ == "__main__":

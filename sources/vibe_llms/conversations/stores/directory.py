@@ -174,7 +174,6 @@ class DirectoryStore:
             return
         try:
             self.disk.write(messages.descriptor, data)
-            self.disk.touch(messages.descriptor)
             self.disk.synchronize(messages.descriptor)
         except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
             self.disk.truncate(messages.descriptor, messages.size)

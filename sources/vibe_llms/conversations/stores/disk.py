@@ -73,13 +73,10 @@ class Disk:
         """Removes one empty folder."""
         os.rmdir(path)
 
-    def touch(self, file: str | int, moment_ns: int | None = None) -> None:
-        """Sets when the file was last written; to now by default.
-
-        By itself a file system may round to several milliseconds.
-        """
+    def touch(self, path: str, moment_ns: int | None = None) -> None:
+        """Sets when the file was last written; to now by default."""
         moment_ns = time.time_ns() if moment_ns is None else moment_ns
-        os.utime(file, ns=(moment_ns, moment_ns))
+        os.utime(path, ns=(moment_ns, moment_ns))
 
 
 def write_new_file(disk: Disk, path: str, data: bytes) -> None:
