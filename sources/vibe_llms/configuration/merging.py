@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -18,7 +18,9 @@ from vibe_llms.configuration.classes import (
 from vibe_llms.configuration.definitions import PLUGIN_KEYS, Definition
 from vibe_llms.configuration.reading import LayerValues
 from vibe_llms.configuration.trust import is_harmless, is_trusted
-from vibe_llms.exceptions import Finding
+
+if TYPE_CHECKING:
+    from vibe_llms.exceptions import Finding
 
 Settings = dict[tuple[str, ...], Setting]
 
@@ -172,5 +174,7 @@ def _report_missing_module(
         if key != "enabled":
             message = f"'{table}.{name}' has no 'module', and no shipped plugin has that name."
             place = setting.source.place or str(setting.source.layer)
+            from vibe_llms.exceptions import Finding  # needed after a mistake only
+
             findings.append(Finding(place=place, line=setting.source.line, message=message))
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -19,8 +19,10 @@ from vibe_llms.configuration.definitions import (
     define_limit,
     is_plugin_name,
 )
-from vibe_llms.exceptions import Finding
 from vibe_llms.nearness import suggest
+
+if TYPE_CHECKING:
+    from vibe_llms.exceptions import Finding
 
 KeyPath = tuple[str | int, ...]
 
@@ -168,4 +170,6 @@ class LayerReader:
     def _report(self, path: KeyPath, message: str) -> None:
         source = self.produce_source(path)
         place = source.place or str(source.layer)
+        from vibe_llms.exceptions import Finding  # needed after a mistake only
+
         self.findings.append(Finding(place=place, line=source.line, message=message))

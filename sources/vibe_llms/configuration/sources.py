@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import tomli
@@ -34,9 +34,11 @@ from vibe_llms.configuration.places import (
     resolve_path,
 )
 from vibe_llms.configuration.reading import KeyPath, LayerReader, LayerValues
-from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.nearness import find_nearest
 from vibe_llms.resources import access_data
+
+if TYPE_CHECKING:
+    from vibe_llms.exceptions import Finding
 
 MAXIMUM_FILE_BYTES = 1_000_000
 
@@ -63,6 +65,8 @@ def load_configuration(
     loader = _Loader(environment=environment, working_directory=directory)
     configuration = loader.load(command_line or {})
     if loader.findings:
+        from vibe_llms.exceptions import ConfigurationError  # needed after a mistake only
+
         raise ConfigurationError(findings=tuple(loader.findings))
     return configuration
 
@@ -179,7 +183,7 @@ class _Loader:
         nearest = find_nearest(variable.removeprefix(ENVIRONMENT_PREFIX), rests)
         if nearest:
             message = f"Nothing reads this variable; did you mean {ENVIRONMENT_PREFIX}{nearest}?"
-            self.findings.append(Finding(place=variable, message=message))
+            self.report_place(variable, message)
 
     def read_command_line(self, values: Mapping[str, Any]) -> LayerValues:
         return self.produce_reader(
@@ -207,7 +211,12 @@ class _Loader:
         return LayerValues(settings, defaults.overrides)
 
     def report(self, path: Path, message: str, line: int = 0) -> None:
-        self.findings.append(Finding(place=str(path), line=line, message=message))
+        self.report_place(str(path), message, line)
+
+    def report_place(self, place: str, message: str, line: int = 0) -> None:
+        from vibe_llms.exceptions import Finding  # needed after a mistake only
+
+        self.findings.append(Finding(place=place, line=line, message=message))
 
 
 def _find_line(lines: Mapping[KeyPath, int], path: KeyPath) -> int:

@@ -20,7 +20,6 @@ import tomli
 
 from vibe_llms.configuration.classes import Setting, TrustRequest
 from vibe_llms.configuration.definitions import FREE_TABLES, Definition
-from vibe_llms.exceptions import CorruptionError
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification import Consent
@@ -86,6 +85,8 @@ def _read_record(data_directory: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
+        from vibe_llms.exceptions import CorruptionError  # needed after damage only
+
         raise CorruptionError(
             path=str(path),
             detail=f"The record of trusted folders cannot be read: {error}.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +37,7 @@ def _split(text: str, cuts: list[int]) -> tuple[list[str], str]:
     splitter = BlockSplitter()
     places = sorted({0, *(min(cut, len(text)) for cut in cuts), len(text)})
     blocks: list[str] = []
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in itertools.pairwise(places):
         blocks += splitter.feed(text[start:end])
     return blocks, splitter.finish()
 

@@ -1,0 +1,135 @@
+"""A command imports what it needs and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import produce_environment
+
+_HEAVY = (
+    "aiohttp",
+    "anthropic",
+    "httpx",
+    "jsonschema",
+    "llama_cpp",
+    "openai",
+    "prompt_toolkit",
+    "pydantic",
+    "rich",
+    "xllamacpp",
+)
+_PROBE = """
+import sys
+from vibe_llms.interfaces.cli.entry import main
+sys.argv = ["vibe", *sys.argv[1:]]
+try:
+    main()
+finally:
+    sys.stdout.flush()
+    print("\\n".join(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def _survey_modules(home: Path, *arguments: str, **environment: str) -> set[str]:
+    """Performs a command line in a process of its own and returns what it imported."""
+    finished = subprocess.run(
+        [sys.executable, "-c", _PROBE, *arguments],
+        env=produce_environment(home, **environment),
+        cwd=home,
+        input=b"",
+        capture_output=True,
+        check=False,
+    )
+    return set(finished.stderr.decode().split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("list",),
+        ("search", "word"),
+        ("providers",),
+        ("models", "list"),
+        ("models", "show", "local"),
+        ("config", "show"),
+        ("config", "path"),
+        ("verify",),
+        ("gc",),
+        ("show", "zz"),
+        ("fork", "zz"),
+        ("rename", "zz", "name"),
+        ("delete", "zz", "--yes"),
+        ("completion", "bash"),
+        ("nonsense",),
+    ],
+    ids=" ".join,
+)
+def test_no_command_but_the_conversing_ones_imports_anything_heavy(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """No SDK, HTTP client, widget, validator or inference library comes in."""
+    modules = _survey_modules(tmp_path, *arguments)
+
+    assert "vibe_llms.interfaces.cli.entry" in modules
+    assert modules.isdisjoint(_HEAVY)
+
+
+def test_the_version_is_answered_before_anything_is_imported(tmp_path: Path) -> None:
+    """Not even click."""
+    modules = _survey_modules(tmp_path, "--version")
+
+    assert {name for name in modules if name.startswith("vibe_llms")} == {
+        "vibe_llms",
+        *{name for name in modules if name.startswith("vibe_llms.") and _is_ground(name)},
+    }
+    assert "click" not in modules
+
+
+def _is_ground(name: str) -> bool:
+    return name in {
+        "vibe_llms.laziness",
+        "vibe_llms.interfaces",
+        "vibe_llms.interfaces.cli",
+        "vibe_llms.interfaces.cli.entry",
+    }
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("list",)], ids=" ".join)
+def test_help_and_lists_need_no_event_loop(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """Nor a codec for messages."""
+    modules = _survey_modules(tmp_path, *arguments)
+
+    assert modules.isdisjoint({"asyncio", "cattrs", "msgspec"})
+
+
+def test_help_imports_no_command(tmp_path: Path) -> None:
+    """The help of all commands comes from one table."""
+    modules = _survey_modules(tmp_path, "--help")
+
+    commands = "vibe_llms.interfaces.cli.commands."
+    assert not [name for name in modules if name.startswith(commands)]
+    assert "attrs" not in modules
+
+
+def test_a_tab_imports_no_command_that_is_not_named(tmp_path: Path) -> None:
+    """To complete a command's name costs no command."""
+    modules = _survey_modules(
+        tmp_path, _VIBE_COMPLETE="bash_complete", COMP_WORDS="vibe re", COMP_CWORD="1"
+    )
+
+    assert "click.shell_completion" in modules
+    assert not [n for n in modules if n.startswith("vibe_llms.interfaces.cli.commands.")]
+    assert modules.isdisjoint(_HEAVY)
+
+
+def test_ask_with_a_script_needs_no_widgets(tmp_path: Path) -> None:
+    """One question is answered without rich, prompt_toolkit or any vendor's library."""
+    modules = _survey_modules(tmp_path, "ask", "Hello")
+
+    assert "vibe_llms.providers.scripted.client" in modules
+    assert modules.isdisjoint(_HEAVY)
