@@ -27,10 +27,12 @@ WORDS = {
     "events": "what happens",
     "messages": "what can be said",
     "asynchrony": "the portal for synchronous code",
-    "absence": "",
+    "absence": "not given",
     "exceptions": "every error",
-    "laziness": "",
-    "plain": "",
+    "laziness": "names on demand",
+    "limits": "one table",
+    "nearness": "the word that was meant",
+    "plain": "plain data",
     "resources": "the shipped data",
 }
 TYPE_MODULES = {"plugins.markers", "plugins.specification"}
@@ -75,7 +77,7 @@ def draw(rows: list[list[str]]) -> str:
 
 def draw_box(name: str, x: float, y: float, width: float) -> list[str]:
     """Returns one box with a name and, where there is room, a few words about it."""
-    title, words = name.removesuffix(" types"), WORDS[name]
+    title, words = name.removesuffix(" types"), WORDS.get(name, "")
     box = f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW}" rx="5"'
     lines = [f'{box} fill="#f4efe6" stroke="#8a7a5c"/>']
     middle = x + width / 2

@@ -1,0 +1,24 @@
+"""Pictures that are drawn from the code show the code as it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+DOCUMENTATION = Path(__file__).resolve().parents[2] / "documentation"
+
+
+def test_the_picture_of_the_layers_is_up_to_date() -> None:
+    """The drawing in the documentation is what the contract would be drawn as now."""
+    program = "import draw_layers; print(draw_layers.draw(draw_layers.read_layers()), end='')"
+    drawn = subprocess.run(
+        [sys.executable, "-B", "-c", program],
+        cwd=DOCUMENTATION,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    picture = DOCUMENTATION / "architecture" / "layers.svg"
+    assert drawn == picture.read_text("utf-8"), "Run `python documentation/draw_layers.py`."

@@ -1,0 +1,19 @@
+"""What all tests share: tests that want a program of the system say so where it is missing."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+PROGRAMS = {"browser": "chromium", "terminal": "tmux"}
+"""From marks to the program, and Debian package, that their tests drive; CI installs both."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips, saying why, what cannot run on this machine. CI lets none of these be skipped."""
+    missing = {mark: name for mark, name in PROGRAMS.items() if shutil.which(name) is None}
+    for item in items:
+        for mark, name in missing.items():
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))

@@ -1,0 +1,191 @@
+"""The code in the README and the documentation is run as it is printed.
+
+A page is one session, from top to bottom. Blocks of Python share their names; where a text block of
+the class ``output`` follows, that is what they print, ``...`` standing for anything. In console
+blocks each line that begins with ``$`` is run, and what stands below it, if anything does, is what it
+prints. A block with a caption is a file, put into the folder in which the page is run; one that
+is called ``config.toml`` is the reader's configuration. Blocks of
+the class ``weights`` talk with the embedded model. Shell blocks set up machines; CI runs those.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import embedded
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    ROOT / "README.rst",
+    *(
+        page
+        for folder in ("tutorials", "guides", "authors", "reference")
+        for page in sorted((ROOT / "documentation" / folder).glob("*.rst"))
+    ),
+]
+SECONDS = 120
+"""How long a page may take before it counts as stuck."""
+
+_BLOCK = re.compile(
+    r"^\.\. code-block:: (?P<language>[\w+-]+)\n(?P<options>(?:   :.*\n)*)\n"
+    r"(?P<text>(?:   .*\n|\n)+)",
+    re.MULTILINE,
+)
+_SEPARATOR = "\x1e"
+
+
+class Block(NamedTuple):
+    """A block of code, where it stands, and what it is marked as."""
+
+    language: str
+    line: int
+    caption: str
+    classes: frozenset[str]
+    text: str
+
+
+def read_blocks(page: Path) -> list[Block]:
+    """Returns the blocks of a page in their order."""
+    source = page.read_text(encoding="utf-8")
+    blocks = []
+    for found in _BLOCK.finditer(source):
+        options = dict(re.findall(r":(\w+): (.*)", found["options"]))
+        blocks.append(
+            Block(
+                found["language"],
+                source.count("\n", 0, found.start()) + 1,
+                options.get("caption", ""),
+                frozenset(options.get("class", "").split()),
+                textwrap.dedent(found["text"]).strip("\n") + "\n",
+            )
+        )
+    return blocks
+
+
+def collect_pages() -> list[object]:
+    """Returns the pages that have something to run, marked where they need the weights."""
+    pages = []
+    for page in PAGES:
+        runnable = [each for each in read_blocks(page) if each.language in ("python", "console")]
+        if any(not block.caption for block in runnable):
+            needs_weights = any("weights" in block.classes for block in runnable)
+            marks = [pytest.mark.weights] if needs_weights else []
+            pages.append(pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks))
+    return pages
+
+
+class Session:
+    """A reader who follows a page in a folder and a home of their own."""
+
+    def __init__(self, folder: Path, blocks: list[Block]) -> None:
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        data = folder / "data" / "vibe-llms"
+        if any("weights" in block.classes for block in blocks):
+            embedded.lend_weights(data)
+        programs = folder / "programs"
+        programs.mkdir()
+        command = programs / "vibe"
+        command.write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" -m vibe_llms.interfaces.cli.entry "$@"\n'
+        )
+        command.chmod(0o755)
+        kept = {name: os.environ[name] for name in ("LANG", "LC_ALL") if name in os.environ}
+        self.environment = {
+            **kept,
+            "COLUMNS": "80",
+            "HOME": str(folder),
+            "PATH": f"{programs}:{Path(sys.executable).parent}:{os.defpath}",
+            "PYTHONPATH": f"{ROOT / 'sources'}:{self.folder}",
+            "PYTHONWARNINGS": "error",
+            "PYTHONIOENCODING": "utf-8",
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+            "XDG_DATA_HOME": str(folder / "data"),
+        }
+        for block in blocks:
+            if block.language in ("python", "toml") and block.caption:
+                (self.folder / block.caption).write_text(block.text, encoding="utf-8")
+            if block.caption == "config.toml":
+                self.environment["VIBE_LLMS_CONFIG"] = block.caption
+
+    def run(self, *arguments: str) -> str:
+        """Runs a program and returns what it prints; it must succeed and complain of nothing."""
+        outcome = subprocess.run(
+            arguments,
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=SECONDS,
+            check=False,
+        )
+        complaint = f"{outcome.stdout}\n{outcome.stderr}"
+        assert outcome.returncode == 0, complaint
+        assert not outcome.stderr, complaint
+        return outcome.stdout
+
+    def run_python(self, blocks: list[Block]) -> list[str]:
+        """Runs blocks as one program and returns what each prints."""
+        program = f"print({_SEPARATOR!r})\n".join(block.text for block in blocks)
+        return self.run(sys.executable, "-c", program).split(f"{_SEPARATOR}\n")
+
+
+def check_output(actual: str, expected: str, place: str) -> None:
+    """Compares what was printed with what the page says, ``...`` standing for anything."""
+    pattern = ".*".join(re.escape(part) for part in expected.strip().split("..."))
+    assert re.fullmatch(pattern, actual.strip(), re.DOTALL), (
+        f"{place}: the page says\n{expected}\nand this was printed:\n{actual}"
+    )
+
+
+def read_commands(block: Block) -> list[tuple[str, str]]:
+    """Returns the commands of a console block, each with what it prints."""
+    sessions = re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]
+    return [(each.partition("\n")[0], each.partition("\n")[2]) for each in sessions]
+
+
+@pytest.mark.parametrize("page", collect_pages())
+def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    """Who follows a page of the documentation gets what the page shows."""
+    blocks = read_blocks(page)
+    session = Session(tmp_path, blocks)
+
+    for block in blocks:
+        if block.language == "console":
+            for command, expected in read_commands(block):
+                printed = session.run("sh", "-c", command)
+                if expected:
+                    check_output(printed, expected, f"{page.name}:{block.line}: {command}")
+    programs = [block for block in blocks if block.language == "python" and not block.caption]
+    outputs = session.run_python(programs) if programs else []
+    for program, printed in zip(programs, outputs, strict=True):
+        following = blocks[blocks.index(program) + 1 :][:1]
+        if following and "output" in following[0].classes:
+            check_output(printed, following[0].text, f"{page.name}:{program.line}")
+
+
+def test_every_block_is_found() -> None:
+    """No block of code escapes the tests because of how it is written down."""
+    for page in PAGES:
+        written = re.findall(r"^ *\.\. code-block::", page.read_text("utf-8"), re.MULTILINE)
+        assert len(read_blocks(page)) == len(written), page.name
+
+
+def test_the_readme_begins_with_its_two_commands() -> None:
+    """The first thing to read is one line to converse, and then one line to run the tests."""
+    commands = [block for block in read_blocks(ROOT / "README.rst") if block.language == "sh"]
+
+    assert [command.text.count("\n") for command in commands] == [1, 1]
+    assert commands[0].text.endswith(".venv/bin/vibe chat --yes\n")
+    assert commands[1].text.endswith(".venv/bin/python -m pytest\n")
