@@ -7,7 +7,6 @@ Colour goes to terminals only, and not where ``NO_COLOR`` is set.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
@@ -75,7 +74,15 @@ def _encode_value(value: Any) -> Any:
 
 def measure_width() -> int:
     """Returns the columns of the terminal; 80 where there is none."""
-    return shutil.get_terminal_size().columns
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given) > 0:
+        return int(given)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            return os.get_terminal_size(stream.fileno()).columns or 80
+        except (OSError, ValueError):
+            continue
+    return 80
 
 
 def measure_text(text: str) -> int:
