@@ -216,6 +216,23 @@ def test_ranks_the_better_match_first(store: DirectoryStore, index: Conversation
     assert [hit.index for hit in index.search("cat", limit=1)] == [1]
 
 
+def test_ranks_only_the_newest_of_very_many(
+    store: DirectoryStore,
+    index: ConversationIndex,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where more match than are compared, those in older conversations stay out."""
+    from vibe_llms.conversations.index import questions
+
+    monkeypatch.setattr(questions, "RANKED_LIMIT", 2)
+    for moment, identity in enumerate(["b", "c", "a"], start=4_000_000_000):
+        say(store, identity, "word")
+        os.utime(tmp_path / "conversations" / identity / "messages.jsonl", (moment, moment))
+
+    assert found(index, "word") == {("a", 0), ("c", 0)}
+
+
 def test_refuses_a_query_of_too_many_words(index: ConversationIndex) -> None:
     """A whole page that was pasted as a query is refused with the limit's name."""
     with pytest.raises(LimitError, match="at most 64 words"):

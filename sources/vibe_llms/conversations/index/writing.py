@@ -23,8 +23,9 @@ from vibe_llms.conversations.index.refresh import (
     measure_metadata,
 )
 
-BATCH_BYTES = 64 * 1024 * 1024
-"""How much is read between two commits: what a rebuild that is interrupted loses at most."""
+BATCH_BYTES = 8 * 1024 * 1024
+"""How much is read between two commits, which takes about a second: what a rebuild that is
+interrupted loses at most, and how long others may have to wait before it is their turn."""
 
 _TAIL_BYTES = 4096
 
@@ -81,8 +82,15 @@ def update_conversations(
         for identity in known.keys() | present.keys()
         if identity not in known or known[identity][1:] != present.get(identity)
     ]
-    # In the order of their rows: going back makes FTS5 write out what it has gathered.
-    changed.sort(key=lambda identity: known[identity][0] if identity in known else 1 << 62)
+
+    def order(identity: str) -> tuple[int, int]:
+        # By their rows, since going back makes FTS5 write out what it has gathered; new ones by
+        # age, so that higher rows are newer conversations.
+        if identity in known:
+            return (0, known[identity][0])
+        return (1, present[identity][2])
+
+    changed.sort(key=order)
     for batch in _parted(changed, present):
         with _transaction(connection):
             for identity in batch:
