@@ -134,7 +134,7 @@ class IndexMachine(RuleBasedStateMachine):
         assert not list(self._root.glob("index.sqlite-wal"))
 
 
-IndexMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+IndexMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
 TestIndexEqualsNaiveReading = IndexMachine.TestCase
 
 
