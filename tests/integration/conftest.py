@@ -1,0 +1,60 @@
+"""The embedded model for tests with real inference."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import embedded
+from vibe_llms.models.catalogue import Catalogue
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.local import produce_provider
+from vibe_llms.providers.local.client import LocalModel
+
+
+@pytest.fixture(scope="session")
+def weights() -> Path:
+    """The GGUF file that ``VIBE_LLMS_WEIGHTS`` names, else the one found or fetched for tests."""
+    named = os.environ.get("VIBE_LLMS_WEIGHTS")
+    return Path(named) if named else embedded.acquire_shared_weights()
+
+
+class NobodyToAsk:
+    """Consent that must not be needed, and progress that must not be made."""
+
+    def ask(self, subject: str, question: str) -> bool:
+        raise AssertionError(f"asked about {subject}")
+
+    def start(self, total: int | None, label: str) -> None:
+        raise AssertionError(label)
+
+    def advance(self, amount: int) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+@pytest.fixture
+def local_context(weights: Path, tmp_path: Path) -> ProviderContext:
+    """The context of a provider ``local`` whose default model is the embedded one."""
+    return ProviderContext(
+        name="local",
+        settings={"path": str(weights)},
+        data_directory=tmp_path / "data",
+        cache_directory=tmp_path / "cache",
+        consent=NobodyToAsk(),
+        progress=NobodyToAsk(),
+        produce_attributes=lambda: Catalogue().access_integrator("local"),
+    )
+
+
+@pytest.fixture
+async def local_model(local_context: ProviderContext) -> AsyncIterator[LocalModel]:
+    """The embedded model; what it takes is given back at the end."""
+    client = produce_provider(local_context).produce_client()
+    model = await client.access_model()
+    assert isinstance(model, LocalModel)
+    yield model
+    await client.close()
