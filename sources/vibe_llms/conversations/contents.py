@@ -11,6 +11,7 @@ import attrs
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, MediaContent
+from vibe_llms.messages.views import media_of
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
 
@@ -41,6 +42,15 @@ def hydrate(
 def is_held_elsewhere(content: MediaContent) -> bool:
     """Tells whether the media can be had without a content store."""
     return content.url is not None or content.file_id is not None
+
+
+def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
+    """Returns the ids of the content which only a content store can provide."""
+    return frozenset(
+        content.content_id
+        for content in media_of(canisters)
+        if content.content_id is not None and not is_held_elsewhere(content)
+    )
 
 
 def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:

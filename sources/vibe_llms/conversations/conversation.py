@@ -42,11 +42,11 @@ class Conversation:
     id: str
     metadata: ConversationMetadata
     notices: tuple[Finding, ...]
-    _canisters: list[AnyCanister]
-    _shared: int | None
-    _stored: _Stored | None
-    _home: ConversationStore | None
-    _saving: threading.Lock
+    _canisters: list[AnyCanister] = attrs.field(repr=False)
+    _shared: int | None = attrs.field(repr=False)
+    _stored: _Stored | None = attrs.field(repr=False)
+    _home: ConversationStore | None = attrs.field(repr=False)
+    _saving: threading.Lock = attrs.field(repr=False)
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
+from vibe_llms.exceptions import AmbiguousIdentityError, StoreError, UnknownConversationError
 
 
 def resolve(store: ConversationStore, prefix: str) -> str:
@@ -34,7 +34,7 @@ def find_newest(store: ConversationStore) -> str | None:
     """Returns the conversation in which something was said last; ``None`` where there is none."""
     newest = None
     for identity in store.survey():
-        with suppress(UnknownConversationError):  # deleted meanwhile
+        with suppress(StoreError):  # deleted meanwhile, or damaged: others may be newer
             updated = store.read_metadata(identity).updated
             newest = max(newest or (updated, identity), (updated, identity))
     return None if newest is None else newest[1]

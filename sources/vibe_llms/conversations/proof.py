@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import attrs
@@ -93,15 +94,28 @@ def plan_collection(
     idle = [
         content_id
         for content_id in sorted(store.contents.survey())
-        if content_id not in needed
-        and store.contents.measure_age_seconds(content_id) >= grace_seconds
+        if content_id not in needed and _measure_age(store, content_id) >= grace_seconds
     ]
     return _produce_collection(store, idle)
 
 
 def _produce_collection(store: ConversationStore, content_ids: list[str]) -> Collection:
-    size = sum(store.contents.access_metadata(each).size_bytes for each in content_ids)
+    size = sum(_measure_size(store, content_id) for content_id in content_ids)
     return Collection(content_ids=tuple(content_ids), size_bytes=size)
+
+
+def _measure_age(store: ConversationStore, content_id: str) -> float:
+    try:
+        return store.contents.measure_age_seconds(content_id)
+    except StoreError:  # without its data it is of no use to anybody
+        return math.inf
+
+
+def _measure_size(store: ConversationStore, content_id: str) -> int:
+    try:
+        return store.contents.access_metadata(content_id).size_bytes
+    except StoreError:
+        return 0
 
 
 def collect_content(

@@ -6,26 +6,32 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from datetime import datetime
 from pathlib import Path
 
+import attrs
 import pytest
 import tomli
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disks import HastyDisk
+from strategies import messages
 from vibe_llms.conversations import (
     ConversationMetadata,
     DirectoryStore,
     collect_content,
+    find_newest,
+    hydrate,
     plan_collection,
     verify,
 )
+from vibe_llms.conversations.contents import replace_media
 from vibe_llms.conversations.stores.lines import measure_lines
 from vibe_llms.exceptions import CorruptionError, StoreError
-from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.messages.contents import ImageContent, compute_content_id
+from vibe_llms.messages.canisters import AnyCanister, UserCanister
+from vibe_llms.messages.contents import ImageContent, MediaContent, compute_content_id
 from vibe_llms.messages.views import text_of
 
 
@@ -163,8 +169,6 @@ def test_011_going_on_after_damage_is_possible(store: DirectoryStore) -> None:
 @given(rest=st.binary(min_size=1, max_size=200).filter(lambda rest: b"\n" not in rest))
 def test_020_any_torn_end_is_set_aside(rest: bytes) -> None:
     """Whatever bytes a crash has left of a line, they are kept beside, in full."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         store = DirectoryStore(folder, disk=HastyDisk())
         store.create("a", ConversationMetadata())
@@ -275,6 +279,52 @@ def test_042_a_reference_in_a_damaged_line_keeps_its_content(store: DirectorySto
     assert collect_content(store, plan, grace_seconds=0).content_ids == ()
 
 
+def test_043_damaged_content_that_nobody_needs_can_go(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
+    """Content without its data or its metadata is collected like any other."""
+    ids = [store.contents.add(data, mime_type="text/plain") for data in (b"x", b"y")]
+    (tmp_path / "content" / ids[0][:4] / ids[0] / "data").unlink()
+    (tmp_path / "content" / ids[1][:4] / ids[1] / "metadata.toml").unlink()
+
+    plan = plan_collection(store, grace_seconds=0)
+    collect_content(store, plan, grace_seconds=0)
+
+    assert set(plan.content_ids) == set(ids)
+    assert list(store.contents.survey()) == []
+
+
+def test_044_what_a_crash_left_half_added_is_swept_away(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
+    """A collection also removes unfinished folders, and nothing that is not ours."""
+    content_id = store.contents.add(b"x", mime_type="text/plain")
+    shelf = tmp_path / "content" / content_id[:4]
+    half = shelf / f".{content_id}.0123abcd"
+    half.mkdir()
+    (half / "data").write_bytes(b"hal")
+    (shelf / ".DS_Store").write_bytes(b"theirs")
+
+    collect_content(store, plan_collection(store))
+
+    assert sorted(path.name for path in shelf.iterdir()) == [".DS_Store", content_id]
+
+
+def test_045_files_of_others_do_no_harm(store: DirectoryStore, tmp_path: Path) -> None:
+    """What a desktop or a person puts beside conversations hinders nothing; a proof names it."""
+    (tmp_path / "conversations" / "notes").write_text("mine")
+    (tmp_path / "conversations" / "Desktop.ini").write_text("theirs")
+    store.contents.add(b"x", mime_type="text/plain")
+    (tmp_path / "content" / "notes").write_text("mine")
+
+    assert find_newest(store) == "a"
+    assert len(plan_collection(store, grace_seconds=0).content_ids) == 1
+    assert ["notes" in str(finding) for finding in verify(store).findings] == [True]
+    store.fork("a", child="b")
+    store.delete("a")
+    assert len(store.read("b").canisters) == 3
+
+
 def test_050_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     """What the operating system refuses arrives as a StoreError with the path and a remedy."""
     (tmp_path / "conversations").write_text("not a folder")
@@ -303,6 +353,38 @@ def test_052_surveying_a_store_that_is_not_there_makes_none(tmp_path: Path) -> N
     with pytest.raises(StoreError):
         store.read_metadata("a")
     assert not (tmp_path / "nothing").exists()
+
+
+@settings(max_examples=40, deadline=None)
+@given(said=messages.conversations, index=st.integers(0, 5))
+def test_053_whatever_can_be_said_can_be_kept(said: list[AnyCanister], index: int) -> None:
+    """Every kind of canister and content survives, in a fork and after its parent is gone."""
+    canisters = [replace_media(canister, give_bytes) for canister in said]
+    expected = tuple(replace_media(canister, take_bytes) for canister in canisters)
+    with tempfile.TemporaryDirectory() as folder:
+        store = DirectoryStore(folder, disk=HastyDisk())
+        store.create("a", ConversationMetadata())
+        store.append("a", canisters[:index])
+        store.fork("a", child="b")
+        store.append("b", canisters[index:])
+        assert store.read("b").canisters == expected
+        assert hydrate(store.read("b").canisters, store.contents) == tuple(canisters)
+
+        store.delete("a")
+
+        assert store.read("b").canisters == expected
+        assert verify(store).findings == ()
+
+
+def give_bytes(content: MediaContent) -> MediaContent:
+    """A message may not name content that no store has."""
+    if content.data is None and content.url is None and content.file_id is None:
+        return attrs.evolve(content, data=b"bytes", content_id=None)
+    return content
+
+
+def take_bytes(content: MediaContent) -> MediaContent:
+    return attrs.evolve(content, data=None)
 
 
 @given(texts=st.lists(st.integers(0, 200_000), max_size=12), count=st.integers(0, 14))

@@ -18,7 +18,8 @@ from vibe_llms.conversations.stores.disk import (
 )
 from vibe_llms.conversations.stores.interfaces import ContentMetadata
 from vibe_llms.conversations.stores.locks import WAIT_SECONDS, locked
-from vibe_llms.conversations.stores.naming import ensure_content_id
+from vibe_llms.conversations.stores.mapping import mapping_errors
+from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now
@@ -46,6 +47,7 @@ class ContentDirectory:
         make_folders(self.disk, self.root)
         return f"{self.root}/.lock"
 
+    @mapping_errors
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Keeps the data and returns their id."""
         with self.hold():
@@ -90,6 +92,7 @@ class ContentDirectory:
             else:  # somebody else was faster with the same data
                 remove_tree(self.disk, temporary)
 
+    @mapping_errors
     def read(self, content_id: str) -> bytes:
         """Returns the data, proven against their id."""
         path = f"{self._folder(content_id)}/data"
@@ -106,6 +109,7 @@ class ContentDirectory:
             )
         return data
 
+    @mapping_errors
     def access_metadata(self, content_id: str) -> ContentMetadata:
         """Returns what is known about the content."""
         import tomli
@@ -127,8 +131,10 @@ class ContentDirectory:
 
     def survey(self) -> Iterator[str]:
         """Yields the ids of all content."""
-        for shelf in _list_folders(self.root):
-            yield from _list_folders(f"{self.root}/{shelf}")
+        for shelf in _list(self.root):
+            for entry in _list(f"{self.root}/{shelf}"):
+                if is_content_id(entry):
+                    yield entry
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
         """Proves data and metadata against the id; returns what is wrong."""
@@ -152,8 +158,10 @@ class ContentDirectory:
     def hold_alone(self) -> Iterator[None]:
         """While it is entered, nobody holds or adds."""
         with locked(self._lock, wait_seconds=self.wait_seconds):
+            self._sweep()
             yield
 
+    @mapping_errors
     def measure_age_seconds(self, content_id: str) -> float:
         """Returns how long ago the content was last added."""
         path = f"{self._folder(content_id)}/data"
@@ -162,6 +170,7 @@ class ContentDirectory:
         except FileNotFoundError as error:
             raise _describe_missing(content_id, path) from error
 
+    @mapping_errors
     def remove(self, content_id: str) -> None:
         """Removes the content: at once out of reach, then from the disk."""
         folder = self._folder(content_id)
@@ -171,18 +180,18 @@ class ContentDirectory:
         self.disk.synchronize_folder(above)
         remove_tree(self.disk, grave)
 
-    def sweep(self) -> None:
-        """Removes what crashes left half added or half removed. Only while it is held alone."""
-        for shelf in _list_folders(self.root):
-            for entry in os.listdir(f"{self.root}/{shelf}"):
-                if entry.startswith("."):
+    def _sweep(self) -> None:
+        """Removes what crashes left half added or half removed: nobody else is at work now."""
+        for shelf in _list(self.root):
+            for entry in _list(f"{self.root}/{shelf}"):
+                if entry.startswith(".") and is_content_id(entry[1:65]):
                     remove_tree(self.disk, f"{self.root}/{shelf}/{entry}")
 
 
-def _list_folders(path: str) -> list[str]:
+def _list(path: str) -> list[str]:
     try:
-        return [entry for entry in os.listdir(path) if not entry.startswith(".")]
-    except FileNotFoundError:
+        return os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
 
 import attrs
 
 from vibe_llms.absence import ABSENT, Absence
-from vibe_llms.conversations.contents import needs_content_store, replace_media
+from vibe_llms.conversations.contents import find_required, needs_content_store, replace_media
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
 from vibe_llms.conversations.stores import chain, lines, locks, removal
 from vibe_llms.conversations.stores import descriptors as toml
@@ -29,6 +27,7 @@ from vibe_llms.conversations.stores.interfaces import (
     Stamp,
 )
 from vibe_llms.conversations.stores.layout import Layout
+from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach
 from vibe_llms.conversations.stores.naming import is_identity_form
 from vibe_llms.exceptions import (
@@ -42,31 +41,6 @@ from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.identities import produce_identity
 
 _REFERENCE = re.compile(rb'"content_id":\s*"([0-9a-f]{64})"')
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def _mapping_errors(
-    method: Callable[Concatenate[DirectoryStore, _P], _R],
-) -> Callable[Concatenate[DirectoryStore, _P], _R]:
-    """Turns what the operating system says into a StoreError, in one place."""
-
-    @functools.wraps(method)
-    def perform(self: DirectoryStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            return method(self, *args, **kwargs)
-        except StoreError:  # is an OSError, too
-            raise
-        except OSError as error:
-            path = str(error.filename or self.layout.root)
-            raise StoreError(
-                path=path,
-                detail=f"{path}: {error.strerror or error}.",
-                remedy="Check that the disk has space and that the folder may be written to.",
-            ) from error
-
-    return perform
 
 
 @attrs.define(init=False)
@@ -99,7 +73,7 @@ class DirectoryStore:
 
     # --- writing ---------------------------------------------------------------------------
 
-    @_mapping_errors
+    @mapping_errors
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
         """Begins a conversation."""
         table = toml.produce_table(identity, metadata)
@@ -129,7 +103,7 @@ class DirectoryStore:
             ) from error
         self.disk.synchronize_folder(self.layout.root)
 
-    @_mapping_errors
+    @mapping_errors
     def append(
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
@@ -179,7 +153,7 @@ class DirectoryStore:
             self.disk.truncate(messages.descriptor, messages.size)
             raise
 
-    @_mapping_errors
+    @mapping_errors
     def update_metadata(
         self,
         identity: str,
@@ -203,7 +177,7 @@ class DirectoryStore:
                 locks.release(lock)
         return self._interpret(identity, table)
 
-    @_mapping_errors
+    @mapping_errors
     def fork(
         self, identity: str, *, from_index: int | None = None, child: str | None = None
     ) -> str:
@@ -224,7 +198,7 @@ class DirectoryStore:
             self._put_in_place(child, toml.produce_table(child, metadata))
         return child
 
-    @_mapping_errors
+    @mapping_errors
     def delete(self, identity: str) -> None:
         """Removes a conversation; its forks first receive what they need of it."""
         self.layout.folder(identity)
@@ -235,7 +209,7 @@ class DirectoryStore:
 
     # --- reading ---------------------------------------------------------------------------
 
-    @_mapping_errors
+    @mapping_errors
     def read(self, identity: str, *, tolerant: bool = False) -> History:
         """Reads a conversation whole."""
         with self.guards.together():
@@ -284,7 +258,7 @@ class DirectoryStore:
             notices=messages.notices,
         )
 
-    @_mapping_errors
+    @mapping_errors
     def read_own(self, identity: str, *, since: Position | None = None) -> Segment:
         """Reads what the conversation has stored itself, after a position."""
         with self.guards.together():
@@ -293,7 +267,7 @@ class DirectoryStore:
         canisters, _ = lines.decode_part(own.part)
         return Segment(canisters=tuple(canisters), position=own.position)
 
-    @_mapping_errors
+    @mapping_errors
     def read_metadata(self, identity: str) -> ConversationMetadata:
         """Returns the metadata without reading what was said."""
         return self._interpret(identity, chain.read_table(self.layout, identity))
@@ -308,7 +282,7 @@ class DirectoryStore:
             written = status.st_mtime_ns if status.st_size else None
         return toml.interpret_table(table, self.layout.metadata(identity), written)
 
-    @_mapping_errors
+    @mapping_errors
     def survey(self) -> Iterator[str]:
         """Yields the identities of all conversations."""
         try:
@@ -317,7 +291,7 @@ class DirectoryStore:
             names = []
         return (name for name in names if is_identity_form(name))
 
-    @_mapping_errors
+    @mapping_errors
     def measure(self, identity: str) -> Stamp:
         """Returns what an index compares to know whether it is up to date."""
         try:
@@ -331,7 +305,7 @@ class DirectoryStore:
             described=metadata.st_mtime_ns,
         )
 
-    @_mapping_errors
+    @mapping_errors
     def survey_references(self) -> Iterator[str]:
         """Yields the ids of all content that conversations need, damaged lines included."""
         with self.guards.together():
@@ -343,24 +317,27 @@ class DirectoryStore:
     def _find_references(self, identity: str) -> set[str]:
         folder = self.layout.folder(identity)
         found: set[str] = set()
-        for name in os.listdir(folder):
+        try:
+            names = os.listdir(folder)
+        except (FileNotFoundError, NotADirectoryError):  # somebody else's file, or just deleted
+            return found
+        for name in names:
             if name.startswith("messages."):  # what was set aside counts, too
                 with open(f"{folder}/{name}", "rb") as file:
                     found.update(match.decode() for match in _REFERENCE.findall(file.read()))
         return found
 
-    @_mapping_errors
+    @mapping_errors
     def examine(self, identity: str) -> Examination:
         """Proves each line that the conversation has stored itself, and its link."""
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
             own = self._read_part(identity, table, mend=False)
             _, trouble = self._read_inherited(identity)
-            references = self._find_references(identity)
         canisters, damages = lines.decode_part(own.part, tolerant=True)
         return Examination(
             canisters=len(canisters),
-            references=frozenset(references),
+            references=find_required(canisters),
             findings=(*own.notices, *damages, *_describe(trouble)),
         )
 

@@ -97,7 +97,7 @@ class Examination:
 
     Attributes:
         canisters: How many lines were proven.
-        references: The ids of all content that it needs.
+        references: The ids of all content that it needs and that is not held elsewhere, too.
         findings: What is wrong; empty where all is well.
     """
 

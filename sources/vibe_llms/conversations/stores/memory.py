@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import attrs
 
 from vibe_llms.absence import ABSENT, Absence
-from vibe_llms.conversations.contents import replace_media
+from vibe_llms.conversations.contents import find_required, replace_media
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
 from vibe_llms.conversations.stores.interfaces import (
     ContentMetadata,
@@ -295,7 +295,7 @@ class MemoryStore:
         entry = self._access(identity)
         return Examination(
             canisters=len(entry.own),
-            references=frozenset(_find_references(entry)),
+            references=find_required(entry.own),
             findings=self.read(identity, tolerant=True).notices,
         )
 

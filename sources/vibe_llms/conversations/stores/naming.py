@@ -14,6 +14,7 @@ _WINDOWS_DEVICES = frozenset(
 )
 
 is_identity_form = _IDENTITY.fullmatch
+is_content_id = _CONTENT_ID.fullmatch
 
 
 def ensure_identity(identity: str) -> str:
@@ -37,6 +38,6 @@ def ensure_content_id(content_id: str) -> str:
     Raises:
         StoreError: It is not.
     """
-    if _CONTENT_ID.fullmatch(content_id) is None:
+    if is_content_id(content_id) is None:
         raise StoreError(detail=f"{content_id!r} is not the id of content, a whole SHA-256.")
     return content_id

@@ -81,7 +81,7 @@ def _is_child(layout: Layout, child: str, parent: str) -> bool:
     try:
         with open(path, "rb") as file:
             data = file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     if parent.encode() not in data:  # far cheaper than to read the TOML of all there are
         return False

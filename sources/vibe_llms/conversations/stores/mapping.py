@@ -1,0 +1,32 @@
+"""The one place where what the operating system says becomes an error of ours."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from vibe_llms.exceptions import StoreError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def mapping_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Turns an OSError of a function into a StoreError that names the file."""
+
+    @functools.wraps(function)
+    def perform(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except StoreError:  # is an OSError, too
+            raise
+        except OSError as error:
+            path = str(error.filename or "")
+            raise StoreError(
+                path=path,
+                detail=f"{path or 'The store'}: {error.strerror or error}.",
+                remedy="Check that the disk has space and that the folder may be written to.",
+            ) from error
+
+    return perform
