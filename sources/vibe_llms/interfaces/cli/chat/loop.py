@@ -9,7 +9,7 @@ from vibe_llms.interfaces.cli.chat.commands import perform
 from vibe_llms.interfaces.cli.chat.input import ChatInput
 from vibe_llms.interfaces.cli.chat.interrupts import run_interruptibly
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
-from vibe_llms.interfaces.cli.chat.session import ChatSession
+from vibe_llms.interfaces.cli.chat.session import INPUT_ROLES, ChatSession
 from vibe_llms.interfaces.cli.errors import compose_lines
 
 
@@ -79,7 +79,11 @@ class ChatLoop:
         except KeyboardInterrupt:
             if not self.input.is_interactive:
                 raise
-            self.output.say("Stopped. What came is kept; /retry answers again.")
+            last = self.session.conversation.last_message
+            if last is None or last.role in INPUT_ROLES:
+                self.output.say("Stopped before anything came; /retry asks again.")
+            else:
+                self.output.say("Stopped. What came is kept; /retry answers again.")
 
     def tell_notices(self) -> None:
         """Shows what the store found on the way."""

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.interfaces.cli.chat.blocks import BlockSplitter, produce_parser
+from vibe_llms.interfaces.cli.chat.echo import Echo
 from vibe_llms.interfaces.cli.chat.output import (
     ContentTracker,
     describe_canister,
@@ -103,6 +104,7 @@ class TerminalOutput:
         self._is_waiting = False
         self._drawn = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._echo = Echo(self._file)
 
     def begin(self) -> None:
         """Shows that an answer is awaited."""
@@ -110,6 +112,7 @@ class TerminalOutput:
         self._splitter = BlockSplitter()
         self._kind, self._has_written = "", False
         self._is_waiting = True
+        self._echo.silence()
         self._tail.draw(self._render("note", "…"))
 
     def feed(self, event: StreamEvent) -> None:
@@ -136,6 +139,7 @@ class TerminalOutput:
             self._is_waiting = False
         self._file.write("\n")
         self._file.flush()
+        self._echo.restore()
 
     def replay(self, canisters: Sequence[AnyCanister]) -> None:
         """Shows what was said before."""
