@@ -1,11 +1,11 @@
 """The code in the README and the documentation is run as it is printed.
 
-A page is one session, from top to bottom. Blocks of Python share their names; where a text block of
-the class ``output`` follows, that is what they print, ``...`` standing for anything. In console
-blocks each line that begins with ``$`` is run, and what stands below it, if anything does, is what it
-prints. A block with a caption is a file, put into the folder in which the page is run; one that
-is called ``config.toml`` is the reader's configuration. Blocks of
-the class ``weights`` talk with the embedded model. Shell blocks set up machines; CI runs those.
+A page is one session, from top to bottom. Blocks of Python share their names; where a text block
+of the class ``output`` follows, that is what they print, ``...`` standing for anything. In console
+blocks each line that begins with ``$`` is run, and what stands below it, if anything does, is what
+it prints. A block with a caption is a file, put into the folder in which the page is run; one that
+is called ``config.toml`` is the reader's configuration. Blocks of the class ``weights`` talk with
+the embedded model. Shell blocks set up machines; CI runs those.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAGES = [
         for page in sorted((ROOT / "documentation" / folder).glob("*.rst"))
     ),
 ]
-SECONDS = 120
+SECONDS = 600
 """How long a page may take before it counts as stuck."""
 
 _BLOCK = re.compile(

@@ -1,0 +1,101 @@
+"""Read by the type checker only: what the public face infers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import assert_type
+
+from vibe_llms import (
+    AssistantCanister,
+    Conversation,
+    ConversationReactors,
+    ConverseError,
+    Model,
+    Request,
+    Response,
+    SyncModel,
+    TextualContent,
+    UserCanister,
+    load_provider,
+)
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.events.conversation import ConversationProgressEvent
+from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
+from vibe_llms.exceptions import ProviderError, Stage
+from vibe_llms.messages.canisters import AnyCanister, Canister
+from vibe_llms.messages.contents import AnyContent, Content
+from vibe_llms.messages.losses import Loss
+from vibe_llms.providers.interfaces import Provider, SyncStream
+
+
+async def asynchronously() -> None:
+    """An answer is a response, and a stream yields events."""
+    async with Model("scripted:echo", temperature=0.2) as model:
+        assert_type(model, Model)
+        response = await model.ask("Hello", system="Be brief.", controls={"top_p": 0.5})
+        assert_type(response, Response)
+        assert_type(response.text, str)
+        assert_type(response.canisters, tuple[AnyCanister, ...])
+        assert_type(response.losses, tuple[Loss, ...])
+        async with model.stream("Hello") as stream:
+            async for event in stream:
+                assert_type(event, StreamEvent)
+                if isinstance(event, ContentDeltaEvent):
+                    assert_type(event.text, str)
+            assert_type(await stream.response(), Response)
+
+
+def synchronously() -> None:
+    """The same without ``await`` has the same types."""
+    with SyncModel("scripted:echo") as model:
+        assert_type(model, SyncModel)
+        assert_type(model.request("Hello"), Request)
+        assert_type(model.ask("Hello"), Response)
+        with model.stream("Hello") as stream:
+            assert_type(stream, SyncStream)
+            for event in stream:
+                assert_type(event, StreamEvent)
+
+
+def conversing(store: DirectoryStore) -> None:
+    """A conversation gives canisters, and its fork is one, too."""
+    conversation = Conversation()
+    assert_type(conversation.add_user_message("Hello"), UserCanister)
+    assert_type(conversation.canisters, Sequence[AnyCanister])
+    assert_type(conversation.last_message, AnyCanister | None)
+    assert_type(conversation.fork(from_index=1), Conversation)
+    assert_type(Conversation.restore(store, conversation.id), Conversation)
+    assert_type(DirectoryStore(Path("kept")), DirectoryStore)
+
+
+def reading(canister: AnyCanister, content: AnyContent) -> str:
+    """The shipped classes satisfy the protocols, and their unions are closed."""
+    general: Canister = canister
+    piece: Content = content
+    assert_type(general.role, str)
+    assert_type(piece.type, str)
+    if isinstance(canister, AssistantCanister) and isinstance(content, TextualContent):
+        return content.text
+    return ""
+
+
+def hearing(event: ConversationProgressEvent) -> None:
+    """A reactor takes the event of its place, plain or asynchronous."""
+
+    async def listen(event: ConversationProgressEvent) -> None: ...
+
+    assert_type(event.chunk, str)
+    ConversationReactors(progress=hearing)
+    ConversationReactors(progress=listen)
+    ConversationReactors(success=hearing)  # type: ignore[arg-type]  # another place's event
+
+
+def failing(error: ConverseError) -> None:
+    """An error's facts have types."""
+    assert_type(error.stage, Stage)
+    if isinstance(error, ProviderError):
+        assert_type(error.retry_after_seconds, float | None)
+
+
+assert_type(load_provider("local"), Provider)
