@@ -162,7 +162,7 @@ def test_pictures_are_shown_and_those_with_scripts_are_inert(
     """Both pictures are seen whole, and the script in one of them has not painted it red."""
     shot = tmp_path / "shot.png"
 
-    browse(chromium, tmp_path, "--window-size=800,2400", f"--screenshot={shot}", page.as_uri())
+    browse(chromium, tmp_path, "--window-size=500,1400", f"--screenshot={shot}", page.as_uri())
 
     png = shot.read_bytes()
     assert count_pixels(png, BLUE) > 19_000  # of 20,000: the corners are round
