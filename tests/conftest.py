@@ -5,6 +5,11 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no finding: examples are not timed.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 PROGRAMS = {"browser": "chromium", "terminal": "tmux"}
 """From marks to the program, and Debian package, that their tests drive; CI installs both."""

@@ -129,5 +129,5 @@ class StoresMachine(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
 
-StoresMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+StoresMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestStoresAgree = StoresMachine.TestCase
