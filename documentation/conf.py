@@ -11,7 +11,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "sources")]
 from vibe_llms import __version__  # noqa: E402
 
 project = "vibe-llms"
-copyright = "the vibe-llms authors"
+project_copyright = "the vibe-llms authors"
 version = release = __version__
 
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "extensions.from_code"]
