@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import attrs
+
+_POLL_SECONDS = 0.1
 
 
 @attrs.define
@@ -38,10 +41,24 @@ def confirm(question: str) -> bool:
 
     sys.stderr.write(f"{sanitize(question)} [y/N] ")
     sys.stderr.flush()
-    answer = sys.stdin.readline()
+    answer = _read_answer()
     if not answer.endswith("\n"):
         sys.stderr.write("\n")
     return answer.strip().lower() in ("y", "yes")
+
+
+def _read_answer() -> str:
+    """Reads a line; a thread that waits for one gives up when the user presses Ctrl-C."""
+    if threading.current_thread() is threading.main_thread() or sys.platform == "win32":
+        return sys.stdin.readline()
+    import select
+
+    from vibe_llms.interfaces.cli.interrupts import was_interrupted
+
+    while not was_interrupted():
+        if select.select([sys.stdin], [], [], _POLL_SECONDS)[0]:
+            return sys.stdin.readline()
+    return ""
 
 
 def require_consent(question: str, *, remedy: str) -> None:

@@ -7,10 +7,10 @@ import attrs
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.interfaces.cli.chat.commands import perform
 from vibe_llms.interfaces.cli.chat.input import ChatInput
-from vibe_llms.interfaces.cli.chat.interrupts import run_interruptibly
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.session import INPUT_ROLES, ChatSession
 from vibe_llms.interfaces.cli.errors import compose_lines
+from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 
 
 @attrs.define

@@ -119,14 +119,14 @@ def _answer(session: ChatSession, text: str, system: str | None, *, as_json: boo
     import io
     import sys
 
-    from vibe_llms.interfaces.cli.chat.interrupts import run_interruptibly
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
+    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 
     output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
 
     async def perform() -> Response:
         try:
-            await session.prepare()  # before anything is stored
+            await run_interruptibly(session.prepare())  # before anything is stored
             if system:
                 session.instruct(system)
             session.say(text)

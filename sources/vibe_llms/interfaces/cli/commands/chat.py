@@ -44,11 +44,13 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     import asyncio
     import sys
 
+    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+
     loop = _produce_loop(continued, options)
 
     async def perform() -> None:
         try:
-            await loop.session.prepare()  # before anything is stored
+            await run_interruptibly(loop.session.prepare())  # before anything is stored
             if options["system"]:
                 loop.session.instruct(options["system"])
             if loop.input.is_interactive:

@@ -94,6 +94,7 @@ def pull(address: str | None, yes: bool) -> None:
     import asyncio
 
     from vibe_llms.interfaces.cli.access import load_application
+    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
     from vibe_llms.interfaces.cli.output import note
 
     application = load_application(yes=yes)
@@ -101,7 +102,7 @@ def pull(address: str | None, yes: bool) -> None:
 
     async def perform() -> None:
         try:
-            await application.access_model(target)
+            await run_interruptibly(application.access_model(target))
         finally:
             await application.close()
 
