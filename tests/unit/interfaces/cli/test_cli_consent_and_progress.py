@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import TextIO
 
+import attrs
 import pytest
 
 from vibe_llms.exceptions import TrustError
@@ -18,39 +19,52 @@ from vibe_llms.interfaces.cli.consent import TerminalConsent, confirm, require_c
 from vibe_llms.interfaces.cli.progress import TerminalProgress
 
 
+@attrs.frozen
+class Keyboard:
+    """A terminal for standard input and standard error."""
+
+    _stdin: TextIO
+    _stderr: TextIO
+    _keys: TextIO
+    _monkeypatch: pytest.MonkeyPatch
+
+    def plug_in(self, typed: str = "") -> None:
+        """Lets the process use the terminal, in which something was typed already.
+
+        Not in the fixture: pytest sets the standard streams anew between set-up and test.
+        """
+        self._monkeypatch.setattr(sys, "stdin", self._stdin)
+        self._monkeypatch.setattr(sys, "stderr", self._stderr)
+        self._keys.write(typed)
+        self._keys.flush()
+
+
 @pytest.fixture
-def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
-    """A terminal for standard input and standard error; what is written here is typed there."""
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
+    """A terminal to be plugged in."""
     master, slave = pty.openpty()
     with (
-        open(slave, encoding="utf-8", closefd=True) as stdin,  # noqa: PTH123
+        open(slave, encoding="utf-8") as stdin,  # noqa: PTH123
         open(os.dup(slave), "w", encoding="utf-8") as stderr,  # noqa: PTH123
-        open(master, "w", encoding="utf-8") as typed,  # noqa: PTH123
+        open(master, "w", encoding="utf-8") as keys,  # noqa: PTH123
     ):
-        monkeypatch.setattr(sys, "stdin", stdin)
-        monkeypatch.setattr(sys, "stderr", stderr)
-        yield typed
-
-
-def _type(keyboard: TextIO, text: str) -> None:
-    keyboard.write(text)
-    keyboard.flush()
+        yield Keyboard(stdin, stderr, keys, monkeypatch)
 
 
 @pytest.mark.parametrize(
     ("answer", "agreed"), [("y", True), ("YES", True), ("", False), ("n", False), ("yup", False)]
 )
-def test_only_yes_is_yes(keyboard: TextIO, answer: str, agreed: bool) -> None:
+def test_only_yes_is_yes(keyboard: Keyboard, answer: str, agreed: bool) -> None:
     """Whatever else is typed, and Enter alone, mean no."""
-    _type(keyboard, f"{answer}\n")
+    keyboard.plug_in(f"{answer}\n")
 
     assert TerminalConsent().ask("x", "Shall I?") is agreed
 
 
-def test_the_same_question_is_asked_once(keyboard: TextIO) -> None:
+def test_the_same_question_is_asked_once(keyboard: Keyboard) -> None:
     """An answer holds for its subject."""
     consent = TerminalConsent()
-    _type(keyboard, "y\n")
+    keyboard.plug_in("y\n")
     assert consent.ask("weights:a", "Fetch a?")
 
     assert consent.ask("weights:a", "Fetch a?")  # would wait for ever if it asked again
@@ -70,8 +84,9 @@ def test_where_nobody_sits_the_answer_is_no(monkeypatch: pytest.MonkeyPatch) -> 
         require_consent("Delete it?", remedy="Say --yes.")
 
 
-def test_control_c_ends_a_question_that_a_thread_asks(keyboard: TextIO) -> None:
+def test_control_c_ends_a_question_that_a_thread_asks(keyboard: Keyboard) -> None:
     """A provider asks from a thread, which must not keep the program from ending."""
+    keyboard.plug_in()
     answers: list[bool] = []
     interrupts._interruption.clear()
     thread = threading.Thread(target=lambda: answers.append(confirm("Fetch?")))
