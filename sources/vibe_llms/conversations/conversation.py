@@ -30,8 +30,8 @@ class _Stored:
 class Conversation:
     """What was said so far. It only ever grows; what was said is not changed.
 
-    It belongs to one task or thread at a time, except that ``save`` may run in a thread
-    (``await asyncio.to_thread(conversation.save, store)``) while others go on adding.
+    It belongs to one task or thread at a time, except that ``save`` (without ``merge``) may run
+    in a thread, ``await asyncio.to_thread(conversation.save, store)``, while others go on adding.
 
     Attributes:
         id: Its own name.
@@ -71,18 +71,21 @@ class Conversation:
 
     def _own_canisters(self) -> list[AnyCanister]:
         # A fork borrows its parent's list until somebody looks: a list that only grows keeps
-        # its beginning, so that forking costs the same however long the history is.
+        # its beginning, so that forking costs the same however long the history is. Whoever
+        # reads both fields, as `save` in another thread, reads `_shared` first: that is set last.
         if self._shared is not None:
-            self._canisters, self._shared = self._canisters[: self._shared], None
+            self._canisters = self._canisters[: self._shared]
+            self._shared = None
         return self._canisters
 
-    def __len__(self) -> int:
-        return len(self._canisters) if self._shared is None else self._shared
+    def _count(self) -> int:
+        shared = self._shared
+        return len(self._canisters) if shared is None else shared
 
     @property
     def last_message(self) -> AnyCanister | None:
         """What was said last; ``None`` where nothing was."""
-        count = len(self)
+        count = self._count()
         return self._canisters[count - 1] if count else None
 
     def add_canister(self, canister: AnyCanister) -> None:
@@ -112,7 +115,7 @@ class Conversation:
         Raises:
             StoreError: There are not that many.
         """
-        count = len(self)
+        count = self._count()
         index = count if from_index is None else from_index
         index = index + count if index < 0 else index
         if not 0 <= index <= count:
@@ -181,7 +184,8 @@ class Conversation:
         return self._stored
 
     def _canisters_since(self, start: int) -> list[AnyCanister]:
-        return self._canisters[start : len(self)] if start < len(self) else []
+        shared = self._shared
+        return self._canisters[start:shared]
 
     def _append(self, stored: _Stored, new: list[AnyCanister], merge: bool) -> None:
         receipt = stored.store.append(self.id, new, after=None if merge else stored.position)
