@@ -78,14 +78,17 @@ class Conversation:
             self._shared = None
         return self._canisters
 
-    def _count(self) -> int:
+    def __len__(self) -> int:
         shared = self._shared
         return len(self._canisters) if shared is None else shared
+
+    def __bool__(self) -> bool:
+        return True  # also where nothing was said: there is a conversation
 
     @property
     def last_message(self) -> AnyCanister | None:
         """What was said last; ``None`` where nothing was."""
-        count = self._count()
+        count = len(self)
         return self._canisters[count - 1] if count else None
 
     def add_canister(self, canister: AnyCanister) -> None:
@@ -115,7 +118,7 @@ class Conversation:
         Raises:
             StoreError: There are not that many.
         """
-        count = self._count()
+        count = len(self)
         index = count if from_index is None else from_index
         index = index + count if index < 0 else index
         if not 0 <= index <= count:

@@ -44,6 +44,7 @@ def test_000_a_conversation_grows_by_canisters() -> None:
     """What was added last is the last message."""
     conversation = Conversation()
     assert conversation.last_message is None
+    assert (len(conversation), bool(conversation)) == (0, True)
 
     conversation.add_canister(UserCanister(content=[TextualContent("Hi.")]))
     conversation.add_canisters([AssistantCanister("Hello."), AssistantCanister("Well?")])
@@ -51,6 +52,7 @@ def test_000_a_conversation_grows_by_canisters() -> None:
 
     assert conversation.last_message is said
     assert texts_of(conversation) == ["Hi.", "Hello.", "Well?", "Bye."]
+    assert len(conversation) == 4
 
 
 def test_010_a_saved_conversation_is_restored_equal(store: ConversationStore) -> None:
