@@ -1,0 +1,356 @@
+"""Responses in Chat Completions become canisters, streamed or whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.dialects.chat_completions import ChatCompletionsDecoder
+from vibe_llms.events.stream import StreamEvent
+from vibe_llms.exceptions import (
+    ContextOverflowError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+    StreamTruncatedError,
+)
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    StopReason,
+)
+from vibe_llms.messages.contents import (
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+)
+from vibe_llms.providers.assembly import Assembler
+
+RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
+Chunk = dict[str, Any]
+
+
+def assemble(events: Iterable[StreamEvent]) -> Assembler:
+    """Lets the assembler take events in, which checks their order."""
+    assembler = Assembler(provider="vendor", model="model")
+    for event in events:
+        assembler.feed(event)
+    return assembler
+
+
+def read_stream(chunks: Iterable[Chunk | bytes]) -> Assembler:
+    """Reads a stream to its end."""
+    decoder = ChatCompletionsDecoder(provider="vendor")
+    events = [event for chunk in chunks for event in decoder.decode(chunk)]
+    return assemble([*events, *decoder.finish()])
+
+
+def read_whole(body: Chunk | bytes) -> Assembler:
+    """Reads a response that came in one piece."""
+    return assemble(ChatCompletionsDecoder(provider="vendor").decode_response(body))
+
+
+def delta(finish: str | None = None, **fields: Any) -> Chunk:
+    """Makes a chunk."""
+    choice = {"index": 0, "delta": fields, "finish_reason": finish}
+    return {"id": "chat-1", "model": "model-1", "choices": [choice]}
+
+
+def call(**fields: Any) -> list[Chunk]:
+    """Makes the piece of an invocation: name and arguments are those of the function."""
+    function = {name: fields.pop(name) for name in ("name", "arguments") if name in fields}
+    return [{**fields, "function": function}]
+
+
+def outline(canisters: Iterable[AnyCanister]) -> list[Any]:
+    """Returns what canisters say, without ids and times."""
+    return [
+        (c.role, c.content)
+        if not isinstance(c, InvocationCanister)
+        else (c.role, c.invocation_id, c.name, c.arguments)
+        for c in canisters
+    ]
+
+
+def cut(text: str, draw: st.DrawFn) -> list[str]:
+    """Cuts a text anywhere, also into empty pieces."""
+    places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=4)))
+    return [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
+
+
+@st.composite
+def splits(draw: st.DrawFn) -> tuple[Chunk, list[Chunk]]:
+    """A whole message, and a stream of the same in some pieces."""
+    text, reasoning, refusal = (draw(st.text(max_size=12)) for _ in range(3))
+    calls = [
+        {"id": f"id-{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for n, (name, arguments) in enumerate(
+            draw(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text(max_size=9)), max_size=3))
+        )
+    ]
+    word = draw(st.sampled_from(["stop", "length", "tool_calls", "content_filter", "odd"]))
+    message = {
+        "role": "assistant",
+        "content": text or None,
+        "refusal": refusal or None,
+        "reasoning_content": reasoning,
+        "tool_calls": calls or None,
+    }
+    pieces: list[Chunk] = [{"role": "assistant", "content": ""}]
+    pieces += [{"reasoning_content": piece} for piece in cut(reasoning, draw)]
+    pieces += [{"content": piece} for piece in cut(text, draw)]
+    pieces += [{"refusal": piece} for piece in cut(refusal, draw)]
+    for index, one in enumerate(calls):
+        function = one["function"]
+        assert isinstance(function, dict)
+        first, *others = cut(function["arguments"], draw)
+        pieces.append({"tool_calls": call(index=index, id=one["id"], name=function["name"])})
+        pieces += [{"tool_calls": call(index=index, arguments=piece)} for piece in (first, *others)]
+    usage = {"prompt_tokens": 9, "completion_tokens": 4}
+    body = {
+        "id": "chat-1",
+        "model": "model-1",
+        "choices": [{"index": 0, "message": message, "finish_reason": word}],
+        "usage": usage,
+    }
+    chunks = [delta(**piece) for piece in pieces]
+    return body, [*chunks, delta(word), {"id": "chat-1", "choices": [], "usage": usage}]
+
+
+@given(split=splits(), encoded=st.booleans())
+def test_any_way_to_split_gives_the_same_canisters(
+    split: tuple[Chunk, list[Chunk]], encoded: bool
+) -> None:
+    """A stream equals the whole response, however its text and arguments are cut."""
+    body, chunks = split
+    given_chunks = [msgspec.json.encode(chunk) for chunk in chunks] if encoded else chunks
+
+    streamed, whole = read_stream(given_chunks), read_whole(body)
+
+    assert outline(streamed.produce_canisters()) == outline(whole.produce_canisters())
+    assert streamed.origin == whole.origin
+
+
+def test_contents_come_in_the_order_of_thinking_speaking_and_calling() -> None:
+    """Reasoning goes by either of its names, and comes before the text."""
+    first = read_whole(
+        {
+            "choices": [
+                {
+                    "message": {"content": "Yes.", "reasoning": "Hm.", "tool_calls": None},
+                    "finish_reason": "stop",
+                }
+            ]
+        }
+    )
+    second = read_stream([delta(reasoning_content="Hm."), delta("stop", content="Yes.")])
+
+    expected = [("assistant", (ReasoningContent(text="Hm."), TextualContent("Yes.")))]
+    assert outline(first.produce_canisters()) == expected
+    assert outline(second.produce_canisters()) == expected
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [call(index=0, id="x", name="f"), call(index=0, arguments="{"), call(arguments="}")],
+        [call(id="x", name="f", arguments="{"), call(id="x", arguments="}")],
+        [call(index=0, name="f", arguments="{"), call(index=0, id="x", arguments="}")],
+        [call(id="x", name="f", arguments="{"), call(arguments="}")],
+    ],
+    ids=["index", "id", "late id", "order"],
+)
+def test_pieces_of_an_invocation_find_together(pieces: list[list[Chunk]]) -> None:
+    """By id, then by index, then by order, whatever a vendor leaves out."""
+    result = read_stream([*(delta(tool_calls=piece) for piece in pieces), delta("tool_calls")])
+
+    assert outline(result.produce_canisters()) == [("invocation", "x", "f", "{}")]
+
+
+def test_two_invocations_with_one_index_stay_two() -> None:
+    """Some vendors give the index 0 to all; the ids tell them apart, also interleaved."""
+    result = read_stream(
+        [
+            delta(tool_calls=call(index=0, id="x", name="f", arguments="1")),
+            delta(tool_calls=call(index=0, id="y", name="g", arguments="2")),
+            delta(tool_calls=call(index=0, id="x", arguments="3")),
+            delta("stop"),
+        ]
+    )
+
+    assert outline(result.produce_canisters()) == [
+        ("invocation", "x", "f", "13"),
+        ("invocation", "y", "g", "2"),
+    ]
+    assert result.origin.stop_reason is StopReason.INVOCATION
+
+
+def test_an_invocation_without_an_id_is_given_one_loudly() -> None:
+    """The id is the same each time, and a loss says that it was made up."""
+    result = read_stream([delta("stop", tool_calls=call(name="f", arguments={"a": 1}))])
+
+    assert outline(result.produce_canisters()) == [("invocation", "call-0", "f", '{"a":1}')]
+    assert {str(loss.kind) for loss in result.losses} == {"synthesized", "coerced"}
+
+
+def test_parts_of_a_list_become_contents() -> None:
+    """Some vendors send a list: thinking, text, and blocks of their own, which are kept."""
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    block = {"type": "reference", "reference_ids": [1]}
+    result = read_stream(
+        [delta(content=[thinking]), delta(content=[block]), delta("stop", content="So.")]
+    )
+
+    (canister,) = result.produce_canisters()
+    reasoning, native, text = canister.content
+    assert reasoning == ReasoningContent(text="Hm.")
+    assert isinstance(native, NativeContent)
+    assert json.loads(native.native.data) == block
+    assert text == TextualContent("So.")
+
+
+def test_details_of_reasoning_are_put_together_and_kept() -> None:
+    """What a vendor wants back unchanged is joined from its pieces, signature and all."""
+    detail = {"type": "reasoning.text", "index": 0}
+    result = read_stream(
+        [
+            delta(reasoning="Hm", reasoning_details=[{**detail, "text": "Hm"}]),
+            delta(reasoning=".", reasoning_details=[{**detail, "text": "."}]),
+            delta("stop", reasoning_details=[{**detail, "signature": "S"}]),
+        ]
+    )
+
+    (canister,) = result.produce_canisters()
+    (reasoning,) = canister.content
+    assert isinstance(reasoning, ReasoningContent)
+    assert reasoning.text == "Hm."
+    assert reasoning.native is not None
+    assert json.loads(reasoning.native.data) == {
+        "reasoning_details": [{**detail, "text": "Hm.", "signature": "S"}]
+    }
+
+
+def test_sources_become_citations() -> None:
+    """An annotation is a span of the text with its source."""
+    source = {"url": "https://example.org", "title": "T", "start_index": 0, "end_index": 2}
+    result = read_stream(
+        [
+            delta(content="So."),
+            delta("stop", annotations=[{"type": "url_citation", "url_citation": source}]),
+        ]
+    )
+
+    (canister,) = result.produce_canisters()
+    (text,) = canister.content
+    assert isinstance(text, TextualContent)
+    (citation,) = text.citations
+    assert (citation.start, citation.end, citation.url) == (0, 2, "https://example.org")
+
+
+def test_usage_is_split_into_buckets_that_do_not_overlap() -> None:
+    """Cached input and reasoning are parts of the totals; a strange account goes not below 0."""
+    details = {
+        "prompt_tokens": 10,
+        "completion_tokens": 7,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 5},
+    }
+    strange = {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 9}}
+
+    usage = read_stream([delta("stop", content="x"), {"choices": [], "usage": details}]).usage
+    odd = read_stream([delta("stop", content="x"), {"choices": [], "usage": strange}]).usage
+
+    assert usage is not None
+    assert (usage.input_tokens, usage.cache_read_tokens) == (6, 4)
+    assert (usage.output_tokens, usage.reasoning_tokens) == (2, 5)
+    assert odd is not None
+    assert odd.input_tokens == 0
+
+
+def test_a_refusal_is_told_from_an_answer() -> None:
+    """The vendor's word is the same for both; ours are not."""
+    result = read_stream([delta("stop", refusal="No.")])
+
+    assert outline(result.produce_canisters()) == [("assistant", (RefusalContent("No."),))]
+    assert result.origin.stop_reason is StopReason.REFUSED
+    assert result.origin.native_stop_reason == "stop"
+
+
+def test_what_has_no_place_is_lost_loudly_and_once() -> None:
+    """Further answers, probabilities and unknown fields are each told of once."""
+    chunk = delta(content="x", telepathy="yes")
+    chunk["choices"][0]["logprobs"] = {"content": [{"token": "x"}]}
+    chunk["choices"].append({"index": 1, "delta": {"content": "z"}})
+
+    result = read_stream([chunk, chunk, delta("stop")])
+
+    assert result.produce_canisters()[0].content == (TextualContent("xx"),)
+    assert sorted(loss.path for loss in result.losses) == [
+        "choices[0].logprobs",
+        "choices[0].message.telepathy",
+        "choices[1]",
+    ]
+
+
+def test_a_stream_without_its_end_is_an_error() -> None:
+    """Nobody takes a torn answer for a whole one."""
+    with pytest.raises(StreamTruncatedError):
+        read_stream([delta(content="Once upon")])
+
+
+def test_an_error_in_the_stream_is_the_vendors() -> None:
+    """It says what it means, whatever status the stream had."""
+    with pytest.raises(ProviderError) as caught:
+        read_stream([delta(content="x"), {"error": {"message": "Slow down", "code": 429}}])
+    with pytest.raises(ContextOverflowError):
+        read_stream([{"error": {"message": "too long", "code": "context_length_exceeded"}}])
+
+    assert caught.value.fault is ProviderFault.RATE_LIMITED
+    assert caught.value.is_retryable
+
+
+@given(st.one_of(st.binary(max_size=20), st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(st.sampled_from(["choices", "delta", "content", "tool_calls", "error",
+                                       "usage", "index", "id", "function"]), inner, max_size=3),
+)))  # fmt: skip
+def test_garbage_is_an_error_of_ours_at_worst(chunk: Any) -> None:
+    """Whatever a vendor sends, no foreign exception comes out."""
+    decoder = ChatCompletionsDecoder(provider="vendor")
+    try:
+        decoder.decode(chunk)
+        decoder.finish()
+    except ConverseError:
+        pass
+
+
+@pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder of recordings")
+def test_recorded_responses_are_read_without_a_loss() -> None:
+    """What real vendors sent is understood, apart from further answers to one question."""
+    lines = Path(RECORDINGS, "openai_chat.jsonl").read_bytes().splitlines()
+    exchanges = [e for e in map(json.loads, lines) if e["status"] == 200]
+
+    for exchange in exchanges:
+        body = exchange["body"].strip()
+        if exchange["stream"]:
+            data = [line[5:].strip() for line in body.splitlines() if line.startswith("data:")]
+            result = read_stream(item.encode() for item in data if item != "[DONE]")
+        else:
+            result = read_whole(body.encode())
+        canisters = result.produce_canisters()
+        assert canisters or result.origin.stop_reason is StopReason.LIMIT, exchange["id"]
+        assert {loss.path for loss in result.losses} <= {"choices[1]"}, exchange["id"]
+        assert all(isinstance(c, AssistantCanister | InvocationCanister) for c in canisters)
+
+    assert exchanges

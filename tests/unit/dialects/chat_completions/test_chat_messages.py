@@ -1,0 +1,340 @@
+"""Canisters become messages of Chat Completions, and messages canisters."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.messages import canisters as any_canisters
+from vibe_llms.dialects.chat_completions import (
+    Quirks,
+    nativize_canisters,
+    nativize_invocables,
+    nativize_schema,
+    normalize_invocables,
+    normalize_messages,
+    normalize_schema,
+)
+from vibe_llms.dialects.chat_completions.messages import NO_RESULT
+from vibe_llms.exceptions import CapabilityError, ConverseError, RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AudioContent,
+    Citation,
+    FileContent,
+    ImageContent,
+    Native,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Loss
+from vibe_llms.models.integrators import ModelsIntegrator
+
+UNKNOWN = ModelsIntegrator(provider="vendor").integrate("model")
+BLIND = ModelsIntegrator(provider="vendor").integrate("model", learnt={"supports_images": False})
+PIXEL = ImageContent(mime_type="image/png", data=b"pixel")
+
+
+def nativize(
+    *canisters: AnyCanister, quirks: Quirks | None = None
+) -> tuple[list[dict[str, Any]], tuple[Loss, ...]]:
+    """Returns the messages and the losses."""
+    translation = nativize_canisters(canisters, UNKNOWN, quirks or Quirks())
+    return list(translation.value["messages"]), translation.losses  # type: ignore[arg-type]
+
+
+def call(identity: str = "x", **fields: Any) -> InvocationCanister:
+    """Makes an invocation."""
+    return InvocationCanister(invocation_id=identity, name="f", **fields)
+
+
+def result(text: str = "done", identity: str = "x") -> ResultCanister:
+    """Makes a result."""
+    return ResultCanister(text, invocation_id=identity)
+
+
+def survey_kinds(losses: Sequence[Loss]) -> list[str]:
+    """Returns the kinds of losses, in order."""
+    return [str(loss.kind) for loss in losses]
+
+
+def test_a_plain_conversation_is_written_as_people_write_it() -> None:
+    """One text is a text; an invocation belongs to the turn before it."""
+    messages, losses = nativize(
+        SupervisorCanister("Be brief."),
+        UserCanister("Hi."),
+        AssistantCanister("Wait.", turn_id="t"),
+        call(turn_id="t", arguments='{"a": 1}'),
+        result(),
+        AssistantCanister("There."),
+    )
+
+    function = {"name": "f", "arguments": '{"a": 1}'}
+    assert messages == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi."},
+        {
+            "role": "assistant",
+            "content": "Wait.",
+            "tool_calls": [{"id": "x", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "x", "content": "done"},
+        {"role": "assistant", "content": "There."},
+    ]
+    assert losses == ()
+
+
+def test_a_document_is_framed_without_advice() -> None:
+    """Its title and its bounds can be seen, and nothing is said about it."""
+    messages, losses = nativize(DocumentCanister("All about ants.", title="Ants"))
+
+    text = '<document title="Ants">\nAll about ants.\n</document>'
+    assert messages == [{"role": "user", "content": text}]
+    assert losses == ()
+
+
+def test_media_become_parts() -> None:
+    """Pictures go as data URLs or URLs, sound and files in base 64."""
+    data = base64.b64encode(b"pixel").decode()
+    messages, losses = nativize(
+        UserCanister(
+            (
+                TextualContent("See:"),
+                PIXEL,
+                ImageContent(mime_type="image/*", url="https://example.org/a.png", detail="low"),
+                AudioContent(mime_type="audio/mpeg", data=b"pixel"),
+                FileContent(mime_type="application/pdf", data=b"pixel", name="a.pdf"),
+            )
+        )
+    )
+
+    assert messages[0]["content"] == [
+        {"type": "text", "text": "See:"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+        {
+            "type": "image_url",
+            "image_url": {"url": "https://example.org/a.png", "detail": "low"},
+        },
+        {"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}},
+        {
+            "type": "file",
+            "file": {"file_data": f"data:application/pdf;base64,{data}", "filename": "a.pdf"},
+        },
+    ]
+    assert losses == ()
+
+
+def test_a_model_known_to_be_blind_is_shown_no_picture() -> None:
+    """Unknown is not no: only a model that is known not to see refuses."""
+    with pytest.raises(CapabilityError, match="takes no pictures"):
+        nativize_canisters([UserCanister((PIXEL,))], BLIND, Quirks())
+
+
+def test_a_picture_whose_bytes_are_elsewhere_is_a_mistake_of_the_caller() -> None:
+    """A stored picture must be read before it is sent."""
+    with pytest.raises(RequestError, match="content store"):
+        nativize(UserCanister((ImageContent(mime_type="image/png", content_id="0" * 64),)))
+
+
+def test_an_invocation_without_a_result_is_given_a_note() -> None:
+    """The protocol wants each invocation answered; the note is reported."""
+    messages, losses = nativize(call(), UserCanister("Never mind."))
+
+    assert messages[1] == {"role": "tool", "tool_call_id": "x", "content": NO_RESULT}
+    assert survey_kinds(losses) == ["synthesized"]
+
+
+def test_a_result_without_an_invocation_becomes_the_users() -> None:
+    """Nothing is dropped: it can be read, and the change is reported."""
+    messages, losses = nativize(UserCanister("Hi."), result("orphan"))
+
+    assert messages[1]["role"] == "user"
+    assert messages[1]["content"][1] == {"type": "text", "text": "orphan"}
+    assert survey_kinds(losses) == ["coerced"]
+
+
+def test_a_late_result_moves_to_its_invocation() -> None:
+    """Ids that are used again pair with the results that follow them."""
+    messages, losses = nativize(
+        call(), UserCanister("Well?"), result("first"), call(), result("second")
+    )
+
+    assert [message["role"] for message in messages] == [
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+        "tool",
+    ]
+    assert [m["content"] for m in messages if m["role"] == "tool"] == ["first", "second"]
+    assert survey_kinds(losses) == ["coerced"]
+
+
+def test_a_picture_in_a_result_follows_it() -> None:
+    """Results hold text alone; the picture comes after all results of the turn."""
+    shown = ResultCanister((TextualContent("Look."), PIXEL), invocation_id="x")
+    messages, losses = nativize(call(), call("y"), shown, result("two", "y"))
+
+    assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "user"]
+    assert messages[1]["content"] == "Look."
+    assert survey_kinds(losses) == ["coerced"]
+
+
+def test_what_the_protocol_cannot_say_is_reported() -> None:
+    """Reasoning, citations, foreign blocks and films are each a loss."""
+    foreign = NativeContent(kind="k", native=Native(protocol="messages", data="{}"))
+    cited = TextualContent("So.", citations=[Citation(url="https://example.org")])
+    _, losses = nativize(
+        UserCanister((VideoContent(mime_type="video/mp4", data=b"v"), foreign)),
+        AssistantCanister((ReasoningContent(text="Hm."), cited, foreign)),
+    )
+
+    assert survey_kinds(losses) == ["dropped", "withheld", "withheld", "withheld", "withheld"]
+
+
+def test_quirks_decide_what_vendors_do_differently() -> None:
+    """Roles, fields and shapes are data."""
+    quirks = Quirks(
+        supervisor_role="developer",
+        reasoning_field="reasoning",
+        takes_parts=False,
+        takes_refusals=False,
+    )
+    messages, losses = nativize(
+        SupervisorCanister("Be brief."),
+        UserCanister((TextualContent("a"), TextualContent("b"))),
+        AssistantCanister((ReasoningContent(text="Hm."), RefusalContent("No."))),
+        quirks=quirks,
+    )
+
+    assert messages == [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "a\nb"},
+        {"role": "assistant", "content": "No.", "reasoning": "Hm."},
+    ]
+    assert survey_kinds(losses) == ["coerced"]
+
+
+@given(st.lists(any_canisters, max_size=6))
+def test_every_conversation_is_written_or_refused(canisters: list[AnyCanister]) -> None:
+    """No canisters break the translation, each invocation is answered at once, and what is
+    written reads back and is written the same."""
+    try:
+        messages = nativize(*canisters, quirks=Quirks(reasoning_field="reasoning_content"))[0]
+    except ConverseError:
+        return
+
+    for index, message in enumerate(messages):
+        calls = [one["id"] for one in message.get("tool_calls", ())]
+        following = messages[index + 1 : index + 1 + len(calls)]
+        assert [other.get("tool_call_id") for other in following] == calls
+
+
+words = st.text(min_size=1, max_size=6)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            words.map(lambda text: {"role": "system", "content": text}),
+            words.map(lambda text: {"role": "user", "content": text}),
+            st.lists(words, min_size=2, max_size=3).map(
+                lambda texts: {
+                    "role": "user",
+                    "content": [{"type": "text", "text": text} for text in texts],
+                }
+            ),
+            words.map(lambda text: {"role": "assistant", "content": text}),
+            st.binary(max_size=5).map(
+                lambda data: {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "image_url",
+                            "image_url": {
+                                "url": f"data:image/png;base64,{base64.b64encode(data).decode()}"
+                            },
+                        }
+                    ],
+                }
+            ),
+        ),
+        max_size=6,
+    )
+)
+def test_a_clients_messages_come_back_unchanged(messages: list[dict[str, Any]]) -> None:
+    """What is read as canisters is written as the same messages, without a loss."""
+    read = normalize_messages({"messages": messages})
+
+    written, losses = nativize(*read.value)
+
+    assert written == messages
+    assert read.losses == losses == ()
+
+
+def test_a_turn_with_invocations_comes_back_unchanged() -> None:
+    """Arguments keep their text, and results their place."""
+    function = {"name": "f", "arguments": '{ "a" :1}'}
+    messages = [
+        {"role": "user", "content": "Hi."},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "x", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "x", "content": "done"},
+    ]
+
+    read = normalize_messages({"messages": messages})
+
+    assert nativize(*read.value)[0] == messages
+
+
+@pytest.mark.parametrize(
+    "message", [{"role": "wizard"}, {"role": "user"}, {"content": "x"}, "text", {"role": "tool"}]
+)
+def test_a_senseless_message_is_named(message: Any) -> None:
+    """The error says which one it is."""
+    with pytest.raises(RequestError) as caught:
+        normalize_messages({"messages": [{"role": "user", "content": "x"}, message]})
+
+    assert caught.value.path == "messages[1]"
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required", "f"])
+def test_invocables_and_the_choice_come_back_unchanged(choice: str) -> None:
+    """A description, its schema and the choice survive both ways."""
+    described = InvocableDescription(
+        name="f", description="Does it.", schema={"type": "object"}, strict=True
+    )
+
+    native = nativize_invocables([described], choice)
+    back = normalize_invocables(native.value)
+
+    assert back.value == ((described,), choice)
+    assert back.losses == ()
+
+
+def test_a_schema_comes_back_unchanged() -> None:
+    """Also the absence of one."""
+    schema = {"type": "object", "properties": {}}
+
+    assert normalize_schema(nativize_schema(schema)).value == schema
+    assert normalize_schema(nativize_schema(None)).value is None
