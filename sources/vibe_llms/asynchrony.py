@@ -31,6 +31,7 @@ class Portal:
         self._loop = asyncio.new_event_loop()
         self._door = threading.Lock()
         self._is_closed = False
+        self._closers: list[Callable[[], Awaitable[None]]] = []
         self._thread = threading.Thread(target=self._run, name="vibe-llms-portal", daemon=True)
         self._thread.start()
 
@@ -84,7 +85,11 @@ class Portal:
 
         def conclude(task: asyncio.Task[_T]) -> None:
             finished.set()
-            error = _portal_closed() if task.cancelled() else task.exception()
+            error: BaseException | None
+            if task.cancelled():
+                error = _portal_closed() if self._is_closed else asyncio.CancelledError()
+            else:
+                error = task.exception()
             if not future.set_running_or_notify_cancel():
                 return  # nobody waits any more; cleaning up was all that was left to do
             if error is not None:
@@ -96,13 +101,22 @@ class Portal:
         task.add_done_callback(conclude)
         future.add_done_callback(cancel)
 
+    def runs(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Tells whether a loop is the one behind this portal."""
+        return loop is self._loop
+
+    def close_with(self, closer: Callable[[], Awaitable[None]]) -> None:
+        """Lets an asynchronous function free what lives behind the portal, when that closes."""
+        if closer not in self._closers:
+            self._closers.append(closer)
+
     def close(self) -> None:
         """Cancels what still runs, waits for it for a short while, and ends the thread."""
         with self._door:
             if self._is_closed or not self._thread.is_alive():
                 return
             self._is_closed = True
-        winding_up = asyncio.run_coroutine_threadsafe(_cancel_other_tasks(), self._loop)
+        winding_up = asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
         try:
             winding_up.result(_SHUTDOWN_SECONDS)
         except TimeoutError:
@@ -111,6 +125,12 @@ class Portal:
         self._thread.join(_SHUTDOWN_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
+
+    async def _wind_up(self) -> None:
+        await _cancel_other_tasks()
+        for closer in self._closers:
+            await closer()
+        await self._loop.shutdown_asyncgens()
 
 
 def _portal_closed() -> ConverseError:
@@ -126,7 +146,6 @@ async def _cancel_other_tasks() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 _lock = threading.Lock()
@@ -140,6 +159,12 @@ def access_portal() -> Portal:
         if _portal is None:
             _portal = Portal()
         return _portal
+
+
+def find_portal(loop: asyncio.AbstractEventLoop) -> Portal | None:
+    """Returns the portal of this process if the loop is the one behind it."""
+    portal = _portal
+    return portal if portal is not None and portal.runs(loop) else None
 
 
 def close_portal() -> None:

@@ -34,6 +34,7 @@ says where in the walk of a call it happened. ``__cause__`` holds the original.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import attrs
@@ -81,6 +82,20 @@ class ConverseError(Exception):
     detail: str = ""
     remedy: str = ""
     stage: Stage = Stage.PROVIDER
+
+    @property
+    def arrived(self) -> tuple[Any, ...]:
+        """The canisters which had arrived of an answer that broke off; no fact, never encoded."""
+        return cast(tuple[Any, ...], self.__dict__.get("_arrived", ()))
+
+    def keep_arrived(self, canisters: Iterable[Any]) -> None:
+        """Lets the error carry what had arrived before it."""
+        self.__dict__["_arrived"] = tuple(canisters)
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return False
 
     def describe(self) -> str:
         """Composes what happened from the facts; subclasses refine it."""
@@ -305,6 +320,11 @@ class TransportError(ConverseError, ConnectionError):
     address: str = ""
     stage: Stage = Stage.CONNECT
 
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same request may succeed later: nothing of an answer had arrived."""
+        return not self.arrived
+
 
 @_facts
 class StreamTruncatedError(ConverseError, EOFError):
@@ -312,6 +332,11 @@ class StreamTruncatedError(ConverseError, EOFError):
 
     WORD: ClassVar[str] = "stream-truncated"
     stage: Stage = Stage.FRAME
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same request may succeed later: nothing of an answer had arrived."""
+        return not self.arrived
 
 
 class ProviderFault(enum.StrEnum):

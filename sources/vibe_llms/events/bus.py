@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -21,7 +23,13 @@ class EventBus(Generic[_Event]):
         self._warned: set[object] = set()
 
     def subscribe(self, listener: Callable[[_Event], object]) -> Callable[[], None]:
-        """Adds a listener and returns the function that removes it again."""
+        """Adds a plain listener and returns the function that removes it again.
+
+        Raises:
+            TypeError: The listener is asynchronous; nobody would wait for it here.
+        """
+        if is_asynchronous(listener):
+            raise TypeError(f"{name_listener(listener)} is asynchronous; a bus calls in place.")
         key = object()
         self._listeners[key] = listener
 
@@ -36,7 +44,7 @@ class EventBus(Generic[_Event]):
         for key, listener in tuple(self._listeners.items()):
             try:
                 listener(event)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 if key not in self._warned:
                     self._warned.add(key)
                     warn_of_failure(listener, error)
@@ -50,11 +58,22 @@ def warn_of_failure(listener: object, error: BaseException) -> None:
     A log record rather than a Python warning: a host that turns warnings into errors would
     otherwise be harmed by its own listener.
     """
-    name = getattr(listener, "__qualname__", None) or type(listener).__qualname__
     logging.getLogger("vibe_llms.events").warning(
         "The listener %s raised %s: %s. It goes on being called.",
-        name,
+        name_listener(listener),
         type(error).__name__,
         error,
         exc_info=error,
+    )
+
+
+def name_listener(listener: object) -> str:
+    """Returns what a person would call a listener."""
+    return getattr(listener, "__qualname__", None) or type(listener).__qualname__
+
+
+def is_asynchronous(listener: object) -> bool:
+    """Tells whether calling a listener gives something to be awaited."""
+    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
+        getattr(type(listener), "__call__", None)  # noqa: B004  # an object with an async __call__
     )

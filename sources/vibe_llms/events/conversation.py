@@ -30,11 +30,12 @@ class ConversationStartedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ConversationProgressEvent:
-    """A piece of text has arrived.
+    """A piece of text has arrived: of the answer, its reasoning, or an invocation's arguments.
 
     Attributes:
         chunk: The piece; several may have been joined into one for a slow listener.
-        metadata: ``index`` and ``kind`` of the content, and its ``channel``.
+        metadata: ``index`` and ``kind`` of the content, and its ``channel``. Whoever shows an
+            answer takes those whose ``kind`` is ``text``.
     """
 
     type: Literal["conversation.progress"] = attrs.field(
@@ -87,12 +88,17 @@ class ConversationFailedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ConversationEndedEvent:
-    """Nothing more will come; always the last, whatever the outcome."""
+    """Nothing more will come; always the last, whatever the outcome.
+
+    Attributes:
+        canisters: What had arrived: all of the answer, or the beginning of it.
+    """
 
     type: Literal["conversation.ended"] = attrs.field(default="conversation.ended", init=False)
     conversation_id: str
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc)
     outcome: Outcome
+    canisters: tuple[AnyCanister, ...] = ()
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 

@@ -12,11 +12,12 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import attrs
 
-from vibe_llms.events.bus import EventBus, warn_of_failure
+from vibe_llms.events.bus import is_asynchronous, warn_of_failure
 from vibe_llms.events.conversation import (
     ConversationCompletedEvent,
     ConversationEndedEvent,
@@ -35,16 +36,19 @@ FINISH_SECONDS = 5.0
 """How long the end of a stream waits for an asynchronous reactor that is still busy."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class ConversationReactors:
     """What a host application wants to hear of; each is optional, plain or asynchronous.
+
+    A reactor that raises gets one logged warning with its name, goes on being called, and
+    harms nobody.
 
     Attributes:
         allocator: A request is about to be sent.
         progress: A piece of text has arrived.
         updater: Something else has arrived: a content, usage, a retry, a loss.
         success: The request was answered.
-        failure: It was not, or not to its end.
+        failure: It was not, because of an error.
         deallocator: Nothing more will come; always last, also on failure and cancellation.
     """
 
@@ -65,6 +69,34 @@ _FIELDS: dict[type[ConversationEvent], str] = {
     ConversationFailedEvent: "failure",
     ConversationEndedEvent: "deallocator",
 }
+_warned: WeakKeyDictionary[ConversationReactors, set[int]] = WeakKeyDictionary()
+"""Which callables of which reactors have had their warning, by ``id``."""
+
+
+@attrs.define(eq=False)
+class _Listener:
+    """One callable, and the reactors that it belongs to."""
+
+    home: ConversationReactors
+    call: _AnyReactor
+    is_asynchronous: bool = False
+
+    def warn(self, error: BaseException) -> None:
+        warned = _warned.setdefault(self.home, set())
+        if id(self.call) not in warned:
+            warned.add(id(self.call))
+            warn_of_failure(self.call, error)
+
+
+@attrs.frozen
+class _Chorus:
+    """Several listeners in the place of one; the dispatcher takes them apart again."""
+
+    listeners: tuple[_Listener, ...]
+
+    def __call__(self, event: ConversationEvent) -> None:
+        for listener in self.listeners:
+            listener.call(event)
 
 
 def join_reactors(*several: ConversationReactors | None) -> ConversationReactors | None:
@@ -76,45 +108,36 @@ def join_reactors(*several: ConversationReactors | None) -> ConversationReactors
     given = [reactors for reactors in several if reactors is not None]
     if len(given) < 2:
         return given[0] if given else None
-    joined: dict[str, _AnyReactor] = {}
+    joined: dict[str, _Chorus] = {}
     for field in _FIELDS.values():
-        found = [getattr(reactors, field) for reactors in given]
-        listeners = [reactor for reactor in found if reactor is not None]
+        listeners = [listener for reactors in given for listener in _survey(reactors, field)]
         if listeners:
-            joined[field] = _fan_out(listeners)
-    return ConversationReactors(**joined)  # type: ignore[arg-type]  # from field to its own kind
+            joined[field] = _Chorus(tuple(listeners))
+    return ConversationReactors(**joined)
 
 
-def _fan_out(listeners: list[_AnyReactor]) -> _AnyReactor:
-    if len(listeners) == 1:
-        return listeners[0]
-    if not any(_is_asynchronous(listener) for listener in listeners):
-        bus: EventBus[ConversationEvent] = EventBus()
-        for listener in listeners:
-            bus.subscribe(listener)
-        return bus
-    warned: set[int] = set()
-
-    async def call_each(event: ConversationEvent) -> None:
-        for number, listener in enumerate(listeners):
-            try:
-                outcome = listener(event)
-                if inspect.isawaitable(outcome):
-                    await outcome
-            except Exception as error:
-                if number not in warned:
-                    warned.add(number)
-                    warn_of_failure(listener, error)
-
-    return call_each
+def _survey(reactors: ConversationReactors, field: str) -> list[_Listener]:
+    reactor: _AnyReactor | _Chorus | None = getattr(reactors, field)
+    if reactor is None:
+        return []
+    if isinstance(reactor, _Chorus):
+        return list(reactor.listeners)
+    return [_Listener(reactors, reactor, is_asynchronous(reactor))]
 
 
 @attrs.define
 class _Waiting:
-    """An event that waits for its reactor, with the pieces of text that have joined it."""
+    """An event that waits for its asynchronous reactors.
+
+    Attributes:
+        pieces: Of the same text; they have joined the event.
+        begun: What a reactor returned that was thought to be plain.
+    """
 
     event: ConversationEvent
+    listeners: list[_Listener]
     pieces: list[str] = attrs.field(factory=list)
+    begun: Awaitable[None] | None = None
 
     def produce(self) -> ConversationEvent:
         """Makes the event that all of it amounts to."""
@@ -131,35 +154,36 @@ class ReactorsDispatcher:
     """
 
     def __init__(self, reactors: ConversationReactors, *, limits: Limits | None = None) -> None:
-        self._plain: dict[type, _AnyReactor] = {}
-        self._asynchronous: dict[type, _AnyReactor] = {}
+        self._plain: dict[type, list[_Listener]] = {}
+        self._asynchronous: dict[type, list[_Listener]] = {}
         for event_class, field in _FIELDS.items():
-            reactor: _AnyReactor | None = getattr(reactors, field)
-            if reactor is None:
-                continue
-            home = self._asynchronous if _is_asynchronous(reactor) else self._plain
-            home[event_class] = reactor
+            for listener in _survey(reactors, field):
+                home = self._asynchronous if listener.is_asynchronous else self._plain
+                home.setdefault(event_class, []).append(listener)
         self._queue_limit = (limits or Limits()).reactor_queue_events
         self._waiting: deque[_Waiting] = deque()
         self._room = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
-        self._warned: set[type] = set()
 
     def wants(self, event_class: type[ConversationEvent]) -> bool:
         """Tells whether anybody listens, so that unwanted events need not be made."""
         return event_class in self._plain or event_class in self._asynchronous
 
     def dispatch(self, event: ConversationEvent) -> None:
-        """Calls the reactor of the event, or lets the event wait for it."""
+        """Calls the plain reactors of the event, and lets it wait for the asynchronous ones."""
         event_class = event.__class__
-        reactor = self._plain.get(event_class)
-        if reactor is not None:
+        for listener in self._plain.get(event_class, ()):
             try:
-                reactor(event)
-            except Exception as error:
-                self._warn(event_class, reactor, error)
-        elif event_class in self._asynchronous:
-            self._enqueue(event)
+                outcome = listener.call(event)
+            except (Exception, asyncio.CancelledError) as error:
+                listener.warn(error)
+                continue
+            if outcome is not None and inspect.isawaitable(outcome):
+                begun = cast("Awaitable[None]", outcome)
+                self._enqueue(_Waiting(event, [listener], begun=begun))
+        listeners = self._asynchronous.get(event_class)
+        if listeners and not self._join(event):
+            self._enqueue(_Waiting(event, listeners))
 
     @property
     def is_full(self) -> bool:
@@ -172,6 +196,10 @@ class ReactorsDispatcher:
             self._room.clear()
             await self._room.wait()
 
+    def runs_in(self, task: asyncio.Task[object] | None) -> bool:
+        """Tells whether a task is the one that calls the asynchronous reactors."""
+        return task is not None and task is self._worker
+
     async def finish(self, *events: ConversationEvent, seconds: float = FINISH_SECONDS) -> None:
         """Brings the last events, each after all before it have been dealt with.
 
@@ -183,30 +211,38 @@ class ReactorsDispatcher:
             self.dispatch(event)
             await self._drain(seconds)
 
-    def _enqueue(self, event: ConversationEvent) -> None:
-        waiting = self._waiting
-        if waiting and event.__class__ is ConversationProgressEvent:
-            last = waiting[-1]
-            if last.event.__class__ is ConversationProgressEvent and (
-                last.event.metadata == event.metadata
-            ):
-                last.pieces.append(event.chunk)
-                return
-        waiting.append(_Waiting(event))
+    def _join(self, event: ConversationEvent) -> bool:
+        """Joins a piece of text to the last event that waits, where that is of the same text."""
+        if not self._waiting or not isinstance(event, ConversationProgressEvent):
+            return False
+        last = self._waiting[-1]
+        if (
+            isinstance(last.event, ConversationProgressEvent)
+            and last.begun is None
+            and last.event.metadata == event.metadata
+        ):
+            last.pieces.append(event.chunk)
+            return True
+        return False
+
+    def _enqueue(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.get_running_loop().create_task(self._work())
 
     async def _work(self) -> None:
-        while self._waiting:
-            event = self._waiting.popleft().produce()
+        try:
+            while self._waiting:
+                waiting = self._waiting.popleft()
+                self._room.set()
+                event = waiting.produce()
+                for listener in waiting.listeners:
+                    await _call(listener, event, waiting.begun)
+        except BaseException:
+            self._waiting.clear()  # nobody will come for them, and nobody may wait for that
+            raise
+        finally:
             self._room.set()
-            reactor = self._asynchronous[event.__class__]
-            try:
-                outcome = reactor(event)
-                if inspect.isawaitable(outcome):
-                    await outcome
-            except Exception as error:
-                self._warn(event.__class__, reactor, error)
 
     async def _drain(self, seconds: float) -> None:
         worker = self._worker
@@ -216,19 +252,25 @@ class ReactorsDispatcher:
         if done:
             return
         worker.cancel()
-        await asyncio.wait({worker})
+        await asyncio.wait({worker}, timeout=seconds)  # it may even refuse to be cancelled
         self._waiting.clear()
+        self._worker = None
         logging.getLogger("vibe_llms.events").warning(
             "A reactor was still busy %g seconds after the end and was given up.", seconds
         )
 
-    def _warn(self, event_class: type, reactor: _AnyReactor, error: Exception) -> None:
-        if event_class not in self._warned:
-            self._warned.add(event_class)
-            warn_of_failure(reactor, error)
 
-
-def _is_asynchronous(reactor: _AnyReactor) -> bool:
-    return inspect.iscoroutinefunction(reactor) or inspect.iscoroutinefunction(
-        getattr(type(reactor), "__call__", None)  # noqa: B004  # an object with an async __call__
-    )
+async def _call(
+    listener: _Listener, event: ConversationEvent, begun: Awaitable[None] | None
+) -> None:
+    try:
+        outcome = listener.call(event) if begun is None else begun
+        if inspect.isawaitable(outcome):
+            await outcome
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise  # it is we who are to stop, not the reactor that failed
+        listener.warn(error)
+    except Exception as error:
+        listener.warn(error)

@@ -19,6 +19,7 @@ from vibe_llms.events.stream import (
     LossEvent,
     ResponseFinishedEvent,
     ResponseStartedEvent,
+    RetryEvent,
     StreamEvent,
     UsageEvent,
 )
@@ -40,7 +41,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.messages.identities import access_now, produce_identity
-from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.losses import Loss, LossKind
 
 _Item = AnyContent | InvocationCanister | ResultCanister
 
@@ -83,7 +84,7 @@ class Assembler:
         self._provider = provider
         self._model = model
         self._protocol = protocol
-        self._maximum_characters = (limits or Limits()).content_characters
+        self._limits = limits or Limits()
         self._produce_id = produce_id
         self._now = now
         self._turn_id = produce_id()
@@ -92,6 +93,7 @@ class Assembler:
         self.usage: Usage | None = None
         self.response_id: str | None = None
         self.request_id: str | None = None
+        self.attempts = 1
         self.losses: list[Loss] = []
 
     def feed(self, event: StreamEvent) -> StreamEvent:
@@ -107,13 +109,15 @@ class Assembler:
             raise _refuse(f"{event.type} after the end of the response")
         match event:
             case ContentStartedEvent():
-                self._start(event)
+                return self._start(event)
             case ContentFinishedEvent():
                 return self._complete(event)
             case UsageEvent():
                 self.usage = event.usage
             case LossEvent():
                 self.losses.append(event.loss)
+            case RetryEvent():
+                self.attempts = event.attempt
             case ResponseStartedEvent():
                 self.response_id = event.response_id or self.response_id
                 self.request_id = event.request_id or self.request_id
@@ -123,11 +127,6 @@ class Assembler:
             case _:
                 pass
         return event
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the vendor said that the response is complete."""
-        return self._finish is not None
 
     def access_kind(self, index: int) -> ContentKind:
         """Returns the kind of a content that has begun."""
@@ -187,23 +186,32 @@ class Assembler:
             turn_id=self._turn_id,
         )
 
-    def _start(self, event: ContentStartedEvent) -> None:
+    def _start(self, event: ContentStartedEvent) -> ContentStartedEvent:
         if event.index in self._contents:
             raise _refuse(f"content {event.index} begins twice")
+        if len(self._contents) >= self._limits.response_contents:
+            raise _exceed("response_contents", self._limits.response_contents)
+        if event.kind == "invocation" and not event.invocation_id:
+            event = attrs.evolve(event, invocation_id=self._produce_id())
+            self.losses.append(
+                Loss(
+                    kind=LossKind.SYNTHESIZED,
+                    path=f"contents[{event.index}].invocation_id",
+                    reason="The vendor gave the invocation no id.",
+                )
+            )
         self._contents[event.index] = _Growing(event, self._produce_id(), self._now())
+        return event
 
     def _feed_delta(self, event: ContentDeltaEvent) -> ContentDeltaEvent:
         growing = self._contents.get(event.index)
         if growing is None or growing.item is not None:
             raise _refuse(f"content {event.index} goes on, but it has not begun or has ended")
+        if not event.text:
+            return event  # a million of nothing must not grow into something
         growing.size += len(event.text)
-        if growing.size > self._maximum_characters:
-            raise LimitError(
-                limit="content_characters",
-                value=self._maximum_characters,
-                remedy="Set limits.content_characters in the configuration to allow more.",
-                stage=Stage.DECODE,
-            )
+        if growing.size > self._limits.content_characters:
+            raise _exceed("content_characters", self._limits.content_characters)
         channel = event.channel
         if channel == "seal" or channel not in growing.pieces:
             growing.pieces[channel] = [event.text]
@@ -256,6 +264,15 @@ def _build(growing: _Growing) -> _Item | None:
             )
         case _:
             return None
+
+
+def _exceed(limit: str, value: int) -> LimitError:
+    return LimitError(
+        limit=limit,
+        value=value,
+        remedy=f"Set limits.{limit} in the configuration to allow more.",
+        stage=Stage.DECODE,
+    )
 
 
 def _refuse(reason: str) -> ConverseError:

@@ -8,6 +8,7 @@ that the source is closed, however the stream ends.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
@@ -43,9 +44,11 @@ from vibe_llms.providers.interfaces import Translation
 class EventSource(Protocol):
     """Where a stream's events come from: a transport, its framing and a decoder, joined.
 
-    ``receive`` returns the events that one read brought, at least one, and None at the end. It is
-    never called again after None or an error. ``close`` frees everything at once, and is
-    called exactly once, also while nothing was received.
+    ``receive`` returns the events that one read brought, at least one, and None at the end. It
+    is never called again after None or an error. It may be cancelled while it waits; then
+    ``close`` follows. ``close`` frees everything at once, whatever the state, and is called
+    exactly once. Connecting belongs into the first ``receive`` where it can wait, so that
+    what happens on the way (a retry, say) can be told as an event.
     """
 
     async def receive(self) -> Sequence[StreamEvent] | None: ...
@@ -87,8 +90,10 @@ class ResponseStream:
         self._started = 0.0
         self._first_seconds: float | None = None
         self._response: Response | None = None
-        self._error: BaseException | None = None
-        self._ended = False
+        self._error: ConverseError | None = None
+        self._reader: asyncio.Task[object] | None = None
+        self._is_stopped = False
+        self._cleaning: asyncio.Task[None] | None = None
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
@@ -106,7 +111,8 @@ class ResponseStream:
         """Receives the remaining events and returns the response.
 
         Raises:
-            ConverseError: The response failed, or the stream was closed before its end.
+            ConverseError: The response failed, or the stream was closed before its end; its
+                ``arrived`` are the canisters that had come.
         """
         async for _ in self:
             pass
@@ -114,14 +120,21 @@ class ResponseStream:
             return self._response
         if self._error is not None:
             raise self._error
-        raise ConverseError(
+        error = ConverseError(
             detail="The stream was closed before its response was complete.",
             remedy="What had arrived is in its canisters.",
             stage=Stage.EXECUTE,
         )
+        error.keep_arrived(self.canisters)
+        raise error
 
     async def close(self) -> None:
-        """Stops the response where it is. May be called again."""
+        """Stops the response where it is, whoever waits for it. May be called again."""
+        reader = self._reader
+        waits = reader is not None and reader is not asyncio.current_task()
+        if reader is not None and waits and self._cleaning is None:
+            self._is_stopped = True
+            reader.cancel()
         await self._end("interrupted")
 
     async def __aenter__(self) -> Self:
@@ -135,32 +148,6 @@ class ResponseStream:
     ) -> None:
         await self.close()
 
-    async def _receive(self) -> list[StreamEvent] | None:
-        """Returns the events of one read, completed; None at the end.
-
-        After the batch that ends with a failure, the next call raises its error.
-        """
-        if isinstance(self._error, ConverseError):
-            raise self._error
-        if self._ended:
-            return None
-        try:
-            if self._source is None:
-                batch = await self._open()
-            else:
-                batch = self._process(await self._source.receive())
-            if self._dispatcher is not None and self._dispatcher.is_full:
-                await self._dispatcher.wait_for_room()
-            if self._response is not None:
-                await self._end("completed")
-            return batch
-        except ConverseError as error:
-            return [await self._fail(error)]
-        except BaseException as error:
-            self._error = error
-            await self._end("interrupted" if _is_cancellation(error) else "failed")
-            raise
-
     async def _iterate(self) -> AsyncIterator[StreamEvent]:
         try:
             while (batch := await self._receive()) is not None:
@@ -169,20 +156,61 @@ class ResponseStream:
         finally:
             await self.close()
 
-    async def _open(self) -> list[StreamEvent]:
+    async def _receive(self) -> list[StreamEvent] | None:
+        """Returns the events of one read, completed; None at the end.
+
+        After the batch that ends with a failure, the next call raises its error.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._cleaning is not None:
+            return None
+        self._reader = reader = asyncio.current_task()
+        cancelled_before = reader.cancelling() if reader is not None else 0
+        try:
+            return await self._read()
+        except asyncio.CancelledError:
+            await self._end("interrupted")
+            if self._is_stopped and reader is not None and reader.uncancel() <= cancelled_before:
+                return None  # it was `close`, in another task, that wanted us to stop waiting
+            raise
+        except Exception as error:
+            return [await self._fail(_ensure_ours(error))]
+        except BaseException:
+            await self._end("interrupted")
+            raise
+        finally:
+            self._reader = None
+
+    async def _read(self) -> list[StreamEvent] | None:
+        if self._source is None:
+            batch = await self._open()
+        else:
+            received = await self._source.receive()
+            batch = None if self._cleaning is not None else self._process(received)
+        if self._dispatcher is not None and self._dispatcher.is_full:
+            await self._dispatcher.wait_for_room()
+        if self._response is not None:
+            await self._end("completed")
+        return batch
+
+    async def _open(self) -> list[StreamEvent] | None:
         self._started = time.perf_counter()
         if self._reactors is not None:
             self._dispatcher = ReactorsDispatcher(self._reactors, limits=self._limits)
             self._wants_progress = self._dispatcher.wants(ConversationProgressEvent)
             self._wants_updates = self._dispatcher.wants(ConversationUpdatedEvent)
             origin = self._assembler.origin
-            self._tell(
+            self._dispatcher.dispatch(
                 ConversationStartedEvent(
                     conversation_id=self._request.conversation_id,
                     metadata={"provider": origin.provider, "model": origin.model},
                 )
             )
         opened = await self._open_source()
+        if self._cleaning is not None:  # closed meanwhile, when there was nothing yet to close
+            await opened.value.close()
+            return None
         self._source = opened.value
         return [self._take(LossEvent(loss=loss)) for loss in opened.losses]
 
@@ -200,13 +228,13 @@ class ResponseStream:
         if isinstance(event, ContentDeltaEvent):
             if self._first_seconds is None:
                 self._first_seconds = time.perf_counter() - self._started
-            if self._wants_progress:
+            if self._wants_progress and event.channel != "seal":
                 self._tell_progress(event)
             return event
         if isinstance(event, ResponseFinishedEvent):
             event = self._complete(event)
-        if self._wants_updates:
-            self._tell(
+        if self._wants_updates and self._dispatcher is not None:
+            self._dispatcher.dispatch(
                 ConversationUpdatedEvent(conversation_id=self._request.conversation_id, event=event)
             )
         return event
@@ -220,6 +248,7 @@ class ResponseStream:
                 origin=assembler.origin,
                 duration_seconds=time.perf_counter() - self._started,
                 first_seconds=self._first_seconds,
+                attempts=assembler.attempts,
                 request_id=assembler.request_id,
             ),
             losses=tuple(assembler.losses),
@@ -231,28 +260,38 @@ class ResponseStream:
         )
 
     async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
-        self._error = error
         self._response = None
+        canisters = self._assembler.produce_canisters()
+        error.keep_arrived(canisters)
+        self._error = error
         await self._end("failed")
-        return ResponseFailedEvent(error=error, canisters=self._assembler.produce_canisters())
+        return ResponseFailedEvent(error=error, canisters=canisters)
 
     async def _end(self, outcome: Outcome) -> None:
-        """Closes the source and lets the reactors finish; exactly once, also when cancelled."""
-        if self._ended:
-            return
-        self._ended = True
+        """Closes the source and lets the reactors finish, once; everybody waits for that."""
+        if self._cleaning is None:
+            outcome = "completed" if self._response is not None else outcome
+            self._cleaning = asyncio.ensure_future(self._clean(outcome))
+        if self._dispatcher is not None and self._dispatcher.runs_in(asyncio.current_task()):
+            return  # a reactor closes its own stream: the clean-up waits for the reactor
         # Shielded: whoever was cancelled waits for the clean-up, which has limits of its own.
-        cleaning = asyncio.ensure_future(self._clean(outcome))
         try:
-            await asyncio.shield(cleaning)
+            await asyncio.shield(self._cleaning)
         except asyncio.CancelledError:
-            await asyncio.wait({cleaning})
+            await asyncio.wait({self._cleaning})
             raise
 
     async def _clean(self, outcome: Outcome) -> None:
         try:
             if self._source is not None:
                 await self._source.close()
+        except Exception:
+            # The answer, or the error that ended it, counts for more than how the door shut.
+            logging.getLogger("vibe_llms.providers").warning(
+                "A stream of %s could not be closed.",
+                self._assembler.origin.provider,
+                exc_info=True,
+            )
         finally:
             if self._dispatcher is not None:
                 await self._dispatcher.finish(*self._produce_last_events(outcome))
@@ -260,24 +299,23 @@ class ResponseStream:
     def _produce_last_events(self, outcome: Outcome) -> list[ConversationEvent]:
         conversation_id = self._request.conversation_id
         events: list[ConversationEvent] = []
+        canisters = self.canisters
         if self._response is not None:
             events.append(
                 ConversationCompletedEvent(conversation_id=conversation_id, response=self._response)
             )
-        elif isinstance(self._error, ConverseError):
+        elif self._error is not None:
             events.append(
                 ConversationFailedEvent(
-                    conversation_id=conversation_id,
-                    error=self._error,
-                    canisters=self._assembler.produce_canisters(),
+                    conversation_id=conversation_id, error=self._error, canisters=canisters
                 )
             )
-        events.append(ConversationEndedEvent(conversation_id=conversation_id, outcome=outcome))
+        events.append(
+            ConversationEndedEvent(
+                conversation_id=conversation_id, outcome=outcome, canisters=canisters
+            )
+        )
         return events
-
-    def _tell(self, event: ConversationEvent) -> None:
-        if self._dispatcher is not None:
-            self._dispatcher.dispatch(event)
 
     def _tell_progress(self, event: ContentDeltaEvent) -> None:
         place = (event.index, event.channel)
@@ -286,14 +324,25 @@ class ResponseStream:
             kind = self._assembler.access_kind(event.index)
             metadata = {"index": event.index, "kind": kind, "channel": event.channel}
             self._progress[place] = metadata
-        self._tell(
-            ConversationProgressEvent(
-                conversation_id=self._request.conversation_id,
-                chunk=event.text,
-                metadata=metadata,
+        if self._dispatcher is not None:
+            self._dispatcher.dispatch(
+                ConversationProgressEvent(
+                    conversation_id=self._request.conversation_id,
+                    chunk=event.text,
+                    metadata=metadata,
+                )
             )
-        )
 
 
-def _is_cancellation(error: BaseException) -> bool:
-    return isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit)
+def _ensure_ours(error: Exception) -> ConverseError:
+    """Makes one of our errors of a foreign one, which only a mistake in a provider lets through."""
+    if isinstance(error, ConverseError):
+        return error
+    text = " ".join(str(error).split())
+    ours = ConverseError(
+        detail=f"The provider broke: {type(error).__name__}: {text}".rstrip(": ") + ".",
+        remedy="This is a mistake of the provider's code; its author wants to know.",
+        stage=Stage.DECODE,
+    )
+    ours.__cause__ = error
+    return ours

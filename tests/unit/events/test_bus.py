@@ -42,6 +42,15 @@ def test_a_raising_listener_gets_one_warning_and_harms_nobody(
     assert len([record for record in caplog.records if "clumsy" in record.getMessage()]) == 1
 
 
+def test_an_asynchronous_listener_is_refused() -> None:
+    """Nobody would wait for it; a lost coroutine would be a lost event."""
+
+    async def listen(event: int) -> None: ...
+
+    with pytest.raises(TypeError, match="listen is asynchronous"):
+        EventBus[int]().subscribe(listen)
+
+
 def test_listeners_may_come_and_go_while_an_event_is_published() -> None:
     """A listener that unsubscribes itself does not disturb the others."""
     heard: list[str] = []

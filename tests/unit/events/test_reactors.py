@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Any
 
@@ -177,6 +178,106 @@ async def test_objects_with_an_asynchronous_call_are_asynchronous_reactors() -> 
     await dispatcher.finish(ENDED)
 
     assert heard == ["a"]
+
+
+async def test_plain_reactors_stay_in_place_beside_asynchronous_ones() -> None:
+    """Joining them with others does not put them into a queue."""
+    heard: list[str] = []
+
+    async def listen(event: ConversationProgressEvent) -> None:
+        await asyncio.sleep(0)
+
+    joined = join_reactors(
+        ConversationReactors(progress=lambda event: heard.append(event.chunk)),
+        ConversationReactors(progress=listen),
+    )
+    assert joined is not None
+    dispatcher = ReactorsDispatcher(joined)
+    for text in "abc":
+        dispatcher.dispatch(progress(text))
+
+    assert heard == ["a", "b", "c"]
+    await dispatcher.finish(ENDED)
+
+
+async def test_a_lambda_that_returns_a_coroutine_is_awaited() -> None:
+    """What only turns out to be asynchronous when it is called is not lost."""
+    heard: list[str] = []
+
+    async def listen(event: ConversationProgressEvent) -> None:
+        heard.append(event.chunk)
+
+    dispatcher = ReactorsDispatcher(ConversationReactors(progress=lambda event: listen(event)))
+    dispatcher.dispatch(progress("a"))
+    dispatcher.dispatch(progress("b"))
+    await dispatcher.finish(ENDED)
+
+    assert heard == ["a", "b"]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_reactor_that_raises_a_cancellation_cancels_nobody(
+    caplog: pytest.LogCaptureFixture, asynchronous: bool
+) -> None:
+    """It is a failure of the reactor, like any other."""
+    ends: list[ConversationEvent] = []
+
+    def cancelled_listener(event: ConversationProgressEvent) -> None:
+        raise asyncio.CancelledError
+
+    async def cancelled_async_listener(event: ConversationProgressEvent) -> None:
+        raise asyncio.CancelledError
+
+    listener: Any = cancelled_async_listener if asynchronous else cancelled_listener
+    dispatcher = ReactorsDispatcher(
+        ConversationReactors(progress=listener, deallocator=ends.append),
+        limits=Limits(reactor_queue_events=2),
+    )
+    for number in range(4):
+        dispatcher.dispatch(progress("a", number))
+        await asyncio.wait_for(dispatcher.wait_for_room(), 1)
+    await dispatcher.finish(ENDED)
+
+    assert ends == [ENDED]
+    assert len([r for r in caplog.records if listener.__name__ in r.getMessage()]) == 1
+
+
+async def test_a_reactor_that_refuses_to_be_cancelled_is_left_behind() -> None:
+    """The conversation ends even then."""
+    ends: list[ConversationEvent] = []
+    release = asyncio.Event()
+
+    async def stubborn(event: ConversationProgressEvent) -> None:
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    dispatcher = ReactorsDispatcher(
+        ConversationReactors(progress=stubborn, deallocator=ends.append)
+    )
+    dispatcher.dispatch(progress("a"))
+    await asyncio.wait_for(dispatcher.finish(ENDED, seconds=0.02), 1)
+
+    assert ends == [ENDED]
+    release.set()
+    await asyncio.sleep(0)
+
+
+async def test_the_warning_comes_once_however_many_turns_there_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Who gives the same reactors to each turn reads of a clumsy one once."""
+
+    def clumsy(event: ConversationEvent) -> None:
+        raise RuntimeError("oops")
+
+    reactors = ConversationReactors(progress=clumsy, deallocator=clumsy)
+    for _ in range(3):
+        dispatcher = ReactorsDispatcher(reactors)
+        dispatcher.dispatch(progress("a"))
+        await dispatcher.finish(ENDED)
+
+    assert len([record for record in caplog.records if "clumsy" in record.getMessage()]) == 1
 
 
 async def test_joined_reactors_all_hear_and_do_not_harm_each_other(

@@ -183,6 +183,28 @@ def test_a_content_cannot_grow_without_bound() -> None:
         feed(*events, limits=Limits(content_characters=11))
 
 
+def test_the_number_of_contents_is_bounded_and_nothing_weighs_nothing() -> None:
+    """A million tiny events do not fill the memory."""
+    with pytest.raises(LimitError, match="response_contents = 2"):
+        feed(*[start(index) for index in range(3)], limits=Limits(response_contents=2))
+
+    assembler = feed(start(0), *[ContentDeltaEvent(0, "")] * 100)
+    assert assembler._contents[0].pieces == {}
+
+
+def test_an_invocation_without_an_id_is_given_one_and_that_is_said() -> None:
+    """Two parallel calls of a vendor without ids can be told apart."""
+    nameless = [ContentStartedEvent(index=index, kind="invocation", name="n") for index in range(2)]
+    ends = [ContentFinishedEvent(index=index) for index in range(2)]
+
+    assembler = feed(*nameless, *ends, FINISH)
+
+    ids = {c.invocation_id for c in assembler.produce_canisters() if c.role == "invocation"}
+    assert len(ids) == 2
+    assert "" not in ids
+    assert [loss.kind for loss in assembler.losses] == [LossKind.SYNTHESIZED] * 2
+
+
 def test_losses_are_collected() -> None:
     """Each loss that is told on the way is in the response."""
     loss = Loss(kind=LossKind.DROPPED, path="$", reason="why")

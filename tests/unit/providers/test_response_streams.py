@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 import pytest
@@ -18,6 +19,7 @@ from vibe_llms.events.stream import (
     LossEvent,
     ResponseFailedEvent,
     ResponseFinishedEvent,
+    RetryEvent,
     StreamEvent,
 )
 from vibe_llms.exceptions import (
@@ -222,16 +224,162 @@ async def test_cancelling_a_task_closes_the_source_and_ends_the_conversation() -
     assert text_of(stream.canisters) == "half an ans"
 
 
-async def test_a_bug_in_a_source_passes_through_and_the_source_is_closed() -> None:
-    """What is not one of our errors is not dressed up as one."""
+async def test_a_bug_in_a_provider_is_a_failure_like_any_other() -> None:
+    """The error names the bug and keeps it as its cause; what had arrived is on it."""
     recording = RecordingReactors()
-    source = Source(BEGINNING, ZeroDivisionError("bug"))
+    source = Source(BEGINNING, ZeroDivisionError("some bug"))
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ConverseError, match="ZeroDivisionError: some bug") as caught:
         await produce_stream(source, recording.reactors).response()
 
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert text_of(caught.value.arrived) == "half an ans"
     assert source.closed == 1
+    assert recording.words[-2:] == ["failed", "ended"]
     assert recording.events[-1].outcome == "failed"  # type: ignore[union-attr]
+
+
+async def test_an_answer_counts_for_more_than_how_its_door_shut(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A source that cannot be closed is logged, and the answer is given."""
+
+    class Stuck(Source):
+        async def close(self) -> None:
+            raise OSError("stuck")
+
+    finish = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED)
+
+    response = await produce_stream(Stuck([finish])).response()
+    with pytest.raises(StreamTruncatedError):
+        await produce_stream(Stuck([])).response()
+
+    assert response.metadata.stop_reason is StopReason.ANSWERED
+    assert caplog.text.count("could not be closed") == 2
+
+
+async def test_closing_from_another_task_ends_a_reader_that_waits() -> None:
+    """The reader is not cancelled: its iteration ends, and reactors hear nothing afterwards."""
+    recording = RecordingReactors()
+    source = Source(BEGINNING)
+    stream = produce_stream(source, recording.reactors)
+
+    async def read() -> list[StreamEvent]:
+        return [event async for event in stream]
+
+    reader = asyncio.create_task(read())
+    await asyncio.sleep(0.01)
+    await stream.close()
+    events = await asyncio.wait_for(reader, 1)
+
+    assert events == BEGINNING
+    assert source.closed == 1
+    assert recording.words[-1] == "ended"
+    assert reader.cancelling() == 0
+    with pytest.raises(ConverseError, match="closed before") as caught:
+        await stream.response()
+    assert text_of(caught.value.arrived) == "half an ans"
+
+
+async def test_a_source_that_opens_after_the_stream_was_closed_is_closed() -> None:
+    """Nothing leaks, however late the other side answers."""
+    source = Source(BEGINNING)
+    gate = asyncio.Event()
+
+    async def open_source() -> Translation[EventSource]:
+        with contextlib.suppress(asyncio.CancelledError):  # as code that cleans up may do
+            await gate.wait()
+        return Translation(source)
+
+    stream = ResponseStream(
+        request=REQUEST, assembler=Assembler(provider="p", model="m"), open_source=open_source
+    )
+    reader = asyncio.create_task(collect(stream, []))
+    await asyncio.sleep(0.01)
+    await stream.close()
+    await asyncio.wait_for(reader, 1)
+
+    assert source.closed == 1
+
+
+async def test_everybody_who_closes_waits_until_the_source_is_closed() -> None:
+    """A second closer does not return while the socket is still open."""
+
+    class Slow(Source):
+        async def close(self) -> None:
+            await asyncio.sleep(0.01)
+            await super().close()
+
+    source = Slow(BEGINNING)
+    stream = produce_stream(source)
+    await anext(aiter(stream))
+
+    async def close() -> int:
+        await stream.close()
+        return source.closed
+
+    assert await asyncio.gather(close(), close()) == [1, 1]
+
+
+async def test_a_reactor_may_close_its_own_stream() -> None:
+    """An asynchronous reactor that has heard enough does not wait for itself."""
+    ended: list[str] = []
+    source = Source(BEGINNING)
+
+    async def enough(event: ConversationEvent) -> None:
+        await stream.close()
+
+    stream = produce_stream(
+        source,
+        ConversationReactors(
+            progress=enough, deallocator=lambda event: ended.append(event.outcome)
+        ),
+    )
+    await asyncio.wait_for(collect(stream, []), 1)
+    await stream.close()
+
+    assert ended == ["interrupted"]
+    assert source.closed == 1
+
+
+async def test_a_time_limit_does_not_leave_a_cancellation_behind() -> None:
+    """Asking a stream again whose reader was cancelled does not cancel the asker."""
+    stream = produce_stream(Source(BEGINNING))
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(stream.response(), 0.01)
+    with pytest.raises(ConverseError, match="closed before"):
+        await stream.response()
+
+
+async def test_seals_are_no_progress() -> None:
+    """Who prints what arrives does not print what is sealed."""
+    recording = RecordingReactors()
+    source = Source(
+        [
+            ContentStartedEvent(index=0, kind="reasoning"),
+            ContentDeltaEvent(0, "think"),
+            ContentDeltaEvent(0, "c2VhbA==", "seal"),
+        ],
+        [],
+    )
+
+    with pytest.raises(StreamTruncatedError):
+        await produce_stream(source, recording.reactors).response()
+
+    assert [e.chunk for e in recording.events if e.type == "conversation.progress"] == ["think"]
+    assert text_of(recording.events[-1].canisters) == ""  # type: ignore[union-attr]
+    assert len(recording.events[-1].canisters) == 1  # type: ignore[union-attr]
+
+
+async def test_attempts_are_counted() -> None:
+    """A retry is an event, and the response tells how often was tried."""
+    retry = RetryEvent(attempt=2, after_seconds=0.1, error=ConverseError(detail="busy"))
+    finish = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED)
+
+    response = await produce_stream(Source([retry], [finish])).response()
+
+    assert response.metadata.attempts == 2
 
 
 async def test_closing_twice_or_before_the_start_does_no_harm() -> None:

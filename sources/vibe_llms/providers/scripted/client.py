@@ -13,6 +13,7 @@ from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import StopReason, UserCanister
+from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject
@@ -113,7 +114,12 @@ class ScriptedModel(ModelBase[JsonObject]):
         invocables = ScriptedInvocationsProcessor().nativize(
             request.invocables, request.invocation_choice, model
         )
-        return Translation({**messages.value, **invocables.value, "controls": controls.value})
+        losses = []
+        if request.schema is not None:
+            reason = "A script says what it says, whatever the schema."
+            losses.append(Loss(kind=LossKind.DROPPED, path="schema", reason=reason))
+        native = {**messages.value, **invocables.value, "controls": controls.value}
+        return Translation(native, losses)
 
     async def send(
         self, native: JsonObject, request: Request, *, streaming: bool
