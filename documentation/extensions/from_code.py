@@ -1,6 +1,7 @@
 """Directives whose content is read from the code, so that a page cannot fall behind it.
 
-``exit-codes``, ``command-line``, ``settings`` and ``public-names`` take no arguments.
+``command-line``, ``exit-codes``, ``public-names``, ``settings`` and ``slash-commands`` take no
+arguments.
 """
 
 from __future__ import annotations
@@ -41,6 +42,18 @@ def write_exit_codes() -> Iterator[str]:
 
     rows = [(str(int(code)), meaning) for code, meaning in MEANINGS.items()]
     yield from write_table("code", "meaning", rows=rows)
+
+
+def write_slash_commands() -> Iterator[str]:
+    """Writes the table of slash commands in a chat, and the keys."""
+    from vibe_llms.interfaces.cli.chat.commands import COMMANDS, KEYS
+
+    rows = [
+        (f"``{f'{each.name} {each.argument}'.strip()}``", each.summary)
+        for each in COMMANDS.values()
+    ]
+    yield from write_table("command", "what it does", rows=rows)
+    yield from (KEYS, "")
 
 
 def write_settings() -> Iterator[str]:
@@ -108,6 +121,7 @@ WRITERS: dict[str, Callable[[], Iterator[str]]] = {
     "exit-codes": write_exit_codes,
     "public-names": write_public_names,
     "settings": write_settings,
+    "slash-commands": write_slash_commands,
 }
 
 
