@@ -29,9 +29,9 @@ WORDS = {
     "asynchrony": "the portal for synchronous code",
     "absence": "not given",
     "exceptions": "every error",
-    "laziness": "names on demand",
+    "laziness": "on demand",
     "limits": "one table",
-    "nearness": "the word that was meant",
+    "nearness": "did you mean …?",
     "plain": "plain data",
     "resources": "the shipped data",
 }

@@ -105,8 +105,8 @@ def write_command(command: click.Command, context: click.Context) -> Iterator[st
     """Writes what ``--help`` of a command and of those below it prints."""
     path = context.command_path
     yield from (f"``{path}``", "~" * (len(path) + 4), "", ".. code-block:: text", "")
-    context.max_content_width = 92
-    context.terminal_width = 92
+    context.max_content_width = 78
+    context.terminal_width = 78
     yield from (f"   {line}".rstrip() for line in command.get_help(context).splitlines())
     yield ""
     if isinstance(command, click.Group):
