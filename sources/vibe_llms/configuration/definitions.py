@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -49,9 +48,8 @@ def _is_boolean(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _is_positive_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and value > 0 and not math.isnan(value)
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _is_list_of_names(value: Any) -> bool:
@@ -68,13 +66,11 @@ def _read_boolean(text: str) -> bool | str:
     return words.get(text.strip().lower(), text)
 
 
-def _read_number(text: str) -> float | str:
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
+def _read_count(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
 def _read_names(text: str) -> list[str]:
@@ -85,7 +81,7 @@ ADDRESS = Kind("text of the form provider:model, or a provider's name", _is_addr
 TEXT = Kind("text that is not empty", _is_text)
 PATH = Kind("the path of a directory", _is_text)
 BOOLEAN = Kind("true or false", _is_boolean, _read_boolean)
-NUMBER = Kind("a positive number", _is_positive_number, _read_number)
+COUNT = Kind("a whole number of at least 1", _is_count, _read_count)
 NAMES = Kind("a list of names", _is_list_of_names, _read_names)
 MODULE = Kind("the dotted name of a module", _is_module_name)
 
@@ -160,4 +156,4 @@ FREE_TABLES = frozenset({"controls"})
 
 def define_limit(name: str) -> Definition:
     """Returns the definition of a limit which the shipped defaults name."""
-    return Definition(name=name, kind=NUMBER, summary="A limit; its name tells the unit.")
+    return Definition(name=name, kind=COUNT, summary="A limit; its name tells the unit.")

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.configuration.classes import Configuration, Setting
+from vibe_llms.configuration.redaction import redact_setting
 
 
 @attrs.frozen(kw_only=True)
@@ -42,14 +43,4 @@ def explain_configuration(configuration: Configuration) -> tuple[Explanation, ..
 
 
 def _explain(setting: Setting, source: str) -> Explanation:
-    return Explanation(
-        name=setting.name, value=_hide_secrets(setting.path[-1], setting.value), source=source
-    )
-
-
-def _hide_secrets(name: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _hide_secrets(key, inner) for key, inner in value.items()}
-    words = {"key", "token", "secret", "password", "credentials", "authorization"}
-    is_secret = not words.isdisjoint(name.lower().replace("-", "_").split("_"))
-    return "********" if is_secret and isinstance(value, str) else value
+    return Explanation(name=setting.name, value=redact_setting(setting), source=source)

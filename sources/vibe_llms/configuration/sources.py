@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,12 +162,12 @@ class _Loader:
 
     def read_environment(self) -> LayerValues:
         by_variable = {item.variable: item for item in self.definitions.values()}
-        values = {}
+        tree: dict[str, Any] = {}
         for variable, text in self.environment.items():
             if not variable.startswith(ENVIRONMENT_PREFIX) or variable == FILE_VARIABLE or not text:
                 continue
             if definition := by_variable.get(variable):
-                values[definition.name] = definition.kind.read(text)
+                _graft(tree, definition.name.split("."), definition.kind.read(text))
             else:
                 self.check_variable(variable, by_variable)
         variables = {item.name: item.variable for item in self.definitions.values()}
@@ -175,7 +175,7 @@ class _Loader:
             Layer.ENVIRONMENT,
             lambda path: Source(Layer.ENVIRONMENT, variables[".".join(map(str, path))]),
             self.working_directory,
-        ).read(_nest(values))
+        ).read(tree)
 
     def check_variable(self, variable: str, known: Mapping[str, Definition]) -> None:
         """Reports a variable that is nearly one of ours; others belong to plugins."""
@@ -186,9 +186,14 @@ class _Loader:
             self.report_place(variable, message)
 
     def read_command_line(self, values: Mapping[str, Any]) -> LayerValues:
+        tree: dict[str, Any] = {}
+        for name, value in values.items():
+            if not _graft(tree, name.split("."), value):
+                message = f"{name!r} is given both a value of its own and values below it."
+                self.report_place(str(Layer.COMMAND_LINE), message)
         return self.produce_reader(
             Layer.COMMAND_LINE, lambda path: Source(Layer.COMMAND_LINE), self.working_directory
-        ).read(_nest(values))
+        ).read(tree)
 
     def produce_reader(
         self, layer: Layer, produce_source: Callable[[KeyPath], Source], base: Path
@@ -226,16 +231,23 @@ def _find_line(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
     return lines.get(path, 0)
 
 
-def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes the tree which a file with these dotted names would have."""
-    tree: dict[str, Any] = {}
-    for name, value in values.items():
-        *tables, key = name.split(".")
-        table = tree
-        for part in tables:
-            table = table.setdefault(part, {})
-        table[key] = value
-    return tree
+def _graft(tree: dict[str, Any], path: Sequence[str], value: Any) -> bool:
+    """Adds a value to a tree such as a file has; tells whether there was room for it."""
+    table: Any = tree
+    for part in path[:-1]:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            return False
+    if isinstance(value, Mapping):  # copied, so that nothing is added to the caller's own
+        table = table.setdefault(path[-1], {})
+        if not isinstance(table, dict):
+            return False
+        added = [_graft(table, (name,), inner) for name, inner in value.items()]
+        return all(added)
+    if path[-1] in table:
+        return False
+    table[path[-1]] = value
+    return True
 
 
 def _digest(raw: bytes) -> str:

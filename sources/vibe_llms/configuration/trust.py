@@ -68,9 +68,12 @@ def revoke_trust(folder: Path, data_directory: Path) -> bool:
 def ask_for_trust(request: TrustRequest, consent: Consent) -> bool:
     """Asks the user whether the folder may do what its file wants; a yes is recorded.
 
+    The question shows all that the file wants, without secrets, and names the file.
     The configuration that made the request stays as it is: load it anew after a yes.
     """
-    wishes = "; ".join(f"{setting.name} = {setting.value!r}" for setting in request.settings)
+    from vibe_llms.configuration.redaction import redact_setting  # needed for a question only
+
+    wishes = "; ".join(f"{each.name} = {redact_setting(each)!r}" for each in request.settings)
     question = f"{request.file} wants to set: {wishes}. Do you trust the folder {request.folder}?"
     agreed = consent.ask(f"trust:{request.folder}", question)
     if agreed:

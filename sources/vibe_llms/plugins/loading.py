@@ -9,16 +9,20 @@ from __future__ import annotations
 import importlib
 import types
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 import pluggy
 
 from vibe_llms.configuration.classes import PluginEntry
-from vibe_llms.exceptions import PluginError
+from vibe_llms.exceptions import ConverseError, PluginError
 from vibe_llms.nearness import suggest
 from vibe_llms.plugins import specification
 from vibe_llms.plugins.markers import PROJECT
+
+if TYPE_CHECKING:
+    from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.plugins.specification import ReactorsSpecification
 
 _T = TypeVar("_T")
 
@@ -34,6 +38,7 @@ class PluginFailure:
         name: The plugin's name in the configuration.
         module: Its module.
         reason: What went wrong, in one line.
+        place: Where the configuration names it.
         error: What was raised.
         is_fatal: Whether the plugin is set aside. If not, the rest of it is in use.
     """
@@ -41,7 +46,8 @@ class PluginFailure:
     name: str
     module: str
     reason: str
-    error: PluginError
+    place: str
+    error: ConverseError
     is_fatal: bool = True
 
 
@@ -49,13 +55,16 @@ class PluginFailure:
 class PluginHost:
     """The plugins of one application: each imported at most once, and asked by name.
 
+    Not safe for several threads: its manager lets in one at a time.
+
     Attributes:
         failures: What went wrong so far, in the order in which it did.
     """
 
     failures: list[PluginFailure] = attrs.field(factory=list, init=False)
     _manager: pluggy.PluginManager = attrs.field(init=False)
-    _fatal_errors: dict[str, PluginError] = attrs.field(factory=dict, init=False)
+    _broken_factories: set[int] = attrs.field(factory=set, init=False)
+    _fatal_errors: dict[str, ConverseError] = attrs.field(factory=dict, init=False)
     _answers: dict[tuple[str, str], tuple[object, ...]] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -89,14 +98,14 @@ class PluginHost:
         try:
             module = importlib.import_module(entry.module)
         except (Exception, SystemExit) as error:
-            deed = f"cannot be imported: {_describe_error(error)}"
+            deed = f"cannot be imported: {describe_error(error)}"
             is_absent = isinstance(error, ModuleNotFoundError) and error.name == entry.module
             remedy = _INSTALL if is_absent else _REPAIR
             raise self._set_aside(entry, deed, remedy) from error
         try:
             self._register(entry, module)
         except (pluggy.PluginValidationError, ValueError) as error:
-            deed = f"has a hook of a wrong form: {_describe_error(error)}"
+            deed = f"has a hook of a wrong form: {describe_error(error)}"
             raise self._set_aside(entry, deed) from error
 
     def call(self, entry: PluginEntry, hook: str, kind: type[_T]) -> tuple[_T, ...]:
@@ -116,6 +125,62 @@ class PluginHost:
         if key not in self._answers:
             self._answers[key] = self._ask(entry, hook, kind)
         return cast(tuple[_T, ...], self._answers[key])
+
+    def produce_reactors(
+        self, entry: PluginEntry, specification: ReactorsSpecification
+    ) -> ConversationReactors | None:
+        """Calls a factory of reactors of a plugin that is loaded.
+
+        Returns:
+            What it made; nothing if it fails, or has failed before and so is not called again.
+        """
+        from vibe_llms.events.reactors import ConversationReactors
+
+        if id(specification) in self._broken_factories:  # the answers keep it alive
+            return None
+        made, cause = None, None
+        try:
+            made = specification.factory()
+            deed = f"returned {_describe_answer(made)}"
+        except (Exception, SystemExit) as error:
+            deed, cause = f"raised {describe_error(error)}", error
+        if isinstance(made, ConversationReactors):
+            return made
+        _discard(made)
+        self._broken_factories.add(id(specification))
+        reason = f"Its reactors {specification.name!r} cannot be made: the factory {deed}."
+        failure = PluginError(
+            plugin=entry.name,
+            detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}): {reason}",
+        )
+        failure.__cause__ = cause
+        self.note(entry, failure, reason)
+        return None
+
+    def note(
+        self, entry: PluginEntry, error: ConverseError, reason: str = "", *, is_fatal: bool = False
+    ) -> None:
+        """Adds to the failures what went wrong with a plugin, unless it is among them.
+
+        Args:
+            entry: The plugin.
+            error: What was raised, or will be.
+            reason: What went wrong, in one line; by default what the error says.
+            is_fatal: Whether the plugin is set aside, and raises this error from now on.
+        """
+        if is_fatal:
+            self._fatal_errors[entry.module] = error
+        failure = PluginFailure(
+            name=entry.name,
+            module=entry.module,
+            reason=reason or " ".join(str(error).split()),
+            place=str(entry.source),
+            error=error,
+            is_fatal=is_fatal,
+        )
+        known = {(other.name, other.module, other.reason) for other in self.failures}
+        if (failure.name, failure.module, failure.reason) not in known:
+            self.failures.append(failure)
 
     def _register(self, entry: PluginEntry, module: types.ModuleType) -> None:
         # Not the module itself: pluggy would look at each name that it offers, and so load
@@ -137,7 +202,7 @@ class PluginHost:
             error = PluginError(
                 plugin=entry.name, detail=f"The plugin {entry.name!r} ({entry.module}): {reason}"
             )
-            self._note(entry, reason, error, is_fatal=False)
+            self.note(entry, error, reason)
 
     def _ask(self, entry: PluginEntry, hook: str, kind: type[object]) -> tuple[object, ...]:
         plugin = self._manager.get_plugin(entry.module)
@@ -148,12 +213,11 @@ class PluginHost:
         try:
             (answer,) = caller() or (None,)
         except (Exception, SystemExit) as error:
-            deed = f"failed in {hook}: {_describe_error(error)}"
+            deed = f"failed in {hook}: {describe_error(error)}"
             raise self._set_aside(entry, deed) from error
         if isinstance(answer, list | tuple) and all(isinstance(item, kind) for item in answer):
             return tuple(answer)
-        if isinstance(answer, types.CoroutineType):
-            answer.close()  # a hook is a plain function; nobody will await this
+        _discard(answer)
         wanted = f"in place of a list of {kind.__name__}"
         raise self._set_aside(entry, f"returned {_describe_answer(answer)} from {hook}, {wanted}")
 
@@ -163,29 +227,23 @@ class PluginHost:
             detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}) {deed}.",
             remedy=remedy,
         )
-        self._note(entry, f"It {deed}.", error)
+        self.note(entry, error, f"It {deed}.", is_fatal=True)
         return error
 
-    def _note(
-        self, entry: PluginEntry, reason: str, error: PluginError, *, is_fatal: bool = True
-    ) -> None:
-        if is_fatal:
-            self._fatal_errors[entry.module] = error
-        self.failures.append(
-            PluginFailure(
-                name=entry.name,
-                module=entry.module,
-                reason=reason,
-                error=error,
-                is_fatal=is_fatal,
-            )
-        )
 
-
-def _describe_error(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Says in one line what was raised."""
-    words = " ".join(str(error).split())
+    try:
+        words = " ".join(str(error).split())
+    except Exception:  # an error of a plugin may fail at this as well
+        words = ""
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def _discard(answer: object) -> None:
+    """Closes a coroutine: hooks and factories are plain functions, and nobody will await it."""
+    if isinstance(answer, types.CoroutineType):
+        answer.close()
 
 
 def _describe_answer(answer: object) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +18,7 @@ from vibe_llms.plugins.consents import SettledConsent, SilentProgress
 from vibe_llms.plugins.listings import PluginListing, PluginState
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
+    from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.loading import PluginFailure, PluginHost
     from vibe_llms.plugins.specification import (
@@ -35,6 +38,9 @@ _T = TypeVar("_T")
 class PluginManager:
     """Lists the configured plugins, and loads each when it is first used.
 
+    Safe for several threads. One at a time loads and asks plugins: while it installs a
+    package, or its user thinks about whether to, the others wait.
+
     Attributes:
         configuration: Names them.
         consent: Asked before a package is installed, and by providers. By default nobody is
@@ -45,6 +51,8 @@ class PluginManager:
     configuration: Configuration
     consent: Consent = attrs.field()
     progress: Progress = attrs.field(factory=SilentProgress)
+    # Reentrant: the factory of a provider may ask for the attributes of its models.
+    _lock: threading.RLock = attrs.field(factory=threading.RLock, init=False)
     _host: PluginHost | None = attrs.field(default=None, init=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False)
 
@@ -72,25 +80,24 @@ class PluginManager:
             DependencyError: A package that it needs is missing.
             PluginError: It is disabled, or fails.
         """
-        if name not in self._providers:
-            entry = self._access_entry(name)
-            specification = self._find_specification(entry)
-            self._providers[name] = self._produce(entry, specification)
-        return self._providers[name]
+        with self._lock:
+            if name not in self._providers:
+                entry = self._access_entry(name)
+                specification = self._find_specification(entry)
+                self._providers[name] = self._produce(entry, specification)
+            return self._providers[name]
 
     def load_all(self) -> tuple[PluginFailure, ...]:
-        """Loads every plugin that is available, asks each what it has, and returns what failed.
+        """Loads every plugin, asks each what it has, and returns all that failed.
 
-        Installs nothing and asks nobody.
+        Installs nothing and asks nobody: what waits for its package is passed over.
         """
-        from vibe_llms.plugins.specification import ModelAttributesSpecification
-
-        self.survey_providers()
-        self.survey_reactors()
-        self.survey_commands()
-        for _ in self._survey_hook("survey_model_attributes", ModelAttributesSpecification):
-            pass
-        return self.failures
+        with self._lock:
+            for entry in self.configuration.plugins:
+                is_meant = entry.is_enabled and entry.is_trusted
+                if is_meant and (not entry.package or self._describe(entry).is_usable):
+                    self._check(entry)
+            return self.failures
 
     def survey_providers(self) -> tuple[ProviderSpecification, ...]:
         """Returns the providers of all plugins that are available, with their summaries.
@@ -99,40 +106,44 @@ class PluginManager:
         """
         from vibe_llms.plugins.specification import ProviderSpecification
 
-        return tuple(self._survey_hook("survey_providers", ProviderSpecification))
+        return tuple(item for _, item in self._survey("survey_providers", ProviderSpecification))
 
     def survey_commands(self) -> tuple[CommandSpecification, ...]:
         """Returns the commands of all plugins that are available. Loads them."""
         from vibe_llms.plugins.specification import CommandSpecification
 
-        return tuple(self._survey_hook("survey_commands", CommandSpecification))
+        return tuple(item for _, item in self._survey("survey_commands", CommandSpecification))
 
     def survey_reactors(self) -> tuple[ReactorsSpecification, ...]:
         """Returns the reactors of the plugins in use: those without a provider, which are in
         use always and so are loaded, and those whose provider has been loaded.
         """
-        from vibe_llms.plugins.specification import ReactorsSpecification
+        return tuple(specification for _, specification in self._survey_reactors())
 
-        in_use = [
-            listing
-            for listing in self.survey()
-            if listing.entry.table == "plugins" or listing.state is PluginState.LOADED
-        ]
-        return tuple(self._survey_hook("survey_reactors", ReactorsSpecification, in_use))
+    def produce_reactors(self) -> list[ConversationReactors]:
+        """Makes the reactors of the plugins in use (:meth:`survey_reactors`), for one turn.
+
+        What fails at this is named in a warning and among the failures, once, and set aside.
+        Not for the thread of an event loop: the first call imports plugins.
+        """
+        with self._lock:
+            before = len(self.failures)
+            made = [
+                self._access_host().produce_reactors(entry, specification)
+                for entry, specification in self._survey_reactors()
+            ]
+            for failure in self.failures[before:]:
+                _warn(failure)
+            return [reactors for reactors in made if reactors is not None]
 
     def produce_catalogue(self) -> Catalogue:
         """Produces the catalogue of models of all providers that are available. Loads them."""
-        names = [
-            listing.entry.name
-            for listing in self.survey()
-            if listing.entry.table == "providers" and listing.is_usable
-        ]
         directories = {}
-        for name in names:
-            try:
-                directories[name] = self._survey_directories(self.configuration.providers[name])
-            except ConverseError:
-                continue  # among the failures by now; the others' models are wanted
+        with self._lock:
+            for entry in self.configuration.providers.values():
+                if self._describe(entry).is_usable:
+                    with self._set_failures_aside(entry):
+                        directories[entry.name] = self._survey_directories(entry)
         return self._produce_catalogue(directories)
 
     def _describe(self, entry: PluginEntry) -> PluginListing:
@@ -184,11 +195,15 @@ class PluginManager:
                 "trusted.",
                 remedy="If its code may run here, run: vibe trust",
             )
+        host = self._access_host()
+        host.load(entry, prepare=partial(self._prepare, entry))
+        return host
+
+    def _access_host(self) -> PluginHost:
         if self._host is None:
             from vibe_llms.plugins.loading import PluginHost
 
             self._host = PluginHost()
-        self._host.load(entry, prepare=partial(self._prepare, entry))
         return self._host
 
     def _prepare(self, entry: PluginEntry) -> None:
@@ -197,20 +212,59 @@ class PluginManager:
 
             ensure_installed(entry, self._access_directory(entry), self.consent)
 
-    def _survey_hook(
-        self, hook: str, kind: type[_T], listings: Sequence[PluginListing] | None = None
-    ) -> Iterator[_T]:
+    def _survey_reactors(self) -> list[tuple[PluginEntry, ReactorsSpecification]]:
+        from vibe_llms.plugins.specification import ReactorsSpecification
+
+        in_use = [
+            entry
+            for entry in self.configuration.plugins
+            if entry.table == "plugins" or (self._host and self._host.is_loaded(entry))
+        ]
+        return self._survey("survey_reactors", ReactorsSpecification, in_use)
+
+    def _survey(
+        self, hook: str, kind: type[_T], entries: Sequence[PluginEntry] | None = None
+    ) -> list[tuple[PluginEntry, _T]]:
         """Asks each module once, by default of all plugins; those that fail are passed over."""
-        modules = set()
-        for listing in self.survey() if listings is None else listings:
-            if not listing.is_usable or listing.entry.module in modules:
-                continue
-            modules.add(listing.entry.module)
-            try:
-                answer = self._load(listing.entry).call(listing.entry, hook, kind)
-            except ConverseError:
-                continue  # among the failures by now
-            yield from answer
+        answers: dict[str, list[tuple[PluginEntry, _T]]] = {}
+        with self._lock:
+            for entry in self.configuration.plugins if entries is None else entries:
+                if entry.module in answers or not self._describe(entry).is_usable:
+                    continue
+                answers[entry.module] = []
+                with self._set_failures_aside(entry):
+                    found = self._load(entry).call(entry, hook, kind)
+                    answers[entry.module] += [(entry, item) for item in found]
+        return [answer for found in answers.values() for answer in found]
+
+    @contextmanager
+    def _set_failures_aside(self, entry: PluginEntry) -> Iterator[None]:
+        """What a plugin fails with becomes one of the failures, and the others go on."""
+        try:
+            yield
+        except ConverseError as error:
+            known = ((failure.name, failure.error) for failure in self.failures)
+            if not any(name == entry.name and other is error for name, other in known):
+                self._access_host().note(entry, error)
+
+    def _check(self, entry: PluginEntry) -> None:
+        """Loads a plugin, asks it for all that it has, and reads what it says of models."""
+        from vibe_llms.plugins import specification
+
+        hooks: dict[str, type[object]] = {
+            "survey_providers": specification.ProviderSpecification,
+            "survey_reactors": specification.ReactorsSpecification,
+            "survey_commands": specification.CommandSpecification,
+            "survey_model_attributes": specification.ModelAttributesSpecification,
+        }
+        with self._set_failures_aside(entry):
+            host = self._load(entry)
+            for hook, kind in hooks.items():
+                host.call(entry, hook, kind)
+            if entry.table == "providers":
+                if host.find_failure(entry) is None:  # which would be the reason for another
+                    self._find_specification(entry)
+                self._produce_attributes(entry)
 
     def _find_specification(self, entry: PluginEntry) -> ProviderSpecification:
         from vibe_llms.plugins.specification import ProviderSpecification
@@ -234,11 +288,13 @@ class PluginManager:
             provider = specification.factory(self._produce_context(entry))
         except ConverseError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            from vibe_llms.plugins.loading import describe_error
+
             raise PluginError(
                 plugin=entry.name,
                 detail=f"The provider {entry.name!r} ({entry.module}) cannot be made: "
-                f"{type(error).__name__}: {error}.",
+                f"{describe_error(error)}.",
             ) from error
         if not callable(getattr(provider, "produce_client", None)):
             raise PluginError(
@@ -263,7 +319,9 @@ class PluginManager:
         )
 
     def _produce_attributes(self, entry: PluginEntry) -> Any:
-        catalogue = self._produce_catalogue({entry.name: self._survey_directories(entry)})
+        with self._lock:
+            directories = self._survey_directories(entry)
+        catalogue = self._produce_catalogue({entry.name: directories})
         return catalogue.access_integrator(entry.name)
 
     def _survey_directories(self, entry: PluginEntry) -> tuple[Path, ...]:
@@ -285,3 +343,10 @@ class PluginManager:
             place = f"{override.source.place}:{override.source.line}"
             overrides.append(Overrides(place=place, table={"models": [table]}))
         return Catalogue(plugin_directories=directories, overrides=tuple(overrides))
+
+
+def _warn(failure: PluginFailure) -> None:
+    import logging  # needed after a mistake only
+
+    logger = logging.getLogger("vibe_llms.plugins")
+    logger.warning("The plugin %r (%s): %s", failure.name, failure.place, failure.reason)

@@ -176,7 +176,7 @@ provider = "local"
         "user.toml:3: 'controls' must be a table.",
         "user.toml:5: There is no setting 'limits.attachment_bites'; "
         "did you mean 'limits.attachment_bytes'?",
-        "user.toml:6: 'limits.reactor_queue_events' must be a positive number, not 0.",
+        "user.toml:6: 'limits.reactor_queue_events' must be a whole number of at least 1, not 0.",
         "user.toml:8: 'directories.data' must be the path of a directory, not 7.",
         "user.toml:12: 'providers.x.module' must be the dotted name of a module, "
         "not 'not a module'.",

@@ -62,7 +62,7 @@ WISHES = {
     "a disabled provider": "[providers.scripted]\nenabled = true",
     "the data directory": '[directories]\ndata = "here"',
     "the cache directory": '[directories]\ncache = "here"',
-    "a limit": "[limits]\nattachment_bytes = 1e12",
+    "a limit": "[limits]\nattachment_bytes = 1_000_000_000_000",
     "a file as model": 'model = "local:evil.gguf"',
     "a path as model": 'model = "local:models/evil"',
     "attributes of models": '[[models]]\npattern = ".*"\nweights = "evil"',

@@ -39,8 +39,10 @@ def _access_function(name: str, reference: str):  # type: ignore[no-untyped-def]
     module, _, attribute = reference.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        from vibe_llms.plugins.loading import describe_error
+
         raise PluginError(
             plugin=name,
-            detail=f"The command {name!r} ({reference}) cannot be loaded: {error}.",
+            detail=f"The command {name!r} ({reference}) cannot be loaded: {describe_error(error)}.",
         ) from error

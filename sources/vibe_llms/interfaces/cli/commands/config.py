@@ -52,13 +52,12 @@ def check() -> None:
 
     configuration = load_configuration()
     tell_untrusted(configuration)
-    manager = PluginManager(configuration=configuration)
-    manager.load_all()
-    findings = [
-        Finding(place=str(listing.entry.source), message=f"{listing.entry.name}: {listing.reason}")
-        for listing in manager.survey()
-        if listing.reason
-    ]
+    findings: dict[Finding, None] = {}  # a mistake in [[models]] is met once per provider
+    for failure in PluginManager(configuration=configuration).load_all():
+        found = getattr(failure.error, "findings", ()) or (
+            Finding(place=failure.place, message=f"{failure.name}: {failure.reason}"),
+        )
+        findings |= dict.fromkeys(found)
     if findings:
         raise ConfigurationError(findings=tuple(findings))
     note("The configuration holds.")
