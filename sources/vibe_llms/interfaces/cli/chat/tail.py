@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import attrs
+
+from vibe_llms.interfaces.cli.output import measure_text
 
 _BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 """What is between them is shown at once, by terminals that can; others ignore the words."""
 
 _BEGIN_CUTTING, _END_CUTTING = "\x1b[?7l", "\x1b[?7h"
 """Between them, lines that are too long are cut. Final lines wrap: better so than cut."""
+
+_STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @attrs.frozen
@@ -70,8 +75,10 @@ class Tail:
                 same += 1
             same = max(0, min(same, len(self._shown) - 1, len(lines) - 1))
         rows = sum(self._count_rows(line, columns) for line in self._shown[same:])
-        self._columns = columns
         text = f"\x1b[{rows - 1}A\r" if rows > 1 else "\r"
+        if columns != self._columns:
+            text += "\x1b[J"  # or terminals would remember which lines they had broken
+        self._columns = columns
         if self._shown and not lines:
             return text + "\x1b[J"
         text += "\r\n".join(f"{line.text}\x1b[K" for line in lines[same:])
@@ -80,7 +87,13 @@ class Tail:
     def _count_rows(self, line: Line, columns: int) -> int:
         if columns >= self._columns:
             return 1
-        return max(1, -(-line.columns // max(columns, 1)))
+        rows, column = 1, 0
+        for letter in _STYLES.sub("", line.text):
+            width = measure_text(letter)
+            column += width
+            if column > columns:
+                rows, column = rows + 1, width
+        return rows
 
     def _write(self, text: str) -> None:
         self._file.write(text)
