@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from vibe_llms.configuration.redaction import redact_addresses
 from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding, TrustError
 from vibe_llms.plugins.availability import is_importable
 
@@ -54,14 +55,19 @@ def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> N
     if str(directory) not in sys.path and is_importable(entry.module):
         if not _holds(requirement, sys.path):
             raise DependencyError(
-                package=str(requirement),
-                detail=f"The plugin {entry.name!r} needs {requirement}, and another version of it "
-                "is installed.",
-                remedy=f"Run: {_write_command('install', '--upgrade', str(requirement))}",
+                package=_show(requirement),
+                detail=f"The plugin {entry.name!r} needs {_show(requirement)}, and another version "
+                "of it is installed.",
+                remedy=f"Run: {_write_command('install', '--upgrade', _show(requirement))}",
             )
         return
     _install(entry, requirement, directory, consent)
     _append_to_path(directory)
+
+
+def _show(requirement: Requirement) -> str:
+    """Writes the requirement for people: without the password of the address that it may have."""
+    return redact_addresses(str(requirement))
 
 
 def _parse_requirement(entry: PluginEntry) -> Requirement:
@@ -70,7 +76,8 @@ def _parse_requirement(entry: PluginEntry) -> Requirement:
     try:
         return Requirement(entry.package)
     except InvalidRequirement as error:
-        message = f"{entry.package!r} is not a requirement such as 'gemini-provider >= 1'."
+        shown = redact_addresses(entry.package)
+        message = f"{shown!r} is not a requirement such as 'gemini-provider >= 1'."
         source = entry.source
         finding = Finding(place=source.place or str(source), line=source.line, message=message)
         raise ConfigurationError(findings=(finding,)) from error
@@ -86,22 +93,23 @@ def _holds(requirement: Requirement, directories: Sequence[str]) -> bool:
 def _install(
     entry: PluginEntry, requirement: Requirement, directory: Path, consent: Consent
 ) -> None:
+    shown = _show(requirement)
     question = (
-        f"The plugin {entry.name!r} ({entry.source}) needs the package {requirement}. "
+        f"The plugin {entry.name!r} ({entry.source}) needs the package {shown}. "
         f"Install it with pip into {directory}?"
     )
-    command = _write_command("install", "--target", str(directory), str(requirement))
-    if not consent.ask(f"package:{requirement}", question):
+    command = _write_command("install", "--target", str(directory), shown)
+    if not consent.ask(f"package:{shown}", question):
         raise TrustError(
-            subject=f"package:{requirement}",
-            detail=f"The plugin {entry.name!r} needs {requirement}, whose installation was not "
+            subject=f"package:{shown}",
+            detail=f"The plugin {entry.name!r} needs {shown}, whose installation was not "
             "consented to.",
             remedy="Answer with yes, set VIBE_LLMS_YES=1, or install it yourself.",
         )
     if importlib.util.find_spec("pip") is None:
         raise DependencyError(
-            package=str(requirement),
-            detail=f"The plugin {entry.name!r} needs {requirement}, and this Python has no pip.",
+            package=shown,
+            detail=f"The plugin {entry.name!r} needs {shown}, and this Python has no pip.",
             remedy=f"Run with another one: {command}",
         )
     pip = _Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
@@ -156,8 +164,8 @@ class _Pip:
 
     def produce_error(self, reason: str) -> DependencyError:
         return DependencyError(
-            package=str(self.requirement),
-            detail=f"pip could not install {self.requirement} for the plugin "
+            package=_show(self.requirement),
+            detail=f"pip could not install {_show(self.requirement)} for the plugin "
             f"{self.entry.name!r} ({self.entry.module}): {reason}.",
             remedy=self.advice,
         )

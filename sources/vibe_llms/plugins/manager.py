@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from vibe_llms.configuration.classes import Configuration, PluginEntry
-from vibe_llms.exceptions import ConverseError, PluginError, TrustError, UnknownNameError
+from vibe_llms.exceptions import (
+    ConverseError,
+    DependencyError,
+    PluginError,
+    TrustError,
+    UnknownNameError,
+)
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
 from vibe_llms.plugins.listings import PluginListing, PluginState
@@ -210,7 +216,17 @@ class PluginManager:
         if entry.package:
             from vibe_llms.plugins.installation import ensure_installed
 
-            ensure_installed(entry, self._access_directory(entry), self.consent)
+            directory = self._access_directory(entry)
+            try:
+                ensure_installed(entry, directory, self.consent)
+            except ConverseError:
+                raise  # some of these are an OSError too
+            except OSError as error:
+                raise DependencyError(
+                    package=entry.package,
+                    detail=f"The package of the plugin {entry.name!r} cannot be put into "
+                    f"{directory}: {error.strerror}.",
+                ) from error
 
     def _survey_reactors(self) -> list[tuple[PluginEntry, ReactorsSpecification]]:
         from vibe_llms.plugins.specification import ReactorsSpecification

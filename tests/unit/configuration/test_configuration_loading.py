@@ -236,6 +236,39 @@ def test_a_damaged_installation_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     assert [finding.place for finding in caught.value.findings] == [str(missing)]
 
 
+@pytest.mark.parametrize("value", ["0.5", "0", "-1", "1.0", "1e3", "inf", "nan", "true", "'7'"])
+def test_a_limit_is_a_whole_number_of_at_least_one(load: Load, value: str) -> None:
+    """Nothing else bounds anything, wherever it is written."""
+    in_file = survey_findings(load, user=f"limits.waiting_requests = {value}")
+    variable = {"VIBE_LLMS_LIMITS_WAITING_REQUESTS": value}
+    in_environment = survey_findings(load, environment=variable)
+
+    for (finding,) in (in_file, in_environment):
+        assert "'limits.waiting_requests' must be a whole number of at least 1, not" in finding
+
+
+@pytest.mark.parametrize("names", [("model", "model.b"), ("model.b", "model")])
+def test_a_name_cannot_be_both_a_value_and_a_table(load: Load, names: tuple[str, str]) -> None:
+    """Two names of the command line that contradict each other are a mistake like others."""
+    found = survey_findings(load, command_line=dict.fromkeys(names, "p:m"))
+
+    rule = "is given both a value of its own and values below it."
+    assert f"command line:0: {names[1]!r} {rule}" in found
+
+
+def test_tables_given_by_the_program_are_joined_and_left_as_they_are(load: Load) -> None:
+    """A table and a name below it may both be given; the caller's table is not written to."""
+    tables = {"a.b": {"module": "m", "own": {"x": 1}}}
+
+    entries = load(
+        command_line={"providers": tables, "providers.c.module": "n"},
+    ).providers
+
+    assert (entries["a.b"].module, entries["c"].module) == ("m", "n")
+    assert entries["a.b"].settings == {"own": {"x": 1}}
+    assert tables == {"a.b": {"module": "m", "own": {"x": 1}}}
+
+
 def test_variables_of_plugins_are_left_alone(load: Load) -> None:
     """Only a variable that is nearly one of ours is taken for a mistake."""
     load(environment={"VIBE_LLMS_GEMINI_REGION": "eu", "VIBE_LLMS_MODEL": ""})

@@ -72,6 +72,8 @@ def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
         "controls = 1",
         "limits = { attachment_bytes = 1 }",
         "limits = { attachment_bytes = 0 }",
+        "limits = { attachment_bytes = 0.5 }",
+        "limits = { attachment_bytes = inf }",
         "limits = { none = 1 }",
         "directories = { data = '' }",
         "directories.log = 'x'",

@@ -1,0 +1,145 @@
+"""Secrets in the configuration are in nothing that people are shown of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tomli_w
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vibe_llms.configuration import (
+    Configuration,
+    ask_for_trust,
+    explain_configuration,
+    load_configuration,
+)
+from vibe_llms.configuration.redaction import redact_addresses
+
+CANARY = "sk-canary-0815"
+SPELLINGS = [
+    *(f"{name} = '{CANARY}'" for name in ("api_key", "apikey", "apiKey", "API_KEY", "api-key")),
+    *(f"{name} = '{CANARY}'" for name in ("auth", "bearer", "token", "pat", "dsn", "x", "cookie")),
+    *(f"{name} = '{CANARY}'" for name in ("password", "passwd", "client_secret", "region")),
+    f"api_keys = ['{CANARY}']",
+    f"authorization = 'Bearer {CANARY}'",
+    f"headers = [{{ authorization = '{CANARY}' }}]",
+    f"headers = {{ X-Api-Key = '{CANARY}' }}",
+    f"openai.nested.deep = [[['{CANARY}']]]",
+    f"model = {{ name = '{CANARY}' }}",
+    f"path = ['{CANARY}']",
+    f"key.path = '{CANARY}'",
+    f"base_url = 'https://{CANARY}@host.example/v1'",
+    f"base_url = 'https://user:{CANARY}@host.example/v1'",
+    f"base_url = 'user:{CANARY}@host.example/v1'",
+    f"base_url = 'https://host.example/v1?key={CANARY}'",
+    f"base_url = 'https://host.example/v1#{CANARY}'",
+    f"model = 'https://user:{CANARY}@host.example/m'",
+    f"package = 'evil @ git+https://{CANARY}@host.example/evil@v1'",
+]
+
+
+class Listener:
+    """A user who says no and remembers the question."""
+
+    question = ""
+
+    def ask(self, subject: str, question: str) -> bool:
+        self.question = question
+        return False
+
+
+def load(folder: Path, text: str, *, project: bool = False) -> Configuration:
+    file = folder / ".vibe-llms" / "config.toml" if project else folder / "user.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    environment = {"HOME": str(folder)}
+    if not project:
+        environment["VIBE_LLMS_CONFIG"] = str(file)
+    return load_configuration(environment=environment, working_directory=folder)
+
+
+@pytest.mark.parametrize("table", ["providers", "plugins"])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_no_spelling_of_a_secret_is_shown(tmp_path: Path, table: str, spelling: str) -> None:
+    """Neither by `vibe config show`, nor in the question about trust, nor by a debugger."""
+    text = f"[{table}.p]\nmodule = 'm'\n{spelling}\n"
+    configuration = load(tmp_path, text)
+    request = load(tmp_path, text, project=True).trust_request
+    assert request is not None
+    listener = Listener()
+
+    ask_for_trust(request, listener)
+
+    assert CANARY not in str(explain_configuration(configuration))
+    assert CANARY not in listener.question
+    assert f"{table}.p.module = 'm'" in listener.question
+
+
+TREES = st.recursive(
+    st.just(CANARY) | st.integers() | st.booleans(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("abkey_", min_size=1, max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(TREES)
+def test_no_text_of_a_plugin_is_shown_at_any_depth(tmp_path: Path, tree: object) -> None:
+    """However the plugin nests its tables and lists."""
+    text = tomli_w.dumps({"providers": {"p": {"module": "m", "own": tree}}})
+
+    shown = explain_configuration(load(tmp_path, text))
+
+    assert CANARY not in str(shown)
+
+
+def test_what_is_no_secret_can_be_read(tmp_path: Path) -> None:
+    """Names, places, numbers and switches explain themselves, and addresses name their host."""
+    configuration = load(
+        tmp_path,
+        "model = 'p:m'\ndirectories.data = '/data'\ncontrols.stop = ['END']\n"
+        "[providers.p]\nmodule = 'm.n'\npackage = 'p>=1'\nmodel = 'small'\npath = '/weights'\n"
+        "script = 's.toml'\nbase_url = 'http://user:word@localhost:80/v1?a=b'\n"
+        "max_tokens = 5\nparallel = 2\nverify = true\nauth = false\n",
+    )
+
+    shown = {each.name: each.value for each in explain_configuration(configuration)}
+
+    assert (shown["model"], shown["directories.data"]) == ("p:m", Path("/data"))
+    assert shown["controls.stop"] == ["END"]
+    own = {name.rpartition(".")[2]: value for name, value in shown.items() if "rs.p." in name}
+    assert own == {
+        "module": "m.n",
+        "package": "p>=1",
+        "model": "small",
+        "path": "/weights",
+        "script": "s.toml",
+        "base_url": "http://********@localhost:80/v1?********",
+        "max_tokens": 5,
+        "parallel": 2,
+        "verify": True,
+        "auth": False,
+    }
+
+
+def test_a_secret_outside_of_plugins_is_known_by_its_name(tmp_path: Path) -> None:
+    """Controls and attributes of models are shown, except what is called a secret."""
+    text = f"controls.api_key = '{CANARY}'\ncontrols.pin = 4711\ncontrols.auth.x = ['{CANARY}']\n"
+
+    shown = {each.name: each.value for each in explain_configuration(load(tmp_path, text))}
+
+    hidden = ("controls.api_key", "controls.pin", "controls.auth")
+    assert [str(shown[name]).strip("{}'x: ") for name in hidden] == ["********"] * 3
+
+
+@pytest.mark.parametrize(
+    "text", ["p>=1", "p[a,b]~=1.0; python_version<'4'", "https://host/v1", "a@b", "p @ file:///x"]
+)
+def test_what_holds_no_user_is_left_as_it_is(text: str) -> None:
+    """A requirement, or an address without a user, is not touched."""
+    assert redact_addresses(text) == text
