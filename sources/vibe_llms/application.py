@@ -6,22 +6,26 @@ Everything is made when it is first wanted, so that listing conversations, say, 
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import attrs
 
 from vibe_llms.configuration import load_configuration
 from vibe_llms.plugins.manager import PluginManager
 
 if TYPE_CHECKING:
+    import asyncio
     from typing import Any, Self
 
     from vibe_llms.configuration.classes import Configuration
     from vibe_llms.conversations.index import ConversationIndex
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.specification import Consent, Progress
     from vibe_llms.providers.interfaces import Client, ConverserModel
@@ -50,7 +54,7 @@ class Application:
             configuration=configuration,
             **{name: value for name, value in given.items() if value is not None},
         )
-        self._clients: dict[tuple[str, asyncio.AbstractEventLoop], Client] = {}
+        self._clients: dict[tuple[str, asyncio.AbstractEventLoop], _Shared] = {}
 
     @classmethod
     def load(
@@ -90,52 +94,90 @@ class Application:
             self.configuration.cache_directory / "index.sqlite",
         )
 
-    async def access_client(self, provider: str) -> Client:
-        """Returns the client of a provider, the same one for each event loop."""
-        key = (provider, asyncio.get_running_loop())
-        if key not in self._clients:
-            loaded = await asyncio.to_thread(self.plugins.load_provider, provider)
-            self._clients.setdefault(key, loaded.produce_client())
-        return self._clients[key]
-
-    async def access_model(self, address: str = "") -> ConverserModel:
+    async def access_model(self, address: str = "", *, holder: object = None) -> ConverserModel:
         """Returns a model that can be asked.
 
         Args:
             address: ``provider:name``, a provider for its default model, or a name that only
                 one provider knows; empty for the configured model.
+            holder: Who will :meth:`release` what stands behind the model; by default it stays
+                until :meth:`close`.
 
         Raises:
             UnknownNameError: No such provider or model.
             ConverseError: The provider cannot be loaded.
         """
+        resolved = self.resolve_address(address)
+        client = await self._access_client(resolved.provider, holder or self)
+        return await client.access_model(resolved.name)
+
+    def resolve_address(self, address: str = "") -> ModelAddress:
+        """Reads what somebody calls a model; see :meth:`access_model`."""
         from vibe_llms.models.addresses import ModelAddress
 
         address = address or self.configuration.model
         provider, colon, _ = address.partition(":")
         if colon or provider in self.configuration.providers:
-            resolved = ModelAddress.parse(address)
-        else:
-            resolved = self.catalogue.resolve_address(address)
-        client = await self.access_client(resolved.provider)
-        return await client.access_model(resolved.name)
+            return ModelAddress.parse(address)
+        return self.catalogue.resolve_address(address)
 
-    def produce_reactors(self) -> list[ConversationReactors]:
-        """Makes the reactors which plugins have for every conversation; once per turn.
+    async def produce_reactors(self) -> Sequence[ConversationReactors]:
+        """Makes the reactors which plugins have for a conversation; once per turn."""
+        import asyncio
 
-        Only plugins that are loaded already are asked, so that no turn loads any.
-        """
-        return [specification.factory() for specification in self._reactors]
+        return await asyncio.to_thread(self.plugins.produce_reactors)
 
-    @cached_property
-    def _reactors(self) -> list[Any]:
-        return list(self.plugins.survey_reactors())
+    async def release(self, holder: object) -> None:
+        """Closes those clients of this event loop that nobody but the holder still holds."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        for key, shared in list(self._clients.items()):
+            if key[1] is loop and holder in shared.holders:
+                shared.holders.discard(holder)
+                if not shared.holders:
+                    del self._clients[key]
+                    await shared.client.close()
 
     async def close(self) -> None:
-        """Closes the clients of this event loop."""
+        """Closes all clients of this event loop, whoever holds them."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         for key in [key for key in self._clients if key[1] is loop]:
-            await self._clients.pop(key).close()
+            await self._clients.pop(key).client.close()
+
+    async def _access_client(self, provider: str, holder: object) -> Client:
+        """Returns the client of a provider, the same one for all who hold it in one loop."""
+        import asyncio
+
+        from vibe_llms.asynchrony import find_portal
+
+        loop = asyncio.get_running_loop()
+        await self._forget_dead_loops()
+        if (provider, loop) not in self._clients:
+            loaded = await asyncio.to_thread(self.plugins.load_provider, provider)
+            if (provider, loop) not in self._clients:  # somebody else may have been quicker
+                self._clients[provider, loop] = _Shared(loaded.produce_client())
+                if (portal := find_portal(loop)) is not None:
+                    portal.close_with(self.close)
+        shared = self._clients[provider, loop]
+        shared.holders.add(holder)
+        return shared.client
+
+    async def _forget_dead_loops(self) -> None:
+        """Closes clients whose event loop has ended without closing them itself."""
+        for key in [key for key in self._clients if key[1].is_closed()]:
+            with contextlib.suppress(Exception):  # best effort: their own loop is gone
+                await self._clients.pop(key).client.close()
+
+
+@attrs.define(eq=False)
+class _Shared:
+    """A client, and those who still need it."""
+
+    client: Client
+    holders: set[object] = attrs.field(factory=set)
 
 
 _lock = threading.Lock()

@@ -17,6 +17,7 @@ from vibe_llms.application import Application, access_application
 from vibe_llms.asynchrony import access_portal
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.events.reactors import ConversationReactors, join_reactors
+from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     CANISTER_CLASSES,
     AnyCanister,
@@ -26,6 +27,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
+from vibe_llms.nearness import suggest
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
 from vibe_llms.providers.synchrony import PortalStream
@@ -118,8 +120,16 @@ class Model:
 
         Raises:
             RequestError: There is nothing to answer.
+            TypeError: There is no such option.
         """
+        _check_options(options)
         if isinstance(prompt, Request):
+            if options:
+                raise RequestError(
+                    path="prompt",
+                    detail=f"A request takes no {', '.join(sorted(options))} besides it.",
+                    remedy="Put them into the request; attrs.evolve makes a changed one.",
+                )
             return prompt
         canisters = _gather_canisters(prompt)
         if "system" in options:
@@ -127,7 +137,7 @@ class Model:
         configured = self.application.configuration.controls
         return Request(
             canisters=canisters,
-            model=self.address,
+            model=str(self.application.resolve_address(self.address)),
             controls={**configured, **self.controls, **options.get("controls", {})},
             invocables=tuple(options.get("invocables", ())),
             invocation_choice=options.get("invocation_choice", "auto"),
@@ -165,7 +175,7 @@ class Model:
         """
         request = await self._hydrate(self.request(prompt))
         model = await self._access()
-        return await model.converse(request, self._join_reactors(reactors), stream=stream)
+        return await model.converse(request, await self._join_reactors(reactors), stream=stream)
 
     @asynccontextmanager
     async def stream(
@@ -186,7 +196,7 @@ class Model:
         """
         request = await self._hydrate(self.request(prompt, **options))
         model = await self._access()
-        async with model.stream(request, self._join_reactors(reactors)) as stream:
+        async with model.stream(request, await self._join_reactors(reactors)) as stream:
             yield stream
 
     async def count_tokens(self, prompt: Prompt | Request) -> TokenCount:
@@ -196,8 +206,8 @@ class Model:
         return await model.tokenizer.count_request(request, model.descriptor)
 
     async def close(self) -> None:
-        """Frees what the model holds in this event loop: connections, loaded weights."""
-        await self.application.close()
+        """Frees what nobody else needs in this event loop: connections, loaded weights."""
+        await self.application.release(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -211,10 +221,13 @@ class Model:
         await self.close()
 
     async def _access(self) -> ConverserModel:
-        return await self.application.access_model(self.address)
+        return await self.application.access_model(self.address, holder=self)
 
-    def _join_reactors(self, reactors: ConversationReactors | None) -> ConversationReactors | None:
-        return join_reactors(self._reactors, reactors, *self.application.produce_reactors())
+    async def _join_reactors(
+        self, reactors: ConversationReactors | None
+    ) -> ConversationReactors | None:
+        plugged = await self.application.produce_reactors()
+        return join_reactors(self._reactors, reactors, *plugged)
 
     async def _hydrate(self, request: Request) -> Request:
         """Loads the bytes of media that a store has taken over."""
@@ -289,7 +302,7 @@ class SyncModel:
         return access_portal().call(lambda: self._model.count_tokens(prompt))
 
     def close(self) -> None:
-        """Frees what synchronous models hold: connections, loaded weights."""
+        """Frees what no other synchronous model needs: connections, loaded weights."""
         access_portal().call(self._model.close)
 
     def __enter__(self) -> Self:
@@ -304,9 +317,20 @@ class SyncModel:
         self.close()
 
 
+def _check_options(options: Mapping[str, object]) -> None:
+    for name in options.keys() - RequestOptions.__optional_keys__:
+        hint = suggest(name, RequestOptions.__optional_keys__)
+        raise TypeError(
+            f"There is no option {name!r}{hint} The value of a control goes into "
+            f"'controls', as in controls={{{name!r}: …}}."
+        )
+
+
 def _gather_canisters(prompt: Prompt) -> tuple[AnyCanister, ...]:
     if isinstance(prompt, _CANISTERS):
         return (prompt,)
+    if prompt == [] or prompt == ():
+        return ()
     if not isinstance(prompt, str) and hasattr(prompt, "canisters"):
         return tuple(prompt.canisters)
     items = (prompt,) if isinstance(prompt, str) else prompt

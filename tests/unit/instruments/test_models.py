@@ -84,10 +84,59 @@ def test_the_nearest_control_value_wins(application: Application) -> None:
     assert request.model == "scripted:echo"
 
 
+def test_what_is_no_option_is_refused_and_not_ignored(application: Application) -> None:
+    """A slip of the pen must not change the meaning of a request in silence."""
+    model = Model(application=application)
+
+    with pytest.raises(TypeError, match="did you mean 'system'"):
+        model.request("hi", sytem="be kind")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="controls"):
+        model.request("hi", temperature=0)  # type: ignore[call-arg]
+    with pytest.raises(RequestError, match="takes no system"):
+        model.request(model.request("hi"), system="be kind")
+
+
+def test_a_request_names_the_model_that_is_configured(application: Application) -> None:
+    """Two configurations give two meanings, and so two digests."""
+    configured = Model(application=application).request("hi")
+    another = Model("scripted:demo", application=application).request("hi")
+
+    assert configured.model == "scripted:echo"
+    assert configured.digest() != another.digest()
+
+
+async def test_closing_one_model_leaves_the_answer_of_another_alone(
+    application: Application,
+) -> None:
+    """Clients are shared, and closed by the last who needs them."""
+    first = Model(application=application)
+    second = Model(application=application)
+    async with second.stream("hello there, my friend") as stream:
+        await anext(aiter(stream))
+        await first.ask("hi")
+        await first.close()
+        held = len(application._clients)
+        response = await stream.response()
+    await second.close()
+
+    assert response.text == "hello there, my friend"
+    assert (held, len(application._clients)) == (1, 0)
+
+
+def test_clients_of_loops_that_ended_are_not_kept(application: Application) -> None:
+    """A program that runs one loop after the other does not fill its memory."""
+    for _ in range(3):
+        asyncio.run(Model(application=application).ask("hi"))
+
+    assert len(application._clients) == 1
+
+
 def test_there_must_be_something_to_answer(application: Application) -> None:
     """An empty conversation, or what is no content, is refused before anything is sent."""
     with pytest.raises(RequestError):
         Model(application=application).request(Conversation())
+    with pytest.raises(RequestError):
+        Model(application=application).request([])
     with pytest.raises(RequestError):
         Model(application=application).request([object()])  # type: ignore[list-item]
 
