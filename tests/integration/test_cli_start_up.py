@@ -23,14 +23,11 @@ _HEAVY = (
     "xllamacpp",
 )
 _PROBE = """
-import sys
+import atexit, sys
 from vibe_llms.interfaces.cli.entry import main
 sys.argv = ["vibe", *sys.argv[1:]]
-try:
-    main()
-finally:
-    sys.stdout.flush()
-    print("\\n".join(sorted(sys.modules)), file=sys.stderr)
+atexit.register(lambda: print("\\n".join(sorted(sys.modules)), file=sys.stderr))
+main()
 """
 
 
@@ -133,3 +130,20 @@ def test_ask_with_a_script_needs_no_widgets(tmp_path: Path) -> None:
 
     assert "vibe_llms.providers.scripted.client" in modules
     assert modules.isdisjoint(_HEAVY)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_who_has_registered_for_the_end_is_told(tmp_path: Path, waits: bool) -> None:
+    """The process ends at once only where nothing is left to close; all output is there."""
+    code = "from vibe_llms.interfaces.cli.entry import main; import atexit, sys; "
+    code += "atexit.register(print, 'closed'); " if waits else ""
+    finished = subprocess.run(
+        [sys.executable, "-c", code + "sys.argv = ['vibe', 'show', 'zz']; main()"],
+        env=produce_environment(tmp_path),
+        capture_output=True,
+        check=False,
+    )
+
+    assert finished.returncode == 4
+    assert finished.stdout == (b"closed\n" if waits else b"")
+    assert finished.stderr.startswith(b"vibe: error: ")
