@@ -16,6 +16,9 @@ _VISIBLE[0x7F] = 0x2421
 _VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 _SEQUENCES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
+_LEAST_COLUMNS = 16
+"""What the last column of a table keeps before others are cut."""
+
 
 def sanitize(text: str) -> str:
     """Makes control characters visible, so that no text can command the terminal."""
@@ -114,17 +117,14 @@ def shorten(text: str, columns: int) -> str:
     return kept.rstrip() + "…" if columns > 0 else ""
 
 
-def write_table(
-    rows: Iterable[Sequence[str]], *, styles: Sequence[str] = (), is_cut: bool = True
-) -> None:
-    """Writes rows whose last column is cut where the terminal ends.
+def write_table(rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) -> None:
+    """Writes rows that are cut to fit the terminal, the last column first.
 
     Into a file or pipe, nothing is cut and the columns are parted by tabs.
 
     Args:
         rows: All with the same number of columns.
         styles: The style of each column; an empty name is none.
-        is_cut: False lets the last column go on in the next line instead.
     """
     table = [[sanitize(" ".join(cell.split())) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -133,16 +133,45 @@ def write_table(
         return
     if not table:
         return
-    widths = [max(map(measure_text, column)) for column in zip(*table, strict=True)]
-    room = max(10, measure_width() - sum(widths[:-1]) - 2 * (len(widths) - 1))
+    widths = _fit([max(map(measure_text, column)) for column in zip(*table, strict=True)])
     for row in table:
-        cells = [
+        cells = [shorten(cell, width) for cell, width in zip(row, widths, strict=True)]
+        cells[:-1] = [
             cell + " " * (width - measure_text(cell))
-            for cell, width in zip(row[:-1], widths[:-1], strict=True)
+            for cell, width in zip(cells[:-1], widths[:-1], strict=True)
         ]
-        cells.append(shorten(row[-1], room) if is_cut else row[-1])
         styled = [
             style(cell, styles[index]) if index < len(styles) and styles[index] else cell
             for index, cell in enumerate(cells)
         ]
         sys.stdout.write("  ".join(styled).rstrip() + "\n")
+
+
+def write_explanations(rows: Iterable[tuple[str, str, str]]) -> None:
+    """Writes names with their values and, below each, where it is from; nothing is cut.
+
+    Into a file or pipe, each is one line, parted by tabs.
+    """
+    for name, value, source in rows:
+        if sys.stdout.isatty():
+            sys.stdout.write(f"{style(sanitize(name), 'cyan')} = {sanitize(value)}\n")
+            sys.stdout.write(style(f"    {sanitize(source)}", "dim") + "\n")
+        else:
+            cells = (" ".join(cell.split()) for cell in (name, value, source))
+            sys.stdout.write("\t".join(cells) + "\n")
+
+
+def _fit(widths: list[int]) -> list[int]:
+    """Takes columns away from the last, down to a rest, and then from the widest but the first."""
+    fitted = list(widths)
+    excess = sum(fitted) + 2 * (len(fitted) - 1) - measure_width()
+    taken = max(0, min(excess, fitted[-1] - _LEAST_COLUMNS))
+    fitted[-1] -= taken
+    excess -= taken
+    while excess > 0 and len(fitted) > 2:
+        widest = max(range(1, len(fitted)), key=fitted.__getitem__)
+        if fitted[widest] <= 1:
+            break
+        fitted[widest] -= 1
+        excess -= 1
+    return fitted

@@ -286,6 +286,36 @@ def test_a_plugin_that_fails_is_named_by_the_check(
     assert "broken" in outcome.err
 
 
+def test_the_check_finds_all_that_is_wrong_with_plugins(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules, hooks, names and data about models: each mistake is one line, told once."""
+    file = home / ".config/vibe-llms/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "[plugins.shouting]\nmodule = 'shouting_vibe_plugin'\n"
+        "[providers.missing]\nmodule = 'missing_vibe_plugin'\n"
+        "[providers.later]\nmodule = 'later_vibe_plugin'\npackage = 'later-vibe-plugin'\n"
+        "[providers.parrot]\nmodule = 'vibe_llms.providers.scripted'\n"
+        "[[models]]\npattern = 'x'\nsupports_images = 'perhaps'\n"
+    )
+    (home / "shouting_vibe_plugin.py").write_text("raise ValueError('first\\n\\nsecond')")
+    monkeypatch.syspath_prepend(home)
+
+    outcome = vibe("config", "check")
+
+    assert outcome.code == ExitCode.CONFIGURATION
+    lines = outcome.err.strip().splitlines()
+    for words in (
+        "shouting: It cannot be imported: ValueError: first second.",
+        "missing: It cannot be imported: ModuleNotFoundError: No module named 'missing_vibe",
+        "has no provider 'parrot'",
+        "supports_images",
+    ):
+        assert len([line for line in lines if words in line]) == 1, (words, lines)
+    assert len(lines) == 4
+
+
 def test_a_plugin_adds_a_command(vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It receives its arguments as they are, options too, and decides the exit code."""
     file = home / ".config/vibe-llms/config.toml"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.interfaces.cli.output import measure_text, sanitize, shorten
+from vibe_llms.interfaces.cli.output import measure_text, sanitize, shorten, write_table
 
 
 @given(st.text())
@@ -39,3 +42,35 @@ def test_wide_letters_take_two_columns_and_marks_none(text: str, columns: int) -
 def test_a_cut_text_says_so() -> None:
     """An ellipsis stands where something is missing."""
     assert shorten("one two three", 8) == "one two…"
+
+
+@pytest.mark.parametrize("columns", [24, 40, 64, 100, 200])
+def test_a_table_fits_its_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """The last column gives way first, then the widest; the first, with the ids, stays whole."""
+
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    write_table([("id123", "2026-11-21", "a:rather/long/name", "日本語の長い長い名前です" * 3)])
+
+    (line,) = screen.getvalue().splitlines()
+    assert measure_text(line) <= columns
+    assert line.startswith("id123 ")
+
+
+def test_a_table_in_a_pipe_is_parted_by_tabs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is cut where a program reads."""
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+
+    write_table([("a", "b" * 300)])
+
+    assert out.getvalue() == "a\t" + "b" * 300 + "\n"

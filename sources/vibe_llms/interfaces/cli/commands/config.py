@@ -21,7 +21,7 @@ def show(as_json: bool) -> None:
     """Show every value and where it was written. Secrets are not shown."""
     from vibe_llms.configuration.explanations import explain_configuration
     from vibe_llms.interfaces.cli.access import load_configuration
-    from vibe_llms.interfaces.cli.output import write_json, write_table
+    from vibe_llms.interfaces.cli.output import write_explanations, write_json
 
     explanations = explain_configuration(load_configuration())
     if as_json:
@@ -32,11 +32,7 @@ def show(as_json: bool) -> None:
             ]
         )
         return
-    write_table(
-        ((each.name, _format(each.value), each.source) for each in explanations),
-        styles=("cyan", "", "dim"),
-        is_cut=False,
-    )
+    write_explanations((each.name, _format(each.value), each.source) for each in explanations)
 
 
 @config.command("check", cls=Command)

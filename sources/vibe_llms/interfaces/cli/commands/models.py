@@ -61,7 +61,7 @@ def show(address: str | None, as_json: bool) -> None:
     Without ADDRESS, about the configured model.
     """
     from vibe_llms.interfaces.cli.access import load_application
-    from vibe_llms.interfaces.cli.output import write, write_json, write_styled, write_table
+    from vibe_llms.interfaces.cli.output import write_explanations, write_json
 
     application = load_application()
     resolved = application.catalogue.resolve_address(address or application.configuration.model)
@@ -74,12 +74,8 @@ def show(address: str | None, as_json: bool) -> None:
     if as_json:
         write_json({"address": str(resolved), "attributes": [_encode(row) for row in rows]})
         return
-    write_styled(str(resolved), "bold")
-    write()
-    write_table(
-        ((row.key, _format(row.value), row.layer, _describe_source(row)) for row in rows),
-        styles=("cyan", "", "", "dim"),
-        is_cut=False,
+    write_explanations(
+        (row.key, _format(row.value), f"{row.layer}: {_describe_source(row)}") for row in rows
     )
 
 
