@@ -59,10 +59,6 @@ CONVERSATION = _Completed("id", _survey_conversations)
 PROVIDER = _Completed("provider", _survey_providers)
 MODEL = _Completed("model", _survey_models)
 
-_debug = click.option(
-    "--debug", is_flag=True, expose_value=False, help="Show the traceback of an error."
-)
-
 
 class Command(click.Command):
     """A command: with ``--debug``, which `running` looks for by itself, wherever it stands."""

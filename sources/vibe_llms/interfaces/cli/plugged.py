@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 
 import click
 
@@ -33,12 +34,14 @@ def _produce_command(name: str, summary: str, reference: str) -> click.Command:
     return perform
 
 
-def _access_function(name: str, reference: str):  # type: ignore[no-untyped-def]
+def _access_function(name: str, reference: str) -> Callable[[list[str]], int | None]:
     from vibe_llms.exceptions import PluginError
 
     module, _, attribute = reference.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        function: Callable[[list[str]], int | None] = getattr(
+            importlib.import_module(module), attribute
+        )
     except (Exception, SystemExit) as error:
         from vibe_llms.plugins.loading import describe_error
 
@@ -46,3 +49,4 @@ def _access_function(name: str, reference: str):  # type: ignore[no-untyped-def]
             plugin=name,
             detail=f"The command {name!r} ({reference}) cannot be loaded: {describe_error(error)}.",
         ) from error
+    return function
