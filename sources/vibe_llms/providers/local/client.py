@@ -74,7 +74,9 @@ def read_settings(context: ProviderContext) -> LocalSettings:
             values[name] = value
         else:
             known = "path (a text), context_tokens and parallel (whole numbers above 0)"
-            message = f"{name} = {value!r} is no setting of this provider; it has {known}."
+            message = (
+                f"{name!r} is no setting of this provider, or not of that kind; it has {known}."
+            )
             findings.append(Finding(place=f"providers.{context.name}", message=message))
     if findings:
         raise ConfigurationError(findings=tuple(findings))

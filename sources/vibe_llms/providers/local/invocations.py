@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from vibe_llms.dialects.chat_completions.invocations import (
-    CHOICES,
     nativize_schema,
     normalize_invocables,
+    withhold_schemaless,
 )
 from vibe_llms.exceptions import RequestError
-from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
@@ -54,7 +54,7 @@ def constrain(
         RequestError: The choice names something that is not among the invocables.
     """
     losses: list[Loss] = []
-    offered = select_offered(invocables, choice)
+    offered = withhold_schemaless(select_offered(invocables, choice), losses)
     answer = None if schema is None else prepare_schema(schema, losses)
     if not offered:
         return Translation(nativize_schema(answer), losses)
