@@ -77,7 +77,11 @@ class PluginHost:
 
     def find_failure(self, entry: PluginEntry) -> PluginFailure | None:
         """Returns what went wrong with the plugin; what set it aside comes before the rest."""
-        fitting = [failure for failure in self.failures if failure.module == entry.module]
+        fitting = [
+            failure
+            for failure in self.failures
+            if failure.module == entry.module and (failure.is_fatal or failure.name == entry.name)
+        ]
         return min(fitting, key=lambda failure: not failure.is_fatal, default=None)
 
     def load(self, entry: PluginEntry, prepare: Callable[[], None] = lambda: None) -> None:

@@ -133,7 +133,8 @@ class ReactorsSpecification:
     Attributes:
         name: What they are called in messages.
         summary: What they do, in one line.
-        factory: Makes them; called once per turn, so that they may keep the turn's state.
+        factory: Makes them; called once per turn, so that they may keep the turn's state. One
+            that raises is named and not called again.
     """
 
     name: str
@@ -191,8 +192,8 @@ def survey_reactors() -> Sequence[ReactorsSpecification]:  # type: ignore[empty-
     """Names reactors that listen to every conversation.
 
     Called:
-        Once per process, before the first turn; of a plugin named in ``[providers.NAME]`` only
-        if that provider is in use by then.
+        Once per process, before the first turn; of a plugin named in ``[providers.NAME]`` before
+        the first turn after that provider has been loaded.
 
     Returns:
         A list or tuple, perhaps empty.

@@ -96,6 +96,22 @@ def test_the_local_controls_are_those_that_llama_cpp_honours() -> None:
     assert {control.name for control in attributes.controls} == set(values)
 
 
+def test_the_small_model_is_asked_as_its_makers_do() -> None:
+    """At llama.cpp's own temperature it loses the thread; other weights keep that default."""
+    catalogue = Catalogue()
+
+    defaults = [
+        {
+            control.name: control.default
+            for control in catalogue.access_attributes(catalogue.resolve_address(name)).controls
+            if control.name in ("temperature", "top_p")
+        }
+        for name in ("local", "local:/some/other.gguf")
+    ]
+
+    assert defaults == [{"temperature": 0.2, "top_p": 0.9}, {"temperature": 0.8, "top_p": 0.95}]
+
+
 def test_a_script_can_do_everything() -> None:
     """No capability of the scripted provider is missing or unknown."""
     catalogue = Catalogue()
