@@ -41,9 +41,15 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
-from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.messages.requests import ANSWERABLE_ROLES, Request, Response, ResponseMetadata
+from vibe_llms.messages.requests import (
+    ANSWERABLE_ROLES,
+    Request,
+    Response,
+    ResponseMetadata,
+    is_answerable,
+)
 
 texts = st.text(max_size=12)
 """Any text that UTF-8 can carry: control characters, emoji, other scripts."""
@@ -169,6 +175,7 @@ canisters_by_role: dict[str, st.SearchStrategy[AnyCanister]] = {
         invocation_id=words,
         name=words,
         arguments=texts,
+        form=st.sampled_from(["json", "text"]),
         owner=st.sampled_from(Owner),
         **_from_models,
     ),
@@ -185,13 +192,31 @@ canisters: st.SearchStrategy[AnyCanister] = st.one_of(*canisters_by_role.values(
 conversations: st.SearchStrategy[list[AnyCanister]] = st.lists(canisters, max_size=5)
 """Canisters in any order, also none and such as make little sense."""
 
-answerable_canisters = st.one_of(*(canisters_by_role[role] for role in sorted(ANSWERABLE_ROLES)))
+answerable_canisters = st.one_of(
+    *(canisters_by_role[role] for role in sorted(ANSWERABLE_ROLES))
+).filter(is_answerable)
 
 invocables = st.builds(
-    InvocableDescription, name=words, description=words, schema=json_objects, strict=st.booleans()
+    InvocableDescription,
+    name=words.filter(lambda name: name not in CHOICES),
+    description=words,
+    schema=optional(json_objects),
+    enforced=st.booleans(),
+    native=optional(natives),
 )
+
+
+@st.composite
+def _choices(draw: st.DrawFn) -> dict[str, Any]:
+    """Draws invocables, and a choice which they allow."""
+    described = draw(st.lists(invocables, max_size=2, unique_by=lambda item: item.name))
+    known = ["auto", "none", *(["required"] if described else []), *(i.name for i in described)]
+    return {"invocables": described, "invocation_choice": draw(st.sampled_from(known))}
+
+
 requests: st.SearchStrategy[Request] = st.builds(
-    Request,
+    lambda choice, **fields: Request(**choice, **fields),
+    choice=_choices(),
     canisters=st.builds(
         lambda earlier, last: [*earlier, last],
         st.lists(canisters, max_size=3),
@@ -199,8 +224,6 @@ requests: st.SearchStrategy[Request] = st.builds(
     ),
     model=texts,
     controls=json_objects,
-    invocables=st.lists(invocables, max_size=2),
-    invocation_choice=st.sampled_from(["auto", "none", "required"]) | words,
     schema=optional(json_objects),
     continuation=st.booleans(),
     strict=st.booleans(),

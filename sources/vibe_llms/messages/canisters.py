@@ -17,6 +17,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
+from vibe_llms.messages.conformity import conform_fields
 from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
 from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
 
@@ -37,7 +38,7 @@ class StopReason(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Usage:
     """Tokens that a response used, in buckets that do not overlap.
 
@@ -84,7 +85,7 @@ def _sum_known(*counts: int | None) -> int | None:
     return sum(known) if known else None
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Origin:
     """Where a canister from a model came from: the same value on each canister of its turn.
 
@@ -134,7 +135,7 @@ class Canister(Protocol):
         """What it holds, in order."""
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, field_transformer=conform_fields)
 class UserCanister:
     """What the user says."""
 
@@ -144,7 +145,7 @@ class UserCanister:
     id: str = attrs.field(factory=produce_identity, kw_only=True)
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, field_transformer=conform_fields)
 class SupervisorCanister:
     """Instructions from whoever is responsible for the conversation (a system prompt)."""
 
@@ -154,7 +155,7 @@ class SupervisorCanister:
     id: str = attrs.field(factory=produce_identity, kw_only=True)
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, field_transformer=conform_fields)
 class DocumentCanister:
     """Material to be consulted, as opposed to words that are meant."""
 
@@ -165,7 +166,7 @@ class DocumentCanister:
     title: str | None = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, field_transformer=conform_fields)
 class AssistantCanister:
     """What the model thinks and says."""
 
@@ -178,7 +179,7 @@ class AssistantCanister:
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, field_transformer=conform_fields)
 class InvocationCanister:
     """One call that the model asks for, or that the vendor has made on its own.
 
@@ -186,6 +187,7 @@ class InvocationCanister:
         invocation_id: The vendor's id of the call, kept as it is.
         name: Of the invocable.
         arguments: The text that the model wrote, unparsed: it may not even be JSON.
+        form: What the text was meant to be: ``json``, or the free ``text`` of a custom tool.
         owner: Who executes it.
     """
 
@@ -196,13 +198,14 @@ class InvocationCanister:
     invocation_id: str = attrs.field(kw_only=True)
     name: str = attrs.field(kw_only=True)
     arguments: str = attrs.field(default="{}", kw_only=True)
+    form: Literal["json", "text"] = attrs.field(default="json", kw_only=True)
     owner: Owner = attrs.field(default=Owner.OURS, kw_only=True)
     origin: Origin | None = attrs.field(default=None, kw_only=True)
     turn_id: str | None = attrs.field(default=None, kw_only=True)
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, field_transformer=conform_fields)
 class ResultCanister:
     """What came of one invocation.
 

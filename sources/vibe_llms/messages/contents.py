@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.conformity import conform_fields, ensure_members
 
 
 @runtime_checkable
@@ -27,7 +28,7 @@ class Content(Protocol):
         """The stable word, as it is stored."""
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Native:
     """What a vendor sent, kept beside what it means, to be replayed verbatim.
 
@@ -40,7 +41,7 @@ class Native:
     data: str
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Citation:
     """A span of a text that rests on a source.
 
@@ -59,15 +60,15 @@ class Citation:
     native: Native | None = None
 
 
-def _freeze_citations(items: Iterable[Citation]) -> tuple[Citation, ...]:
-    return tuple(items)
+def _ensure_citations(given: Iterable[Citation]) -> tuple[Citation, ...]:
+    return ensure_members(given, (Citation,), "citations")
 
 
-def _freeze_texts(items: Iterable[str]) -> tuple[str, ...]:
-    return tuple(items)
+def _ensure_summary(given: Iterable[str]) -> tuple[str, ...]:
+    return ensure_members(given, (str,), "summary")
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, field_transformer=conform_fields)
 class TextualContent:
     """Text, with the spans of it that rest on sources."""
 
@@ -75,7 +76,7 @@ class TextualContent:
     text: str
     mime_type: str = attrs.field(default="text/plain", kw_only=True)
     citations: tuple[Citation, ...] = attrs.field(
-        default=(), converter=_freeze_citations, kw_only=True
+        default=(), converter=_ensure_citations, kw_only=True
     )
     native: Native | None = attrs.field(default=None, kw_only=True)
 
@@ -107,14 +108,14 @@ def _ensure_content_id(given: str | None, data: bytes | None) -> str | None:
     )
 
 
-def _order_type_first(
-    _: type, fields: list[attrs.Attribute[object]]
+def _conform_media_fields(
+    cls: type, fields: list[attrs.Attribute[object]]
 ) -> list[attrs.Attribute[object]]:
     """Puts the stable word before the fields that a class inherits: it is written first."""
-    return sorted(fields, key=lambda field: field.name != "type")
+    return sorted(conform_fields(cls, fields), key=lambda field: field.name != "type")
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class _MediaContent:
     """Data that are not text: inline, in a content store, at a URL, or held by the vendor.
 
@@ -146,7 +147,7 @@ class _MediaContent:
             )
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=_order_type_first)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class ImageContent(_MediaContent):
     """A picture. ``detail`` asks for how closely it is looked at, in the vendor's words."""
 
@@ -154,7 +155,7 @@ class ImageContent(_MediaContent):
     detail: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=_order_type_first)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class AudioContent(_MediaContent):
     """Sound, with its words where they are known."""
 
@@ -162,14 +163,14 @@ class AudioContent(_MediaContent):
     transcript: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=_order_type_first)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class VideoContent(_MediaContent):
     """Moving pictures."""
 
     type: Literal["video"] = attrs.field(default="video", init=False)
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=_order_type_first)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class FileContent(_MediaContent):
     """A PDF or another document, with what the model is told about it."""
 
@@ -178,7 +179,7 @@ class FileContent(_MediaContent):
     context: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class ReasoningContent:
     """What a model thought before it spoke.
 
@@ -190,12 +191,12 @@ class ReasoningContent:
 
     type: Literal["reasoning"] = attrs.field(default="reasoning", init=False)
     text: str = ""
-    summary: tuple[str, ...] = attrs.field(default=(), converter=_freeze_texts)
+    summary: tuple[str, ...] = attrs.field(default=(), converter=_ensure_summary)
     seal: str | None = attrs.field(default=None, repr=False)
     native: Native | None = None
 
 
-@attrs.frozen(slots=False)
+@attrs.frozen(slots=False, field_transformer=conform_fields)
 class RefusalContent:
     """The model's words for not answering."""
 
@@ -204,7 +205,7 @@ class RefusalContent:
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class NativeContent:
     """A vendor's own block for which there is no common word, kept verbatim.
 
@@ -238,7 +239,7 @@ CONTENT_CLASSES: dict[str, type[AnyContent]] = {
 }
 """From the stable word of each kind of content to its class."""
 
-_KNOWN_CLASSES = frozenset(CONTENT_CLASSES.values())
+_KNOWN_CLASSES = tuple(CONTENT_CLASSES.values())
 
 
 def ensure_contents(
@@ -253,13 +254,7 @@ def ensure_contents(
     """
     if isinstance(given, str):
         return (TextualContent(given),)
-    items = given if isinstance(given, Iterable) else (given,)
-    contents = tuple(TextualContent(item) if isinstance(item, str) else item for item in items)
-    for index, content in enumerate(contents):
-        if content.__class__ not in _KNOWN_CLASSES:
-            raise RequestError(
-                path=f"content[{index}]",
-                detail=f"{content!r} is not a content.",
-                remedy=f"Use one of {', '.join(c.__name__ for c in CONTENT_CLASSES.values())}.",
-            )
-    return contents
+    several = isinstance(given, Iterable) and not isinstance(given, Mapping)
+    items: Iterable[str | AnyContent] = given if several else (given,)  # type: ignore[assignment]
+    contents = [TextualContent(item) if isinstance(item, str) else item for item in items]
+    return ensure_members(contents, _KNOWN_CLASSES, "content")

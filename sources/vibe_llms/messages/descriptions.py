@@ -5,33 +5,44 @@ from __future__ import annotations
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.conformity import conform_fields
+from vibe_llms.messages.contents import Native
+from vibe_llms.messages.plainness import ensure_schema, write_plain
 from vibe_llms.plain import JsonObject
 
+CHOICES = ("auto", "none", "required")
+"""The choices which name no invocable, and which therefore none may be called."""
 
-@attrs.frozen(kw_only=True)
+
+@attrs.frozen(kw_only=True, field_transformer=conform_fields)
 class InvocableDescription:
     """The name, the purpose and the arguments of an invocable.
 
     Attributes:
         name: As the model will call it.
-        description: Mandatory: a model that is not told what a tool is for misuses it.
-        schema: A JSON Schema of the arguments, which are an object.
-        strict: Whether the vendor shall enforce the schema, where it can.
+        description: Mandatory: a model that is not told what a tool is for misuses it. Only a
+            vendor's own tool, which its model knows, may go without.
+        schema: A JSON Schema of the arguments, which are an object; the order of its properties
+            is part of it. ``None`` for a custom tool, which takes free text.
+        enforced: Whether the vendor shall hold the model to the schema, where it can.
+        native: A vendor's own tool, verbatim.
 
     Raises:
-        RequestError: The name or the description is empty.
+        RequestError: The name or the description is empty, or a field holds what it cannot.
     """
 
     name: str
     description: str
-    schema: JsonObject
-    strict: bool = False
+    schema: JsonObject | None = attrs.field(converter=ensure_schema, eq=write_plain)
+    enforced: bool = False
+    native: Native | None = None
 
     def __attrs_post_init__(self) -> None:
-        for field in ("name", "description"):
+        needed = ("name",) if self.native else ("name", "description")
+        for field in needed:
             if not getattr(self, field).strip():
                 raise RequestError(
-                    path=f"invocables.{self.name or '?'}.{field}",
-                    detail=f"An invocable needs a {field}.",
+                    path=field,
+                    detail=f"The invocable {self.name!r} needs a {field}.",
                     remedy="A model cannot use well what it is not told about.",
                 )

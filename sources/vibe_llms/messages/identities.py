@@ -26,15 +26,29 @@ def ensure_utc(moment: datetime) -> datetime:
     """Brings a moment to UTC, so that equal moments are written alike.
 
     Raises:
-        RequestError: The moment does not say in which time zone it is.
+        RequestError: It is no moment, does not say in which time zone it is, or lies beyond
+            the years 1 to 9999 in UTC.
     """
-    zone = moment.tzinfo
-    if zone is UTC:
+    if moment.__class__ is datetime and moment.tzinfo is UTC:
         return moment
-    if zone is None:
+    if not isinstance(moment, datetime):
+        raise RequestError(
+            path="timestamp",
+            detail=f"timestamp needs a moment, not {type(moment).__name__}.",
+            remedy="Give an aware datetime; datetime.fromisoformat reads a text.",
+        )
+    if moment.utcoffset() is None:
         raise RequestError(
             path="timestamp",
             detail=f"The timestamp {moment.isoformat()} has no time zone.",
             remedy="Use an aware datetime, such as datetime.now(timezone.utc).",
         )
-    return moment.astimezone(UTC)
+    try:
+        there = moment.astimezone(UTC)
+    except OverflowError as error:
+        raise RequestError(
+            path="timestamp",
+            detail=f"The timestamp {moment.isoformat()} has no counterpart in UTC.",
+            remedy="Use one of the years 1 to 9999.",
+        ) from error
+    return datetime.combine(there.date(), there.time(), UTC)  # a subclass becomes plain

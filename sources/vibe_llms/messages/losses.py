@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from vibe_llms.messages.conformity import conform_fields, ensure_members
+
 _T = TypeVar("_T")
 
 
@@ -20,7 +22,7 @@ class LossKind(enum.StrEnum):
     WITHHELD = "withheld"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=conform_fields)
 class Loss:
     """One thing that a translation changed, left out, made up or kept back.
 
@@ -37,8 +39,9 @@ class Loss:
         return f"{self.kind} {self.path}: {self.reason}"
 
 
-def _freeze_losses(items: Iterable[Loss]) -> tuple[Loss, ...]:
-    return tuple(items)
+def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:
+    """Makes a tuple of losses. Raises RequestError for anything else among them."""
+    return ensure_members(given, (Loss,), "losses")
 
 
 @attrs.frozen
@@ -46,4 +49,4 @@ class Translation(Generic[_T]):
     """The outcome of a translation, and what it could not carry over."""
 
     value: _T
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=_freeze_losses)
+    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)

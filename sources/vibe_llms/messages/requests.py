@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -12,11 +12,15 @@ from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
     Origin,
+    Owner,
+    ResultCanister,
     StopReason,
     Usage,
 )
-from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.conformity import conform_fields, ensure_members
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.losses import Loss, ensure_losses
+from vibe_llms.messages.plainness import ensure_controls, ensure_schema, write_plain
 from vibe_llms.plain import JsonObject, JsonValue
 
 ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
@@ -25,51 +29,47 @@ ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
 _KNOWN_CLASSES = tuple(CANISTER_CLASSES.values())
 
 
-def _freeze_canisters(items: Iterable[AnyCanister]) -> tuple[AnyCanister, ...]:
-    return tuple(items)
+def _ensure_canisters(given: Iterable[AnyCanister]) -> tuple[AnyCanister, ...]:
+    return ensure_members(given, _KNOWN_CLASSES, "canisters")
 
 
-def _freeze_invocables(
-    items: Iterable[InvocableDescription],
+def _ensure_invocables(
+    given: Iterable[InvocableDescription],
 ) -> tuple[InvocableDescription, ...]:
-    return tuple(items)
+    return ensure_members(given, (InvocableDescription,), "invocables")
 
 
-def _freeze_losses(items: Iterable[Loss]) -> tuple[Loss, ...]:
-    return tuple(items)
-
-
-def _sort_controls(controls: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return dict(sorted(controls.items()))
-
-
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=conform_fields)
 class Request:
     """One call of a model, without anything of the vendor's in it.
 
     Attributes:
         canisters: The conversation so far, oldest first.
-        model: The model's name within its provider; empty for the provider's default.
+        model: Its address, ``provider:name``; empty where none is said. Part of the meaning.
         controls: Values by the names of control definitions, such as ``temperature``.
         invocables: What the model may invoke.
         invocation_choice: ``auto``, ``none``, ``required``, or the name of one invocable.
-        schema: A JSON Schema to which the answer must conform.
+        schema: A JSON Schema to which the answer must conform. The order of its properties is
+            part of it: a model held to a schema by a grammar answers in that order.
         continuation: The model shall go on with its own last turn (a paused turn, a prefill).
         strict: A translation that would lose anything is an error.
         conversation_id: Of which conversation this is part; no part of the meaning.
 
     Raises:
-        RequestError: There is nothing to answer.
+        RequestError: There is nothing to answer; or invocables and choice do not go together;
+            or a field holds what it cannot. Controls and schemas are copied.
     """
 
-    canisters: tuple[AnyCanister, ...] = attrs.field(converter=_freeze_canisters)
+    canisters: tuple[AnyCanister, ...] = attrs.field(converter=_ensure_canisters)
     model: str = ""
-    controls: Mapping[str, JsonValue] = attrs.field(factory=dict, converter=_sort_controls)
+    controls: Mapping[str, JsonValue] = attrs.field(
+        factory=dict, converter=ensure_controls, eq=write_plain
+    )
     invocables: tuple[InvocableDescription, ...] = attrs.field(
-        default=(), converter=_freeze_invocables
+        default=(), converter=_ensure_invocables
     )
     invocation_choice: str = "auto"
-    schema: JsonObject | None = None
+    schema: JsonObject | None = attrs.field(default=None, converter=ensure_schema, eq=write_plain)
     continuation: bool = False
     strict: bool = False
     conversation_id: str = ""
@@ -77,14 +77,8 @@ class Request:
     __hash__ = None  # type: ignore[assignment]  # controls are a dictionary; digest() is the key
 
     def __attrs_post_init__(self) -> None:
-        for index, canister in enumerate(self.canisters):
-            if canister.__class__ not in _KNOWN_CLASSES:
-                raise RequestError(
-                    path=f"canisters[{index}]",
-                    detail=f"{canister!r} is not a canister.",
-                    remedy=f"Use one of {', '.join(c.__name__ for c in _KNOWN_CLASSES)}.",
-                )
-        _ensure_answerable(self.canisters, continuation=self.continuation)
+        _ensure_answerable(self)
+        _ensure_choosable(self)
 
     def digest(self) -> str:
         """Names the meaning of the request: the same without ids and timestamps. A cache key.
@@ -97,7 +91,17 @@ class Request:
         return digest_request(self)
 
 
-def _ensure_answerable(canisters: Sequence[AnyCanister], *, continuation: bool) -> None:
+def is_answerable(last: AnyCanister) -> bool:
+    """Tells whether a conversation that ends so leaves something to answer.
+
+    The result of what a vendor executed itself leaves nothing: it is part of its own turn.
+    """
+    vendors = isinstance(last, ResultCanister) and last.owner is Owner.VENDOR
+    return last.role in ANSWERABLE_ROLES and not vendors
+
+
+def _ensure_answerable(request: Request) -> None:
+    canisters = request.canisters
     if not canisters:
         raise RequestError(
             path="canisters",
@@ -105,11 +109,11 @@ def _ensure_answerable(canisters: Sequence[AnyCanister], *, continuation: bool) 
             remedy="Begin with a UserCanister.",
         )
     last = canisters[-1]
-    if continuation or last.role in ANSWERABLE_ROLES:
+    if request.continuation or is_answerable(last):
         return
     remedy = (
         "Append the ResultCanister of the invocation."
-        if isinstance(last, InvocationCanister)
+        if isinstance(last, InvocationCanister) and last.owner is Owner.OURS
         else "Append a UserCanister, or say continuation=True to let the model go on."
     )
     raise RequestError(
@@ -119,7 +123,33 @@ def _ensure_answerable(canisters: Sequence[AnyCanister], *, continuation: bool) 
     )
 
 
-@attrs.frozen(kw_only=True)
+def _ensure_choosable(request: Request) -> None:
+    names: set[str] = set()
+    for index, invocable in enumerate(request.invocables):
+        name, path = invocable.name, f"invocables[{index}].name"
+        if name in CHOICES:
+            detail = f"An invocable cannot be called {name!r}: as a choice it means another thing."
+            raise RequestError(path=path, detail=detail, remedy="Give it another name.")
+        if name in names:
+            detail = f"Two invocables are called {name!r}."
+            raise RequestError(path=path, detail=detail, remedy="Give each a name of its own.")
+        names.add(name)
+    choice = request.invocation_choice
+    if choice == "required" and not names:
+        raise RequestError(
+            path="invocation_choice",
+            detail="An invocation is required, and there is nothing to invoke.",
+            remedy="Give invocables, or leave the choice at 'auto'.",
+        )
+    if choice not in CHOICES and choice not in names:
+        raise RequestError(
+            path="invocation_choice",
+            detail=f"The choice {choice!r} is not among the invocables.",
+            remedy=f"Known: {', '.join((*CHOICES, *(item.name for item in request.invocables)))}.",
+        )
+
+
+@attrs.frozen(kw_only=True, field_transformer=conform_fields)
 class ResponseMetadata:
     """How a response came to be.
 
@@ -147,14 +177,14 @@ class ResponseMetadata:
         return self.origin.stop_reason
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=conform_fields)
 class Response:
     """What came of a request: the canisters to append, how, and what was lost on the way."""
 
     request: Request
-    canisters: tuple[AnyCanister, ...] = attrs.field(converter=_freeze_canisters)
+    canisters: tuple[AnyCanister, ...] = attrs.field(converter=_ensure_canisters)
     metadata: ResponseMetadata
-    losses: tuple[Loss, ...] = attrs.field(default=(), converter=_freeze_losses)
+    losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
 
     __hash__ = None  # type: ignore[assignment]  # a request is not hashable either
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 
@@ -12,13 +14,16 @@ from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
     Origin,
+    Owner,
+    ResultCanister,
     StopReason,
     Usage,
     UserCanister,
 )
+from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.messages.requests import ANSWERABLE_ROLES, Request, Response, ResponseMetadata
+from vibe_llms.messages.requests import Request, Response, ResponseMetadata, is_answerable
 
 
 @given(earlier=conversations, last=canisters)
@@ -28,7 +33,7 @@ def test_a_request_ends_in_something_to_answer(
     """User, Document, Supervisor and Result leave something to answer, the others do not."""
     conversation = [*earlier, last]
 
-    if last.role in ANSWERABLE_ROLES:
+    if is_answerable(last):
         assert Request(canisters=conversation).canisters == tuple(conversation)
     else:
         with pytest.raises(RequestError) as caught:
@@ -73,6 +78,96 @@ def test_an_invocable_says_what_it_is_for() -> None:
         InvocableDescription(name="weather", description=" ", schema={})
     with pytest.raises(RequestError, match="needs a name"):
         InvocableDescription(name="", description="Tells the weather.", schema={})
+    native = Native(protocol="messages", data='{"type":"web_search"}')
+    assert InvocableDescription(name="search", description="", schema=None, native=native).native
+
+
+def test_the_vendors_own_result_leaves_nothing_to_answer() -> None:
+    """It is part of the model's own turn, which may be gone on with."""
+    result = ResultCanister("r", invocation_id="1", owner=Owner.VENDOR)
+
+    with pytest.raises(RequestError, match="continuation=True") as caught:
+        Request(canisters=[UserCanister("hi"), result])
+
+    assert caught.value.path == "canisters[1]"
+    assert Request(canisters=[result], continuation=True).canisters == (result,)
+
+
+def _describe(*names: str) -> list[InvocableDescription]:
+    return [InvocableDescription(name=name, description="d", schema={}) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "choice", "path"),
+    [
+        (["a", "a"], "auto", "invocables[1].name"),
+        (["a", "none"], "auto", "invocables[1].name"),
+        (["required"], "required", "invocables[0].name"),
+        (["auto"], "auto", "invocables[0].name"),
+        (["a"], "b", "invocation_choice"),
+        ([], "required", "invocation_choice"),
+    ],
+)
+def test_invocables_and_the_choice_go_together(names: list[str], choice: str, path: str) -> None:
+    """Each name names one thing, and the choice one of them."""
+    with pytest.raises(RequestError) as caught:
+        Request(
+            canisters=[UserCanister("hi")],
+            invocables=_describe(*names),
+            invocation_choice=choice,
+        )
+
+    assert caught.value.path == path
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        *((bad, "controls.a[1]") for bad in (float("nan"), float("inf"), 2**64, object(), b"x")),
+        ({1: 2}, "controls.a[1]"),
+    ],
+)
+def test_what_json_cannot_say_is_refused_with_its_place(value: Any, path: str) -> None:
+    """Nothing is taken as null, as a text or as a near number in its stead."""
+    with pytest.raises(RequestError) as caught:
+        Request(canisters=[UserCanister("x")], controls={"a": [1, value]})
+
+    assert caught.value.path == path
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("field", ["controls", "schema"])
+@pytest.mark.parametrize("value", [{1: 2, "a": 1}, [], "x"])
+def test_controls_and_schemas_are_objects_with_texts_as_keys(field: str, value: Any) -> None:
+    """What is no such object is refused."""
+    with pytest.raises(RequestError) as caught:
+        Request(canisters=[UserCanister("x")], **{field: value})
+
+    assert caught.value.path == field
+
+
+@pytest.mark.parametrize("field", ["controls", "schema"])
+def test_a_ring_is_refused(field: str) -> None:
+    """Data that hold themselves, or nest without end, are refused when they are given."""
+    ring: dict[str, Any] = {}
+    ring["a"] = ring
+
+    with pytest.raises(RequestError, match="nest deeper"):
+        Request(canisters=[UserCanister("x")], **{field: ring})
+
+
+def test_a_request_shares_nothing_with_its_caller() -> None:
+    """What the caller does to a dictionary afterwards does not change what was asked."""
+    data: dict[str, Any] = {"a": {"b": [1]}}
+    described = InvocableDescription(name="n", description="d", schema=data)
+    request = Request(canisters=[UserCanister("x")], controls=data, schema=data)
+    digest = request.digest()
+
+    data["a"]["b"].append(2)
+
+    assert request.digest() == digest
+    assert described.schema == {"a": {"b": [1]}}
 
 
 def test_a_response_tells_the_whole_conversation() -> None:

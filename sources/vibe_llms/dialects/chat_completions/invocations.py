@@ -5,28 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject, JsonValue
-
-CHOICES = ("auto", "none", "required")
-"""The choices which name no invocable."""
 
 
 def nativize_invocables(
     invocables: Sequence[InvocableDescription], choice: str
 ) -> Translation[JsonObject]:
     """Returns ``tools`` and ``tool_choice``; nothing where there are no invocables."""
-    if not invocables:
-        return Translation({})
-    native: dict[str, JsonValue] = {"tools": [_nativize_tool(item) for item in invocables]}
+    losses: list[Loss] = []
+    offered = withhold_schemaless(invocables, losses)
+    if not offered:
+        return Translation({}, losses)
+    native: dict[str, JsonValue] = {"tools": [_nativize_tool(item) for item in offered]}
     if choice == "auto":  # what silence means
-        return Translation(native)
+        return Translation(native, losses)
     if choice in CHOICES:
         native["tool_choice"] = choice
-        return Translation(native)
+        return Translation(native, losses)
     native["tool_choice"] = {"type": "function", "function": {"name": choice}}
-    return Translation(native)
+    return Translation(native, losses)
+
+
+def withhold_schemaless(
+    invocables: Sequence[InvocableDescription], losses: list[Loss]
+) -> tuple[InvocableDescription, ...]:
+    """Returns those with a schema; tools of free text, and vendors' own, become losses."""
+    for index, invocable in enumerate(invocables):
+        if invocable.schema is None:
+            reason = f"{invocable.name} takes no arguments by a schema, and only such are offered"
+            path = f"invocables[{index}]"
+            losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
+    return tuple(invocable for invocable in invocables if invocable.schema is not None)
 
 
 def _nativize_tool(invocable: InvocableDescription) -> JsonObject:
@@ -35,7 +46,7 @@ def _nativize_tool(invocable: InvocableDescription) -> JsonObject:
         "description": invocable.description,
         "parameters": invocable.schema,
     }
-    if invocable.strict:
+    if invocable.enforced:
         function["strict"] = True
     return {"type": "function", "function": function}
 
@@ -64,7 +75,7 @@ def normalize_invocables(
                 name=function["name"],
                 description=description,
                 schema=function.get("parameters") or {"type": "object", "properties": {}},
-                strict=bool(function.get("strict")),
+                enforced=bool(function.get("strict")),
             )
         )
     return Translation((tuple(invocables), _normalize_choice(native, losses)), losses)

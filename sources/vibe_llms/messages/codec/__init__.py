@@ -10,6 +10,7 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vibe_llms.messages.codec.canonical import encode_document
     from vibe_llms.messages.codec.converter import produce_converter
     from vibe_llms.messages.codec.digests import digest_request
     from vibe_llms.messages.codec.envelopes import (
@@ -35,6 +36,7 @@ __all__ = [
     "digest_request",
     "encode_canister",
     "encode_canisters",
+    "encode_document",
     "encode_error",
     "encode_request",
     "encode_response",
@@ -52,6 +54,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "digest_request": "digests",
         "encode_canister": "lines",
         "encode_canisters": "lines",
+        "encode_document": "canonical",
         "encode_error": "errors",
         "encode_request": "envelopes",
         "encode_response": "envelopes",

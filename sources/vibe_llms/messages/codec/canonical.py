@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 import attrs
+import msgspec
 
-from vibe_llms.exceptions import CodecError
-
-_SMALLEST, _BEYOND = -(2**63), 2**64
-"""Of integers, what a reader does not have to turn into an inexact float."""
+from vibe_llms.exceptions import CodecError, RequestError
+from vibe_llms.messages.plainness import copy_plain
 
 
-def canonicalize(value: Any, path: str = "$") -> Any:
+def canonicalize(value: Any, path: str = "$", *, keeps_order: bool = False) -> Any:
     """Returns plain data with keys in order, lists for tuples, and whole numbers as integers.
 
-    Python holds ``1``, ``1.0`` and ``True`` for equal; the first two are written alike, the
-    third is not: it means something else to whoever reads it.
+    Args:
+        value: What is to be written.
+        path: Of the value, for errors.
+        keeps_order: Keys stay as they stand, where their order has a meaning.
 
     Raises:
-        CodecError: Something in it is beyond JSON: not a number, infinite, or too large an
-            integer, a key that is no text, or an object of some class.
+        CodecError: Something in it is beyond JSON, or it nests too deeply.
     """
-    match value:
-        case None | bool():
-            return value
-        case str():
-            return str(value)
-        case int() if _SMALLEST <= value < _BEYOND:
-            return value
-        case float() if math.isfinite(value):
-            whole = value.is_integer() and _SMALLEST <= value < _BEYOND
-            return int(value) if whole else value
-        case Mapping():
-            return _canonicalize_mapping(value, path)
-        case Sequence() if not isinstance(value, (bytes, bytearray)):
-            return [canonicalize(each, f"{path}[{i}]") for i, each in enumerate(value)]
-    raise CodecError(
-        path=path,
-        detail=f"JSON cannot say {value!r}",
-        remedy="Give text, finite numbers, true, false, null, lists, or objects of these.",
-    )
+    try:
+        return copy_plain(value, path, keeps_order=keeps_order)
+    except RequestError as error:
+        raise CodecError(path=error.path, detail=error.detail, remedy=error.remedy) from error
 
 
-def _canonicalize_mapping(value: Mapping[Any, Any], path: str) -> dict[str, Any]:
-    for key in value:
-        if not isinstance(key, str):
-            raise CodecError(path=path, detail=f"The key {key!r} is not a text")
-    return {key: canonicalize(value[key], f"{path}.{key}") for key in sorted(value)}
+def encode_document(value: Any) -> bytes:
+    """Returns plain data, or values that msgspec writes itself, as one JSON document.
+
+    Raises:
+        CodecError: It cannot be written; names the place where a text is to blame.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError as error:
+        raise explain_unwritable(value) from error
+    except (RecursionError, OverflowError, TypeError, ValueError) as error:
+        raise CodecError(detail=f"This cannot be written as JSON: {error}") from error
 
 
 def explain_unwritable(value: object) -> CodecError:
@@ -69,7 +60,11 @@ def _locate_surrogate(value: object, path: str) -> str | None:
         fields = attrs.fields(cast(type[Any], type(value)))
         members = [(f".{field.name}", getattr(value, field.name)) for field in fields]
     elif isinstance(value, Mapping):
-        members = [(f".{key!a}", part) for key in value for part in (key, value[key])]
+        members = [
+            (f".{key}" if key.isascii() and key.isidentifier() else f".{key!a}", part)
+            for key in value
+            for part in (key, value[key])
+        ]
     elif isinstance(value, (list, tuple)):
         members = [(f"[{index}]", part) for index, part in enumerate(value)]
     found = (_locate_surrogate(part, path + place) for place, part in members)

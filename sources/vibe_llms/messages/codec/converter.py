@@ -12,14 +12,19 @@ from typing import Any
 import attrs
 import cattrs
 import msgspec
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from vibe_llms.exceptions import CodecError
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister
 from vibe_llms.messages.codec.canonical import canonicalize
 from vibe_llms.messages.codec.explanations import explain, explain_unknown_word
 from vibe_llms.messages.codec.identification import identify
-from vibe_llms.messages.codec.mirrors import IDENTIFIED_CLASSES, REQUIRED_FIELDS, TAGS
+from vibe_llms.messages.codec.mirrors import (
+    IDENTIFIED_CLASSES,
+    ORDERED_FIELDS,
+    REQUIRED_FIELDS,
+    TAGS,
+)
 from vibe_llms.messages.contents import CONTENT_CLASSES, AnyContent
 from vibe_llms.messages.identities import ensure_utc
 
@@ -42,6 +47,7 @@ def produce_converter() -> cattrs.Converter:
     converter.register_structure_hook(bytes, _structure_text)
     for written in (datetime, bytes):
         converter.register_unstructure_hook(written, msgspec.to_builtins)
+    converter.register_structure_hook_func(_is_literal, _structure_literal)
     converter.register_structure_hook_factory(_is_tuple, _produce_tuple_hook)
     converter.register_unstructure_hook_factory(_is_tuple, _produce_list_hook)
     converter.register_structure_hook_func(_is_mapping, _structure_mapping)
@@ -109,7 +115,10 @@ def _produce_class_hook(
 def _produce_unstructure_hook(
     cls: type, converter: cattrs.Converter
 ) -> Callable[[Any], dict[str, Any]]:
-    return make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True)
+    ordered = ORDERED_FIELDS & {field.name for field in attrs.fields(cls)}
+    keep = override(unstruct_hook=functools.partial(canonicalize, keeps_order=True))
+    settings: dict[str, Any] = dict.fromkeys(ordered, keep)
+    return make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True, **settings)
 
 
 def _produce_union_hook(
@@ -192,8 +201,19 @@ def _structure_word(value: Any, kind: type[enum.Enum]) -> enum.Enum:
     return kind(value)
 
 
+def _structure_literal(value: Any, kind: Any) -> Any:
+    known = typing.get_args(kind)
+    if not isinstance(value, str) or value not in known:
+        raise explain_unknown_word(value, known, "$")
+    return value
+
+
 def _structure_mapping(value: object, _: object) -> dict[str, Any]:
     return dict(_ensure_object(value))
+
+
+def _is_literal(kind: Any) -> bool:
+    return typing.get_origin(kind) is typing.Literal
 
 
 def _is_tuple(kind: Any) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import msgspec
-
-from vibe_llms.messages.codec.canonical import canonicalize
+from vibe_llms.messages.codec.canonical import canonicalize, encode_document
 from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.plainness import write_plain
 from vibe_llms.messages.requests import Request
 
 _CIRCUMSTANCES = frozenset({"id", "timestamp", "turn_id"})
@@ -19,7 +18,8 @@ def digest_request(request: Request) -> str:
     """Names the meaning of a request.
 
     The same whatever the ids and the timestamps are, of which conversation it is part, what
-    earlier turns used, and whether media are inline or in a store. Invocations are told apart
+    earlier turns used, and whether media are inline or in a store. The model's address, and
+    the order of properties in schemas, are part of the meaning. Invocations are told apart
     by the order in which their ids first appear.
 
     Returns:
@@ -32,8 +32,10 @@ def digest_request(request: Request) -> str:
     del tree["conversation_id"]
     numbers: dict[str, int] = {}
     tree["canisters"] = [_reduce_canister(canister, numbers) for canister in tree["canisters"]]
-    text = msgspec.json.encode(canonicalize(tree))
-    return hashlib.sha256(text).hexdigest()
+    for described in (tree, *tree["invocables"]):
+        if described["schema"] is not None:  # as text, for its order is part of what it says
+            described["schema"] = write_plain(described["schema"])
+    return hashlib.sha256(encode_document(canonicalize(tree))).hexdigest()
 
 
 def _reduce_canister(canister: dict[str, Any], numbers: dict[str, int]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from vibe_llms.messages.codec.canonical import canonicalize, explain_unwritable
+from vibe_llms.messages.codec.canonical import canonicalize, encode_document
 from vibe_llms.messages.codec.lines import REFUSALS
 from vibe_llms.messages.codec.mirrors import access_mirror
 from vibe_llms.messages.requests import Request, Response
@@ -17,8 +17,8 @@ from vibe_llms.messages.requests import Request, Response
 def encode_request(request: Request) -> bytes:
     """Returns the request as one JSON document.
 
-    Controls and schemas are written with their keys in order: dictionaries are equal
-    whatever their order, and equal values have equal bytes.
+    Equal requests have equal bytes. Controls are written with their keys in order; schemas
+    with theirs as they were given, which is part of what they say.
 
     Raises:
         CodecError: JSON cannot say a control, a schema or a text.
@@ -56,10 +56,7 @@ def decode_response(data: bytes | str) -> Response:
 
 
 def _encode(envelope: Request | Response) -> bytes:
-    try:
-        return msgspec.json.encode(_unfold(envelope, "$"))
-    except UnicodeEncodeError as error:
-        raise explain_unwritable(envelope) from error
+    return encode_document(_unfold(envelope, "$"))
 
 
 def _unfold(value: Any, path: str) -> Any:
@@ -67,7 +64,7 @@ def _unfold(value: Any, path: str) -> Any:
     if not attrs.has(type(value)):
         if isinstance(value, tuple):
             return [_unfold(each, f"{path}[{index}]") for index, each in enumerate(value)]
-        return canonicalize(value, path)
+        return canonicalize(value, path, keeps_order=True)  # controls are in order already
     if hasattr(value, "role"):
         return value
     return {

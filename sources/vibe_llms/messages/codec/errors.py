@@ -6,20 +6,22 @@ attributes that somebody hung on it. So what may not leave must not be made a fa
 
 from __future__ import annotations
 
+import contextlib
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import attrs
-import msgspec
 
-from vibe_llms.exceptions import ConverseError, ForeignError, access_facts
-from vibe_llms.messages.codec.canonical import canonicalize
+from vibe_llms.exceptions import CodecError, ConverseError, ForeignError, Stage, access_facts
+from vibe_llms.messages.codec.canonical import canonicalize, encode_document
 from vibe_llms.messages.codec.converter import produce_converter, structure, structure_tree
-from vibe_llms.messages.codec.explanations import explain_unknown_field, explain_unknown_word
 
 CAUSES_LIMIT = 16
 """How far the chain of causes is followed; it may even be a ring."""
+
+_BEYOND_JSON = ("inf", "-inf", "nan")
+"""Numbers which JSON has no words for, as they are written."""
 
 
 @attrs.frozen(kw_only=True)
@@ -42,41 +44,35 @@ def encode_error(error: BaseException) -> bytes:
     """Returns the error as one JSON document.
 
     An error that is not one of ours becomes a :class:`ForeignError`: its type and its text.
-    Half surrogates, as paths may hold them, are escaped: an error can always be told.
-
-    Raises:
-        CodecError: A fact is something JSON cannot say.
+    An error can always be told: half surrogates, as paths may hold them, are escaped; a fact
+    which JSON cannot say is told as text, and numbers beyond it read back from that.
     """
     ours = error if isinstance(error, ConverseError) else _portray(error)
     facts = {
-        name: canonicalize(produce_converter().unstructure(value), f"$.facts.{name}")
-        for name, value in access_facts(ours).items()
-        if name != "stage"
+        name: _plainify(value) for name, value in access_facts(ours).items() if name != "stage"
     }
     document = {
-        "error": ours.WORD,
+        "error": _word_of(type(ours)),
         "stage": str(ours.stage),
-        "message": str(ours),
+        "message": _tell(ours),
         "facts": facts,
         "causes": [attrs.asdict(_describe(cause)) for cause in _walk_causes(error)],
     }
-    return msgspec.json.encode(_escape(document))
+    return encode_document(_escape(document))
 
 
 def decode_error(data: bytes | str) -> ConverseError:
     """Reads an error. Its causes come back as :class:`ForeignError`, chained as they were.
 
+    One of a class which nothing imported here declares, or whose facts do not fit the class as
+    it is here, comes as a :class:`ForeignError` with its word and its text.
+
     Raises:
-        CodecError: It is none, or of a class that nothing imported here declares.
+        CodecError: It is no error in this form.
     """
     envelope: _Envelope = structure(data, _Envelope)
-    classes = survey_error_classes()
-    cls = classes.get(envelope.error)
-    if cls is None:
-        unknown = explain_unknown_word(envelope.error, tuple(sorted(classes)), "$.error")
-        unknown.remedy = f"It said: {envelope.message}"
-        raise unknown
-    error = _rebuild(cls, envelope)
+    stage: Stage = structure_tree(envelope.stage, Stage, path="$.stage")
+    error = _rebuild(envelope, stage)
     nearer: BaseException = error
     for cause in envelope.causes:
         nearer.__cause__ = ForeignError(
@@ -92,25 +88,47 @@ def survey_error_classes() -> dict[str, type[ConverseError]]:
     waiting: list[type[ConverseError]] = [ConverseError]
     while waiting:
         cls = waiting.pop()
-        classes.setdefault(cls.WORD, cls)
+        classes.setdefault(_word_of(cls), cls)
         waiting.extend(cls.__subclasses__())
     return classes
 
 
-def _rebuild(cls: type[ConverseError], envelope: _Envelope) -> ConverseError:
-    hints = typing.get_type_hints(cls)
-    known = tuple(field.name for field in attrs.fields(cast(type[Any], cls)))
-    facts: dict[str, Any] = {"stage": envelope.stage, **envelope.facts}
-    for name in facts.keys() - set(known):
-        raise explain_unknown_field(name, cls.__name__, known, "$.facts")
-    return cls(
-        **{
-            name: structure_tree(
-                value, hints[name], path="$.stage" if name == "stage" else f"$.facts.{name}"
-            )
-            for name, value in facts.items()
-        }
-    )
+def _word_of(cls: type[ConverseError]) -> str:
+    """Returns a class's own word; for one that was given none, where it is declared."""
+    own = cls.__dict__.get("WORD")
+    return own if isinstance(own, str) else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _rebuild(envelope: _Envelope, stage: Stage) -> ConverseError:
+    cls = survey_error_classes().get(envelope.error)
+    if cls is not None:
+        # A plugin's class may do anything in its constructor, and facts come from anywhere.
+        with contextlib.suppress(Exception):
+            hints = typing.get_type_hints(cls)
+            facts = {name: _read_fact(each, hints[name]) for name, each in envelope.facts.items()}
+            return cls(**facts, stage=stage)
+    return ForeignError(word=envelope.error, detail=envelope.message, stage=stage)
+
+
+def _read_fact(value: Any, hint: Any) -> Any:
+    if value in _BEYOND_JSON and float in (hint, *typing.get_args(hint)):
+        return float(value)
+    return structure_tree(value, hint)
+
+
+def _plainify(value: Any) -> Any:
+    """Returns a fact as plain data; what JSON cannot say, as text."""
+    try:
+        return canonicalize(produce_converter().unstructure(value))
+    except (CodecError, RecursionError):
+        return _tell(value)
+
+
+def _tell(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # whatever somebody's __str__ does, an error can be told
+        return type(value).__name__
 
 
 def _walk_causes(error: BaseException) -> Iterator[BaseException]:
@@ -123,7 +141,7 @@ def _walk_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _portray(error: BaseException) -> ForeignError:
-    return ForeignError(type=type(error).__name__, detail=str(error))
+    return ForeignError(type=type(error).__name__, detail=_tell(error))
 
 
 def _describe(error: BaseException) -> _Cause:
@@ -131,7 +149,7 @@ def _describe(error: BaseException) -> _Cause:
         error = _portray(error)
     if isinstance(error, ForeignError):
         return _Cause(error=error.word, type=error.type, message=error.detail)
-    return _Cause(error=error.WORD, type=type(error).__name__, message=str(error))
+    return _Cause(error=_word_of(type(error)), type=type(error).__name__, message=_tell(error))
 
 
 def _escape(value: Any) -> Any:

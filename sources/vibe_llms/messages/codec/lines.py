@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister
-from vibe_llms.messages.codec.canonical import explain_unwritable
+from vibe_llms.messages.codec.canonical import encode_document, explain_unwritable
 from vibe_llms.messages.codec.mirrors import access_mirror, reflect_type
 
 _ENCODER = msgspec.json.Encoder()
@@ -29,10 +29,7 @@ def encode_canister(canister: AnyCanister) -> bytes:
     Raises:
         CodecError: A text cannot be written: it holds half of a surrogate pair.
     """
-    try:
-        return _ENCODER.encode(canister)
-    except UnicodeEncodeError as error:
-        raise explain_unwritable(canister) from error
+    return encode_document(canister)
 
 
 def encode_canisters(canisters: Iterable[AnyCanister]) -> bytes:

@@ -19,6 +19,7 @@ import msgspec
 
 from vibe_llms.messages.canisters import CANISTER_CLASSES
 from vibe_llms.messages.codec.identification import identify
+from vibe_llms.messages.conformity import CONFORMS
 from vibe_llms.messages.contents import CONTENT_CLASSES
 
 TAGS: Mapping[type, tuple[str, str]] = {
@@ -32,6 +33,9 @@ REQUIRED_FIELDS = frozenset({"timestamp"})
 
 IDENTIFIED_CLASSES = frozenset(CANISTER_CLASSES.values())
 """Classes whose missing ``id`` is derived from what they hold."""
+
+ORDERED_FIELDS = frozenset({"schema"})
+"""Fields of plain data in which the order of keys is part of what is said."""
 
 
 @attrs.frozen
@@ -117,8 +121,8 @@ def _compile_builder(
 def _express_field(field: attrs.Attribute[Any], hint: Any, names: dict[str, Any]) -> str:
     """Writes the expression of a field's final value, through its converter where it has one."""
     text = _express(f"mirror.{field.name}", hint, names)
-    if field.converter is None or typing.get_origin(hint) is tuple:
-        return text  # converters of tuples let whatever else a caller may give become one
+    if field.converter is None or CONFORMS in field.metadata or typing.get_origin(hint) is tuple:
+        return text  # msgspec has seen to the types; a caller may give more than it does
     names[f"convert_{field.name}"] = field.converter
     return f"convert_{field.name}({text})"
 

@@ -322,7 +322,7 @@ def test_a_senseless_message_is_named(message: Any) -> None:
 def test_invocables_and_the_choice_come_back_unchanged(choice: str) -> None:
     """A description, its schema and the choice survive both ways."""
     described = InvocableDescription(
-        name="f", description="Does it.", schema={"type": "object"}, strict=True
+        name="f", description="Does it.", schema={"type": "object"}, enforced=True
     )
 
     native = nativize_invocables([described], choice)

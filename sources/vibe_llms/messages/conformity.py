@@ -1,0 +1,148 @@
+"""Fields that hold what their annotations say: whatever else is given is refused at once.
+
+A wrongly typed value would be written, acknowledged, and then not read again. So each class
+passes its fields through :func:`conform_fields`, which gives them converters derived from their
+annotations. A field with a converter of its own is left to it.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from vibe_llms.exceptions import RequestError
+
+_T = TypeVar("_T")
+
+CONFORMS = "vibe_llms.conforms"
+"""The mark on fields whose derived converter has nothing to do where types are known to fit."""
+
+_NONE = type(None)
+_NAMES: Mapping[Any, tuple[str, str]] = {
+    str: ("a text", "Give a str; json.dumps makes one of data."),
+    int: ("an integer", "Give an int of at most 64 bits."),
+    float: ("a number", "Give a finite float or int."),
+    bool: ("true or false", "Give True or False."),
+    bytes: ("bytes", "Give bytes; bytes(…) makes them of a buffer."),
+}
+
+
+def conform_fields(cls: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
+    """Gives each field a converter which lets only what its annotation names pass.
+
+    For ``field_transformer``. Subclasses of plain types (``class Name(str)``) become plain,
+    words of an enumeration its members; ``True`` is no integer.
+    """
+    hints = typing.get_type_hints(cls)
+    own = inspect.get_annotations(cls)
+    return [
+        field
+        if field.converter is not None or not field.init or field.name not in own
+        else field.evolve(
+            converter=_derive_converter(f"{cls.__name__}.{field.name}", hints[field.name]),
+            metadata={**field.metadata, CONFORMS: True},
+        )
+        for field in fields
+    ]
+
+
+def _derive_converter(place: str, hint: Any) -> Callable[[Any], Any]:
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    kinds = typing.get_args(hint) if is_union else (hint,)
+    name = place.rpartition(".")[2]
+    for kind in kinds:
+        if not isinstance(kind, type) and typing.get_origin(kind) is not typing.Literal:
+            raise TypeError(f"{place} needs a converter of its own: {hint} cannot be derived.")
+    admitted = frozenset(kind for kind in kinds if _is_told_by_class(kind))
+    wanted = [kind for kind in kinds if kind is not _NONE]
+
+    def conform(value: Any) -> Any:
+        if value.__class__ in admitted:
+            return value
+        for kind in wanted:
+            plain = _coerce(value, kind)
+            if plain is not None:
+                return plain
+        raise _explain_misfit(f"{place} needs", name, value, wanted[0])
+
+    return conform
+
+
+def _is_told_by_class(kind: Any) -> bool:
+    """Tells whether every instance of exactly this class will do; some numbers will not."""
+    return isinstance(kind, type) and kind not in (int, float)
+
+
+def _coerce(value: Any, kind: Any) -> Any:
+    """Returns the value as a plain one of a kind; ``None`` where it is none."""
+    if typing.get_origin(kind) is typing.Literal:
+        return next((word for word in typing.get_args(kind) if word == value), None)
+    if kind is float:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return float(value) if is_number and _is_finite(value) else None
+    if kind is int:
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        return int(value) if is_integer and -(2**63) <= value < 2**64 else None
+    if kind is str and isinstance(value, str):
+        return str.__str__(value)  # str() would ask the subclass, and an enumeration answers other
+    if kind is bytes and isinstance(value, bytes):
+        return bytes(value)
+    if issubclass(kind, enum.Enum) and isinstance(value, str):
+        return next((member for member in kind if member.value == value), None)
+    return None
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def ensure_members(
+    given: Iterable[_T], classes: tuple[type[Any], ...], field: str
+) -> tuple[_T, ...]:
+    """Makes a tuple of what a caller gives, of which every member is of one of the classes.
+
+    Args:
+        given: Several; a text or an object counts as one, and is refused.
+        classes: Those of ours, or ``str``.
+        field: The name of the field, for the error.
+
+    Raises:
+        RequestError: Something among them is of another class.
+    """
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+        raise _explain_misfit(f"{field} needs a list, each", field, given, *classes)
+    members = tuple(given)
+    for index, member in enumerate(members):
+        if member.__class__ not in classes:
+            place = f"{field}[{index}]"
+            if classes == (str,) and isinstance(member, str):
+                return ensure_members(map(str.__str__, members), classes, field)  # type: ignore
+            raise _explain_misfit(f"{place} needs", place, member, *classes)
+    return members
+
+
+def _explain_misfit(rule: str, path: str, value: object, *kinds: Any) -> RequestError:
+    first = kinds[0]
+    if first in _NAMES:
+        wanted, remedy = _NAMES[first]
+    elif attrs.has(first):
+        names = ", ".join(kind.__name__ for kind in kinds)
+        wanted, remedy = f"one of {names}" if kinds[1:] else f"a {names}", f"Use {names}."
+    else:
+        words = typing.get_args(first) or tuple(first)
+        wanted = f"one of {', '.join(map(str, words))}"
+        remedy = "Use one of these words."
+    shown = repr(value) if isinstance(value, (bool, float)) else type(value).__name__
+    if isinstance(value, str) and remedy.endswith("words."):
+        shown = repr(value[:40])
+    return RequestError(path=path, detail=f"{rule} {wanted}, not {shown}.", remedy=remedy)
