@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import HealthCheck, settings
 
 # A busy machine is no finding: examples are not timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+# For tests that run tests, whose examples are tried elsewhere.
+settings.register_profile("brief", settings.get_profile("untimed"), max_examples=3)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "untimed"))
 
 PROGRAMS = {"browser": "chromium", "terminal": "tmux"}
 """From marks to the program, and Debian package, that their tests drive; CI installs both."""

@@ -44,7 +44,11 @@ def run_in(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-B", *arguments],
         cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree / "sources")},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(tree / "sources"),
+            "HYPOTHESIS_PROFILE": "brief",
+        },
         capture_output=True,
         text=True,
         check=False,
