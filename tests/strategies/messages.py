@@ -277,7 +277,7 @@ def _facts_of(hint: Any) -> st.SearchStrategy[Any]:
     return {
         str: texts,
         int: counts,
-        float: st.floats(allow_nan=False, allow_infinity=False).map(lambda x: x + 0.0),  # no -0.0
+        float: st.floats(allow_nan=False).map(lambda x: x + 0.0),  # no -0.0
         bool: st.booleans(),
         type(None): st.none(),
         Finding: st.builds(Finding, place=texts, line=counts, message=texts),
