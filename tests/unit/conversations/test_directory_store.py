@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -210,6 +212,49 @@ def test_022_a_parents_torn_end_does_not_reach_its_forks(store: DirectoryStore) 
     assert [text_of(canister) for canister in store.read("b").canisters] == ["0", "1", "2"]
 
 
+def test_023_a_torn_end_that_cannot_be_set_aside_keeps_nobody_from_reading(
+    store: DirectoryStore,
+) -> None:
+    """Where the disk is full the torn line stays where it is, and is reported."""
+
+    class FullDisk(HastyDisk):
+        def create(self, path: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    path = messages_of(store, "a")
+    path.write_bytes(path.read_bytes() + b"torn")
+
+    history = DirectoryStore(path.parents[2], disk=FullDisk()).read("a")
+
+    assert [text_of(canister) for canister in history.canisters] == ["0", "1", "2"]
+    assert "is still there" in str(history.notices[0])
+
+
+def test_024_what_may_not_be_written_can_be_read(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store on a read-only disk, such as a backup, can be read and proven."""
+    store.fork("a", child="b")
+    path = messages_of(store, "a")
+    path.write_bytes(path.read_bytes() + b"torn")
+    original = os.open
+
+    def refuse_to_write(path: str, flags: int, *args: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, "Read-only file system", path)
+        return original(path, flags, *args)
+
+    monkeypatch.setattr(os, "open", refuse_to_write)
+
+    for identity in ("a", "b"):
+        history = store.read(identity)
+        assert [text_of(canister) for canister in history.canisters] == ["0", "1", "2"]
+    assert len(verify(store).findings) == 1
+    assert plan_collection(store).content_ids == ()
+    with pytest.raises(StoreError, match="Read-only"):
+        store.append("a", [])
+
+
 def test_030_lost_messages_are_an_error(store: DirectoryStore) -> None:
     """A file that vanished is not taken for an empty conversation."""
     messages_of(store, "a").unlink()
@@ -240,6 +285,37 @@ def test_032_forks_in_a_circle_are_an_error(store: DirectoryStore) -> None:
 
     with pytest.raises(CorruptionError, match="its own descendant"):
         store.read("a")
+
+
+@pytest.mark.parametrize(
+    ("line", "table"),
+    [
+        ("name = 5", ""),
+        ("tags = [1]", ""),
+        ("tags = [[1]]", ""),
+        ("model = ['m']", ""),
+        ("", "parent = 1"),
+        ("", "parent = {id = 5, canisters = 1}"),
+        ("", "parent = {id = '../../a', canisters = 1}"),
+        ("", "parent = {id = 'a', canisters = 1.0}"),
+        ("", "parent = {id = 'a', canisters = 'x'}"),
+        ("", "parent = {id = 'a', bytes = 99999999999999999999}"),
+        ("deep = " + "[" * 100_000, ""),
+    ],
+)
+def test_033_metadata_that_make_no_sense_are_an_error(
+    store: DirectoryStore, line: str, table: str
+) -> None:
+    """Whatever stands in the file, it is named, and others are not disturbed."""
+    store.create("b", ConversationMetadata())
+    path = Path(store.layout.metadata("b"))
+    path.write_text(table + "\n" + path.read_text() + line + "\n")
+
+    for attempt in (store.read, store.read_metadata, store.fork):
+        with pytest.raises(CorruptionError, match=re.escape(str(path))):
+            attempt("b")
+    assert [each.place for each in verify(store).findings] == [str(path)]
+    assert find_newest(store) == "a"
 
 
 def test_040_changed_content_is_found(store: DirectoryStore, tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from vibe_llms.conversations import ConversationMetadata, DirectoryStore
+from vibe_llms.conversations import ConversationMetadata, DirectoryStore, find_newest
 from vibe_llms.conversations.index import ConversationIndex
 from vibe_llms.exceptions import LimitError, UnknownNameError
 from vibe_llms.messages.canisters import (
@@ -364,6 +366,7 @@ def test_leaves_a_torn_line_for_later(
         b'{"role": "user", "content": [{"text": "\\ud800 half"}]}',
         b'{"role": "user", "content": [], "timestamp": "9999-01-01T00:00:00Z"}',
         b"\xff\xfe",
+        b"[" * 100_000,
     ],
 )
 def test_survives_lines_that_make_no_sense(
@@ -379,3 +382,72 @@ def test_survives_lines_that_make_no_sense(
 
     assert found(index, "first") == {("one", 0)}
     assert {row.id for row in index.survey()} == {"one", "two"}
+
+
+def test_survives_arguments_however_deeply_a_model_nests_them(
+    store: DirectoryStore, index: ConversationIndex
+) -> None:
+    """What a model sends as arguments cannot take lists and searches away from everybody."""
+    deep = InvocationCanister(
+        invocation_id="1", name="dig", arguments="[" * 100_000 + "\\u00e9 shovel"
+    )
+    say(store, "one", deep)
+
+    assert found(index, "shovel") == {("one", 0)}
+
+
+@pytest.mark.parametrize("moment", [-1, 1 << 63, 400_000_000_000 * 10**9])
+def test_survives_files_from_other_ages(
+    store: DirectoryStore, index: ConversationIndex, moment: int
+) -> None:
+    """A file system may hold times and numbers of files that SQLite and calendars cannot."""
+    say(store, "one", "first")
+    try:
+        os.utime(store.layout.messages("one"), ns=(moment, moment))
+    except OSError:  # this file system knows no such time, and cannot bring us into trouble
+        os.utime(store.layout.messages("one"), ns=(1, 1))
+
+    assert [row.id for row in index.survey()] == ["one"]
+    assert find_newest(store) == "one"
+
+
+def test_survives_numbers_of_files_that_are_larger_than_sqlites(
+    store: DirectoryStore, index: ConversationIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network file systems use all 64 bits of an inode's number."""
+    say(store, "one", "first")
+    _number_files_from(1 << 63, monkeypatch)
+
+    assert found(index, "first") == {("one", 0)}
+    say(store, "one", "second")
+    assert found(index, "second") == {("one", 1)}
+
+
+def _number_files_from(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stat", "fstat"):
+        original = getattr(os, name)
+
+        def measure(*args: object, original=original, **kwargs: object) -> os.stat_result:
+            status = original(*args, **kwargs)
+            return SimpleNamespace(  # type: ignore[return-value]
+                st_ino=status.st_ino + first,
+                st_size=status.st_size,
+                st_mtime_ns=status.st_mtime_ns,
+                st_mode=status.st_mode,
+                st_dev=status.st_dev,
+            )
+
+        monkeypatch.setattr(f"os.{name}", measure)
+
+
+@pytest.mark.parametrize("name", [b"one (copy)", b"one\xff", b"One"])
+def test_leaves_out_folders_that_the_store_does_not_read(
+    store: DirectoryStore, index: ConversationIndex, tmp_path: Path, name: bytes
+) -> None:
+    """A copy which somebody made of a folder is not listed: no command would find it."""
+    say(store, "one", "first")
+    there = os.fsencode(tmp_path / "conversations")
+    shutil.copytree(there + b"/one", there + b"/" + name)
+
+    assert [row.id for row in index.survey()] == ["one"]
+    assert found(index, "first") == {("one", 0)}

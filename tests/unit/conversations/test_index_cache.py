@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from vibe_llms.conversations import ConversationMetadata, DirectoryStore
-from vibe_llms.conversations.index import ConversationIndex, database
+from vibe_llms.conversations.index import ConversationIndex, database, questions
 from vibe_llms.messages.canisters import UserCanister
 
 
@@ -254,3 +254,28 @@ print(*{"json", "tomli", "attrs", "msgspec", "asyncio", "pathlib"} & sys.modules
     )
 
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("ask", ["survey", "search"])
+def test_answers_from_one_moment(
+    ask: str, tmp_path: Path, index: ConversationIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process takes out of the index while an answer is put together is in it still.
+
+    The other process is played by a second connection, at the first row that is put together.
+    """
+    trace = questions.trace_ancestry
+
+    def forget_all_before(*args: object) -> object:
+        with closing(sqlite3.connect(tmp_path / "index.sqlite")) as other:
+            for table in ("places", "texts", "conversations"):
+                other.execute(f"DELETE FROM {table}")
+            other.commit()
+        monkeypatch.setattr(questions, "trace_ancestry", trace)
+        return trace(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(questions, "trace_ancestry", forget_all_before)
+
+    answers = index.survey() if ask == "survey" else index.search("word")
+
+    assert {answer.id for answer in answers} == {"one", "two", "three"}

@@ -132,6 +132,41 @@ def test_002_a_write_that_fails_is_taken_back(tmp_path: Path) -> None:
     assert history.notices == ()
 
 
+@pytest.mark.parametrize("within", [None, 1])
+def test_003_a_fork_is_not_acknowledged_before_what_it_shares_is_on_the_disk(
+    within: int | None, tmp_path: Path
+) -> None:
+    """Lines may wait for the disk still when the process that wrote them was killed."""
+    ledger = Ledger()
+    store = populate(tmp_path / "data", ledger)
+    ledger.owed.add(store.layout.messages("a"))
+
+    store.fork("a", from_index=within)
+
+    assert ledger.settle() == set()
+
+
+@pytest.mark.parametrize("name", ["create", "append media", "add content", "fork", "rename"])
+def test_004_what_fails_on_a_full_disk_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
+    """What was half written is removed, so that trying again does not fill the disk further."""
+
+    class FullDisk(Disk):
+        def write(self, descriptor: int, data: bytes) -> None:
+            super().write(descriptor, data[:10])
+            raise OSError(28, "No space left on device")
+
+    def list_files() -> set[Path]:
+        return {path for path in tmp_path.rglob("*") if path.is_file()}
+
+    populate(tmp_path)
+    before = list_files()
+
+    with pytest.raises(StoreError, match="No space left"):
+        OPERATIONS[name](DirectoryStore(tmp_path, disk=FullDisk()))
+
+    assert list_files() == before
+
+
 def crash_everywhere(
     pristine: Path, work: Path, operation: Callable[[DirectoryStore], object]
 ) -> Iterator[DirectoryStore]:

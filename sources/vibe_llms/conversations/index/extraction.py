@@ -47,7 +47,7 @@ def read_place(line: bytes) -> Place | None:
     """Reads one stored line; ``None`` where it holds no canister."""
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict):
         return None
@@ -84,7 +84,7 @@ def _unescape(arguments: str) -> str:
         return arguments
     try:
         return json.dumps(json.loads(arguments), ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):  # a model may nest them as deeply as it likes
         return arguments
 
 
@@ -106,7 +106,7 @@ def read_description(data: bytes) -> Description:
 
     try:
         document: dict[str, object] = tomli.loads(data.decode("utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         document = {}
     about, parent = _table(document.get("conversation")), _table(document.get("parent"))
     tags = about.get("tags")

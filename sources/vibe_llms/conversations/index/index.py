@@ -15,7 +15,12 @@ from vibe_llms.conversations.index.database import (
     open_database,
     open_memory,
 )
-from vibe_llms.conversations.index.questions import read_rows, search_places, survey_newest
+from vibe_llms.conversations.index.questions import (
+    read_rows,
+    search_places,
+    snapshot,
+    survey_newest,
+)
 from vibe_llms.conversations.index.refresh import refresh_messages, refresh_metadata
 
 DEFAULT_LIMIT = 20
@@ -54,7 +59,8 @@ class ConversationIndex:
         def question(connection: sqlite3.Connection) -> list[ConversationRow]:
             identities = survey_newest(connection, limit)
             refresh_metadata(connection, self._conversations, identities)
-            return read_rows(connection, identities)
+            with snapshot(connection):
+                return read_rows(connection, identities)
 
         return self._answer(question)
 
@@ -88,9 +94,11 @@ class ConversationIndex:
         match = compose_match(query, role)
 
         def question(connection: sqlite3.Connection) -> list[SearchHit]:
-            hits = search_places(connection, match, limit)
-            if refresh_metadata(connection, self._conversations, {hit.id for hit in hits}):
+            with snapshot(connection):
                 hits = search_places(connection, match, limit)
+            if refresh_metadata(connection, self._conversations, {hit.id for hit in hits}):
+                with snapshot(connection):
+                    hits = search_places(connection, match, limit)
             return hits
 
         return self._answer(question)

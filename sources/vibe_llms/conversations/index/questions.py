@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -38,6 +39,17 @@ class _Link(NamedTuple):
     parent: str | None
     parent_canisters: int | None
     parent_bytes: int | None
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """While it is entered, all questions see the same: what others write does not come between."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
 
 
 def survey_newest(connection: sqlite3.Connection, limit: int | None) -> list[str]:

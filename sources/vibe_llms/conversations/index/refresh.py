@@ -19,6 +19,8 @@ Stamp: TypeAlias = tuple[int, int, int]
 MESSAGES = "messages.jsonl"
 METADATA = "metadata.toml"
 
+_HUGE = (1 << 63) - 1  # SQLite's integers end here; file systems know higher numbers
+
 NOTHING: Stamp = (0, 0, 0)
 """The stamp of a file that is not there."""
 
@@ -54,7 +56,12 @@ def measure_messages(directory: str) -> tuple[list[str], list[int]]:
 def measure_file(descriptor: int) -> Stamp:
     """Returns the stamp of an open file."""
     status = os.fstat(descriptor)
-    return (status.st_ino, status.st_size, status.st_mtime_ns)
+    return _fit((status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+def _fit(stamp: Stamp) -> Stamp:
+    inode, size, changed = stamp
+    return (inode & _HUGE, size, max(0, min(changed, _HUGE)))
 
 
 def measure_metadata(directory: str, identity: str) -> str:
@@ -73,14 +80,20 @@ def refresh_messages(connection: sqlite3.Connection, directory: str) -> None:
     much again as the measurements.
     """
     names, numbers = measure_messages(directory)
-    fingerprint = f"{zlib.crc32('/'.join(names).encode())} {hash(tuple(numbers))}"
+    fingerprint = f"{zlib.crc32(os.fsencode('/'.join(names)))} {hash(tuple(numbers))}"
     (known,) = connection.execute("SELECT fingerprint FROM state").fetchone()
     if known == fingerprint:
         return
     from vibe_llms.conversations.index.writing import update_conversations
+    from vibe_llms.conversations.stores.naming import is_identity_form
 
-    stamps = zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True)
-    update_conversations(connection, directory, dict(zip(names, stamps, strict=True)), fingerprint)
+    stamps = map(_fit, zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True))
+    present = {
+        name: stamp
+        for name, stamp in zip(names, stamps, strict=True)
+        if is_identity_form(name)  # else it is somebody's copy of a folder, which no store reads
+    }
+    update_conversations(connection, directory, present, fingerprint)
 
 
 def refresh_metadata(

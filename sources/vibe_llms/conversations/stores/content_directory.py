@@ -14,6 +14,7 @@ from vibe_llms.conversations.stores.disk import (
     Disk,
     make_folders,
     remove_tree,
+    unfinished_folder,
     write_new_file,
 )
 from vibe_llms.conversations.stores.interfaces import ContentMetadata
@@ -63,12 +64,12 @@ class ContentDirectory:
         else:
             make_folders(self.disk, above)
             temporary = f"{above}/.{content_id}.{os.urandom(4).hex()}"
-            self.disk.make_folder(temporary)
-            write_new_file(self.disk, f"{temporary}/data", data)
-            about = _encode_metadata(content_id, mime_type, len(data), name)
-            write_new_file(self.disk, f"{temporary}/metadata.toml", about)
-            self.disk.synchronize_folder(temporary)
-            self._move_into_place(temporary, content_id, len(data))
+            with unfinished_folder(self.disk, temporary):
+                write_new_file(self.disk, f"{temporary}/data", data)
+                about = _encode_metadata(content_id, mime_type, len(data), name)
+                write_new_file(self.disk, f"{temporary}/metadata.toml", about)
+                self.disk.synchronize_folder(temporary)
+                self._move_into_place(temporary, content_id, len(data))
         # Also where it was there: whoever put it there may not have come to this line yet.
         self.disk.synchronize_folder(above)
         return content_id

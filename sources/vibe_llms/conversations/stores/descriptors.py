@@ -6,16 +6,20 @@ to the table that was read, not to what was understood of it.
 
 from __future__ import annotations
 
-from datetime import datetime
+import sys
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
+from vibe_llms.conversations.stores.naming import ensure_identity
 from vibe_llms.exceptions import ConverseError, CorruptionError, StoreError
 
 FORMAT = 1
 """The version of the whole layout, in every ``metadata.toml``."""
 
 Table: TypeAlias = dict[str, Any]  # what TOML can say; each value is checked where it is used
+
+_LATEST_SECONDS = 253_402_300_799  # the end of the year 9999; file systems know later ones
 
 
 def produce_table(identity: str, metadata: ConversationMetadata) -> Table:
@@ -56,7 +60,7 @@ def relink_table(table: Table, link: ParentLink | None, merged: int) -> Table:
 def merged_bytes_of(table: Table) -> int:
     """Returns how much at the start of the messages came over from deleted parents."""
     value = table["conversation"].get("merged_bytes", 0)
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def encode_table(table: Table) -> bytes:
@@ -88,8 +92,8 @@ def decode_table(data: bytes, path: str) -> Table:
     try:
         table = tomli.loads(data.decode())
         form = table["format"]
-        _ = table["conversation"]["created"]
-    except (ValueError, KeyError, TypeError) as error:
+        _ = table["conversation"]["created"], table.get("parent", {}).get("id")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptionError(
             path=path,
             detail=f"The metadata do not read: {error}.",
@@ -118,13 +122,14 @@ def interpret_table(table: Table, path: str, updated_ns: int | None) -> Conversa
         created = about["created"]
         updated = created
         if updated_ns is not None:
-            updated = max(created, datetime.fromtimestamp(updated_ns / 1e9, created.tzinfo))
+            seconds = max(0, min(updated_ns / 1e9, _LATEST_SECONDS))
+            updated = max(created, datetime.fromtimestamp(seconds, UTC))
         return ConversationMetadata(
-            name=about.get("name"),
+            name=_interpret_text(about.get("name")),
             created=created,
             updated=updated,
-            tags=about.get("tags", ()),
-            model=about.get("model"),
+            tags=tuple(filter(None, map(_interpret_text, order_tags(about.get("tags", ()))))),
+            model=_interpret_text(about.get("model")),
             parent=None if link is None else _interpret_link(link),
         )
     except (ConverseError, KeyError, TypeError, AttributeError) as error:
@@ -133,5 +138,21 @@ def interpret_table(table: Table, path: str, updated_ns: int | None) -> Conversa
         ) from error
 
 
+def _interpret_text(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
 def _interpret_link(link: Table) -> ParentLink:
-    return ParentLink(identity=link["id"], canisters=link.get("canisters"), bytes=link.get("bytes"))
+    return ParentLink(
+        identity=ensure_identity(link["id"]),
+        canisters=_interpret_measure(link.get("canisters")),
+        bytes=_interpret_measure(link.get("bytes")),
+    )
+
+
+def _interpret_measure(value: object) -> int | None:
+    if value is not None and (not isinstance(value, int) or value > sys.maxsize):
+        raise TypeError(f"{value!r} cannot be a fork point")
+    return value

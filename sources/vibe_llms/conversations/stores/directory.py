@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import attrs
@@ -16,7 +16,13 @@ from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, o
 from vibe_llms.conversations.stores import chain, lines, locks, removal
 from vibe_llms.conversations.stores import descriptors as toml
 from vibe_llms.conversations.stores.content_directory import ContentDirectory
-from vibe_llms.conversations.stores.disk import Disk, make_folders, replace_file, write_new_file
+from vibe_llms.conversations.stores.disk import (
+    Disk,
+    make_folders,
+    replace_file,
+    unfinished_folder,
+    write_new_file,
+)
 from vibe_llms.conversations.stores.guards import Guards, OpenMessages
 from vibe_llms.conversations.stores.interfaces import (
     Examination,
@@ -88,19 +94,19 @@ class DirectoryStore:
         target = self.layout.folder(identity)
         make_folders(self.disk, self.layout.creating)
         temporary = f"{self.layout.creating}/{identity}.{os.urandom(4).hex()}"
-        self.disk.make_folder(temporary)
-        write_new_file(self.disk, f"{temporary}/metadata.toml", toml.encode_table(table))
-        for name in (lines.MESSAGES, "lock"):
-            os.close(self.disk.create(f"{temporary}/{name}"))
-        self.disk.synchronize_folder(temporary)
-        try:
-            self.disk.rename(temporary, target)
-        except OSError as error:
-            if not os.path.lexists(target):
-                raise
-            raise StoreError(
-                path=target, detail=f"There is a conversation {identity} already."
-            ) from error
+        with unfinished_folder(self.disk, temporary):
+            write_new_file(self.disk, f"{temporary}/metadata.toml", toml.encode_table(table))
+            for name in (lines.MESSAGES, "lock"):
+                os.close(self.disk.create(f"{temporary}/{name}"))
+            self.disk.synchronize_folder(temporary)
+            try:
+                self.disk.rename(temporary, target)
+            except OSError as error:
+                if not os.path.lexists(target):
+                    raise
+                raise StoreError(
+                    path=target, detail=f"There is a conversation {identity} already."
+                ) from error
         self.disk.synchronize_folder(self.layout.root)
 
     @mapping_errors
@@ -185,9 +191,11 @@ class DirectoryStore:
         child = produce_identity() if child is None else child
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
+            with self.guards.opened(identity) as messages:
+                # Of lines whose writer was killed nobody knows whether they are on the disk.
+                self.disk.synchronize(messages.descriptor)
             if from_index is None:
-                with self.guards.opened(identity) as messages:
-                    size = messages.size - toml.merged_bytes_of(table)
+                size = messages.size - toml.merged_bytes_of(table)
                 link = ParentLink(identity=identity, bytes=size)
             else:
                 link = ParentLink(identity=identity, canisters=from_index)
@@ -217,7 +225,9 @@ class DirectoryStore:
             parts, trouble = self._read_inherited(identity)
             if trouble is not None and not tolerant:
                 raise trouble
-            own = self._read_part(identity, table, mend=not tolerant)
+            own = self._read_part(identity, table)
+            if own.notices and not tolerant:
+                own = self._mend(identity, own)
         notices = [*own.notices, *_describe(trouble)]
         canisters: list[AnyCanister] = []
         for part in (*parts, own.part):
@@ -239,13 +249,11 @@ class DirectoryStore:
         except CorruptionError as error:
             return [], error
 
-    def _read_part(
-        self, identity: str, table: toml.Table, since: Position | None = None, *, mend: bool = True
-    ) -> _Own:
+    def _read_part(self, identity: str, table: toml.Table, since: Position | None = None) -> _Own:
         """Reads the lines of one conversation's own file, after a position."""
         merged = toml.merged_bytes_of(table)
         start = 0 if since is None else merged + since.own_size
-        with self.guards.opened(identity, mend=mend) as messages:
+        with self.guards.opened(identity, reading=True) as messages:
             before = lines.read_at(messages.descriptor, 0, start) if start else b""
             data = lines.read_at(messages.descriptor, start, max(0, messages.size - start))
         return _Own(
@@ -257,6 +265,12 @@ class DirectoryStore:
             position=Position(size=messages.size, merged=merged),
             notices=messages.notices,
         )
+
+    def _mend(self, identity: str, own: _Own) -> _Own:
+        """Sets a torn end aside, where the disk lets us; what was read is good in any case."""
+        with suppress(OSError), self.guards.opened(identity) as messages:
+            return attrs.evolve(own, notices=messages.notices or own.notices)
+        return own
 
     @mapping_errors
     def read_own(self, identity: str, *, since: Position | None = None) -> Segment:
@@ -332,7 +346,7 @@ class DirectoryStore:
         """Proves each line that the conversation has stored itself, and its link."""
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
-            own = self._read_part(identity, table, mend=False)
+            own = self._read_part(identity, table)
             _, trouble = self._read_inherited(identity)
         canisters, damages = lines.decode_part(own.part, tolerant=True)
         return Examination(

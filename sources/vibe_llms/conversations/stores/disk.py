@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 _FILE_MODE = 0o600  # what people tell a model is nobody else's business
 _FOLDER_MODE = 0o700
@@ -79,14 +80,35 @@ class Disk:
         os.utime(path, ns=(moment_ns, moment_ns))
 
 
+def open_to_read(path: str) -> int:
+    """Opens a file that exists; returns a descriptor to read from."""
+    return os.open(path, os.O_RDONLY | _BINARY)
+
+
 def write_new_file(disk: Disk, path: str, data: bytes) -> None:
     """Creates a file with its bytes on the disk; its entry is up to the caller."""
     descriptor = disk.create(path)
     try:
         disk.write(descriptor, data)
         disk.synchronize(descriptor)
+    except BaseException:
+        with suppress(OSError):  # what is half written would only keep a full disk full
+            disk.remove(path)
+        raise
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def unfinished_folder(disk: Disk, path: str) -> Iterator[None]:
+    """Makes a folder, to be filled and moved away; removes it where that fails."""
+    disk.make_folder(path)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            remove_tree(disk, path)
+        raise
 
 
 def replace_file(disk: Disk, path: str, data: bytes) -> None:

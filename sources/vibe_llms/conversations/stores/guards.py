@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import attrs
 
 from vibe_llms.conversations.stores import chain, lines, locks, removal
-from vibe_llms.conversations.stores.disk import Disk, make_folders
+from vibe_llms.conversations.stores.disk import Disk, make_folders, open_to_read
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.exceptions import Finding
 
@@ -69,27 +69,28 @@ class Guards:
                     removal.restore_lock(self.layout, identity)
 
     @contextmanager
-    def opened(self, identity: str, *, mend: bool = True) -> Iterator[OpenMessages]:
+    def opened(self, identity: str, *, reading: bool = False) -> Iterator[OpenMessages]:
         """Opens the messages of one conversation, locked.
 
         Args:
-            mend: Set a torn last line aside, rather than merely reporting it.
+            reading: Change nothing, so that a disk may be full or read-only: a torn last
+                line is merely reported, rather than set aside.
         """
         lock = self.lock(identity)
         try:
-            folder = self.layout.folder(identity)
+            folder, path = self.layout.folder(identity), self.layout.messages(identity)
             try:
-                descriptor = self.disk.open_to_append(f"{folder}/{lines.MESSAGES}")
+                descriptor = open_to_read(path) if reading else self.disk.open_to_append(path)
             except FileNotFoundError as error:
-                raise chain.describe_missing_messages(f"{folder}/{lines.MESSAGES}") from error
+                raise chain.describe_missing_messages(path) from error
             try:
-                yield self._settle(folder, descriptor, mend)
+                yield self._settle(folder, descriptor, mend=not reading)
             finally:
                 os.close(descriptor)
         finally:
             locks.release(lock)
 
-    def _settle(self, folder: str, descriptor: int, mend: bool) -> OpenMessages:
+    def _settle(self, folder: str, descriptor: int, *, mend: bool) -> OpenMessages:
         size = os.fstat(descriptor).st_size
         start = lines.find_torn_start(descriptor, size)
         if start == size:

@@ -6,6 +6,7 @@ keeps threads of one process apart.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -56,7 +57,7 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
     """
     deadline = time.monotonic() + wait_seconds
     while True:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = _open(path)
         try:
             _wait(descriptor, path, shared, deadline)
             # Removed or replaced while we waited: what we hold then locks nobody out.
@@ -66,6 +67,15 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR)  # which network file systems want for a lock
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES):
+            raise
+        return os.open(path, os.O_RDONLY)  # enough to read what nobody may change
 
 
 def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:

@@ -179,7 +179,7 @@ def recover(layout: Layout, disk: Disk) -> None:
 
 
 def restore_lock(layout: Layout, identity: str) -> None:
-    """Makes the lock of a conversation anew. The caller has the structure alone, and recovered.
+    """Makes the lock of a conversation anew. The caller shares the structure, and recovered.
 
     Raises:
         UnknownConversationError: The conversation is gone.
