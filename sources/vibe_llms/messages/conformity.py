@@ -27,8 +27,8 @@ CONFORMS = "vibe_llms.conforms"
 _NONE = type(None)
 _NAMES: Mapping[Any, tuple[str, str]] = {
     str: ("a text", "Give a str; json.dumps makes one of data."),
-    int: ("an integer", "Give an int of at most 64 bits."),
-    float: ("a number", "Give a finite float or int."),
+    int: ("an integer of at most 64 bits", "Give an int in that range."),
+    float: ("a finite number", "Give a finite float or int."),
     bool: ("true or false", "Give True or False."),
     bytes: ("bytes", "Give bytes; bytes(…) makes them of a buffer."),
 }
@@ -142,7 +142,11 @@ def _explain_misfit(rule: str, path: str, value: object, *kinds: Any) -> Request
         words = typing.get_args(first) or tuple(first)
         wanted = f"one of {', '.join(map(str, words))}"
         remedy = "Use one of these words."
-    shown = repr(value) if isinstance(value, (bool, float)) else type(value).__name__
+    shown = (
+        repr(value)
+        if isinstance(value, (bool, float))
+        else f"a value of type {type(value).__name__}"
+    )
     if isinstance(value, str) and remedy.endswith("words."):
         shown = repr(value[:40])
     return RequestError(path=path, detail=f"{rule} {wanted}, not {shown}.", remedy=remedy)
