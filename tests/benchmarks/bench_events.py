@@ -94,9 +94,7 @@ def main() -> None:
         "bare loop": _read_bare,
         "stream, no reactors": lambda: _read_stream(None),
         "stream, plain reactor": lambda: _read_stream(ConversationReactors(progress=_ignore)),
-        "stream, async reactor": lambda: _read_stream(
-            ConversationReactors(progress=_ignore_later)
-        ),
+        "stream, async reactor": lambda: _read_stream(ConversationReactors(progress=_ignore_later)),
     }
     times = {name: float("inf") for name in ways}
     for _ in range(REPETITIONS):

@@ -15,7 +15,12 @@ from vibe_llms.events.conversation import ConversationEvent
 from vibe_llms.events.stream import FinishedItem, StreamEvent
 from vibe_llms.exceptions import CodecError, ConverseError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.codec import decode_error, encode_error, produce_converter
+from vibe_llms.messages.codec import (
+    decode_error,
+    encode_document,
+    encode_error,
+    produce_converter,
+)
 from vibe_llms.messages.codec.explanations import explain
 from vibe_llms.messages.contents import AnyContent
 
@@ -28,8 +33,12 @@ EVENT_CLASSES: dict[str, type[AnyEvent]] = {
 
 
 def encode_event(event: AnyEvent) -> bytes:
-    """Returns the event as one JSON document, its stable word first."""
-    return msgspec.json.encode(_produce_converter().unstructure(event))
+    """Returns the event as one JSON document, its stable word first.
+
+    Raises:
+        CodecError: The event holds something that JSON cannot say.
+    """
+    return encode_document(_produce_converter().unstructure(event))
 
 
 def decode_event(data: bytes | str) -> AnyEvent:

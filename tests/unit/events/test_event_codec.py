@@ -150,6 +150,12 @@ def test_what_is_no_event_is_refused_with_its_place(text: str, place: str) -> No
     assert place in str(caught.value)
 
 
+def test_what_cannot_be_written_is_refused_with_its_place() -> None:
+    """Half a character is no text that JSON could carry."""
+    with pytest.raises(CodecError, match="text"):
+        encode_event(stream.ContentDeltaEvent(0, "\ud800"))
+
+
 def test_what_is_not_json_is_refused() -> None:
     """The error says so."""
     with pytest.raises(CodecError, match="not JSON"):
