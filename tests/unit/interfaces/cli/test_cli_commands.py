@@ -405,6 +405,38 @@ def test_a_schema_is_read_from_its_file(vibe: Vibe, home: Path) -> None:
     assert vibe("ask", "--schema", "list.json", "Hi").code == ExitCode.USAGE
 
 
+def test_a_schema_that_is_none_is_refused_with_its_place(vibe: Vibe, home: Path) -> None:
+    """The mistake is found before anything is asked, and nothing is stored."""
+    (home / "bad.json").write_text('{"properties": {"age": {"type": "numbr"}}}')
+
+    outcome = vibe("ask", "--schema", "bad.json", "Hi")
+
+    assert outcome.code == ExitCode.USAGE
+    assert "$.properties.age.type" in outcome.err
+    assert vibe("list", "--json").read_json() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "word"),
+    [
+        ('{"age": 7}', 0, ""),
+        ('{"age": "seven"}', ExitCode.PROVIDER, "$.age"),
+        ('{"age": 7', ExitCode.PROVIDER, "not JSON"),
+    ],
+)
+def test_an_answer_that_does_not_conform_is_said(
+    vibe: Vibe, home: Path, text: str, code: int, word: str
+) -> None:
+    """The answer is printed and kept; the exit code tells a script not to trust it."""
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
+    (home / "schema.json").write_text(json.dumps(schema))
+
+    outcome = vibe("ask", "--schema", "schema.json", text)
+
+    assert (outcome.code, outcome.out) == (code, text + "\n")
+    assert word in outcome.err
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_call_vibe(vibe: Vibe, shell: str) -> None:
     """Each shell gets a script that asks ``vibe`` what there is."""

@@ -17,6 +17,7 @@ from vibe_llms.interfaces.cli.options import (
 if TYPE_CHECKING:
     from vibe_llms.interfaces.cli.chat.session import ChatSession
     from vibe_llms.messages.requests import Response
+    from vibe_llms.plain import JsonObject
 
 
 @command("ask")
@@ -51,6 +52,8 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
         _write_response(session, response)
     else:
         _tell_identity(session, is_asked_for=save is True)
+    if session.schema is not None:
+        _check_conformity(response.text, session.schema)
 
 
 def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
@@ -83,7 +86,41 @@ def _read_schema(path: str | None) -> dict[str, Any] | None:
         raise click.UsageError(f"The schema {path} cannot be read: {error}.") from error
     if not isinstance(schema, dict):
         raise click.UsageError(f"The schema {path} is not an object.")
+    _check_schema(schema, path)
     return schema
+
+
+def _check_schema(schema: dict[str, Any], path: str) -> None:
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(schema).check_schema(schema)
+    except SchemaError as error:
+        raise click.UsageError(
+            f"The schema {path} is no JSON Schema at {error.json_path}: {error.message}."
+        ) from error
+
+
+def _check_conformity(text: str, schema: JsonObject) -> None:
+    """Says where an answer does not conform; it may have been cut off, or not been constrained."""
+    import json
+
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.validators import validator_for
+
+    from vibe_llms.exceptions import ConverseError, Stage
+
+    try:
+        validator_for(schema)(schema).validate(json.loads(text))
+    except (ValueError, ValidationError) as error:
+        found = error if isinstance(error, ValidationError) else None
+        reason = f"{found.json_path}: {found.message}" if found else "it is not JSON"
+        raise ConverseError(
+            detail=f"The answer does not conform to the schema: {reason}.",
+            remedy="Ask again; where it was cut off, allow more with -c max_tokens=N.",
+            stage=Stage.DECODE,
+        ) from error
 
 
 def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
