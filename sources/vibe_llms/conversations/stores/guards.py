@@ -78,7 +78,8 @@ class Guards:
         """
         lock = self.lock(identity)
         try:
-            folder, path = self.layout.folder(identity), self.layout.messages(identity)
+            folder = self.layout.folder(identity)
+            path = f"{folder}/{lines.MESSAGES}"
             try:
                 descriptor = open_to_read(path) if reading else self.disk.open_to_append(path)
             except FileNotFoundError as error:
