@@ -263,6 +263,28 @@ async def test_a_reactor_that_refuses_to_be_cancelled_is_left_behind() -> None:
     await asyncio.sleep(0)
 
 
+async def test_who_waits_for_room_does_not_wait_for_the_dead() -> None:
+    """When somebody cancels all tasks of a loop, the stream does not hang on its reactors."""
+
+    async def listen(event: ConversationProgressEvent) -> None:
+        await asyncio.Event().wait()
+
+    before = asyncio.all_tasks()
+    dispatcher = ReactorsDispatcher(
+        ConversationReactors(progress=listen), limits=Limits(reactor_queue_events=1)
+    )
+    dispatcher.dispatch(progress("a"))
+    await asyncio.sleep(0)
+    dispatcher.dispatch(progress("b"))
+    (worker,) = asyncio.all_tasks() - before
+    waiting = asyncio.create_task(dispatcher.wait_for_room())
+    await asyncio.sleep(0)
+    worker.cancel()
+    done, _ = await asyncio.wait({waiting}, timeout=1)
+
+    assert done == {waiting}
+
+
 async def test_the_warning_comes_once_however_many_turns_there_are(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from scripting import produce_model
 from vibe_llms.events.conversation import ConversationEvent
-from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.events.reactors import ConversationReactors, join_reactors
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
+    ContentFinishedEvent,
     ContentStartedEvent,
     LossEvent,
     ResponseFailedEvent,
@@ -83,15 +84,21 @@ class Source:
 def produce_stream(
     source: Source, reactors: ConversationReactors | None = None, losses: Sequence[Loss] = ()
 ) -> ResponseStream:
-    async def open_source() -> Translation[EventSource]:
-        return Translation(source, tuple(losses))
-
     return ResponseStream(
         request=REQUEST,
         assembler=Assembler(provider="p", model="m"),
-        open_source=open_source,
+        open_source=produce_opener(source, losses),
         reactors=reactors,
     )
+
+
+def produce_opener(
+    source: Source, losses: Sequence[Loss] = ()
+) -> Callable[[], Awaitable[Translation[EventSource]]]:
+    async def open_source() -> Translation[EventSource]:
+        return Translation(source, tuple(losses))
+
+    return open_source
 
 
 async def collect(stream: ResponseStream, events: list[StreamEvent]) -> None:
@@ -270,9 +277,10 @@ async def test_closing_from_another_task_ends_a_reader_that_waits() -> None:
     reader = asyncio.create_task(read())
     await asyncio.sleep(0.01)
     await stream.close()
-    events = await asyncio.wait_for(reader, 1)
+    ended, _ = await asyncio.wait({reader}, timeout=1)
 
-    assert events == BEGINNING
+    assert ended == {reader}
+    assert reader.result() == BEGINNING
     assert source.closed == 1
     assert recording.words[-1] == "ended"
     assert reader.cancelling() == 0
@@ -300,6 +308,56 @@ async def test_a_source_that_opens_after_the_stream_was_closed_is_closed() -> No
     await asyncio.wait_for(reader, 1)
 
     assert source.closed == 1
+
+
+async def test_who_is_cancelled_twice_still_waits_for_the_clean_up() -> None:
+    """Impatience leaves no socket open behind it."""
+
+    class Slow(Source):
+        async def close(self) -> None:
+            await asyncio.sleep(0.02)
+            await super().close()
+
+    source = Slow(BEGINNING)
+    task = asyncio.create_task(produce_stream(source).response())
+    await asyncio.sleep(0.01)
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert source.closed == 1
+
+
+async def test_an_answer_that_is_complete_is_completed_whatever_comes_then() -> None:
+    """Reactors do not hear of a success that was interrupted."""
+    recording = RecordingReactors()
+    release = asyncio.Event()
+
+    async def listen(event: ConversationEvent) -> None:
+        await release.wait()
+
+    finish = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED)
+    begin = [ContentStartedEvent(index=index, kind="text") for index in range(4)]
+    end = [ContentFinishedEvent(index=index) for index in range(4)]
+    reactors = join_reactors(recording.reactors, ConversationReactors(updater=listen))
+    stream = ResponseStream(
+        request=REQUEST,
+        assembler=Assembler(provider="p", model="m"),
+        open_source=produce_opener(Source([*begin, *end, finish])),
+        reactors=reactors,
+        limits=Limits(reactor_queue_events=2),
+    )
+    task = asyncio.create_task(stream.response())
+    await asyncio.sleep(0.01)
+    release.set()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert recording.words[-2:] == ["completed", "ended"]
+    assert recording.events[-1].outcome == "completed"  # type: ignore[union-attr]
 
 
 async def test_everybody_who_closes_waits_until_the_source_is_closed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given, settings
 
@@ -20,6 +21,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.messages.canisters import InvocationCanister, StopReason, UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.catalogue import Catalogue
+from vibe_llms.models.controls import IntervalControl
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.interfaces import ConverserModel
@@ -114,6 +116,24 @@ async def test_controls_are_checked() -> None:
 
     with pytest.raises(ControlError, match="temperature"):
         await model.converse(request)
+
+
+def test_defaults_of_the_model_are_sent_below_what_is_asked() -> None:
+    """What the data call a default holds whatever the vendor's own default is."""
+    model = produce_model({"contents": [{"text": "x"}]})
+    attributes = attrs.evolve(
+        model.descriptor.attributes,
+        controls=(
+            IntervalControl(name="temperature", default=0.3),
+            IntervalControl(name="top_p", default=0.9),
+        ),
+    )
+    model._descriptor = attrs.evolve(model.descriptor, attributes=attributes)
+    request = Request(canisters=[UserCanister("x")], controls={"temperature": 1})
+
+    native = model.nativize(request, streaming=True).value
+
+    assert native["controls"] == {"temperature": 1, "top_p": 0.9}
 
 
 @given(conversations, json_objects, invocables)
