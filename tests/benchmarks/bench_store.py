@@ -85,7 +85,7 @@ def measure_store(path: Path, disk: Disk, word: str, limit: str) -> None:
     canister = UserCanister(TEXT)
     fill(DirectoryStore(path, disk=HastyDisk()))
     store = DirectoryStore(path, disk=disk)
-    position = {name: store.read_own(name).position for name in ("empty", "long")}
+    position = {name: store.read(name).position for name in ("empty", "long")}
 
     def append(name: str) -> None:
         position[name] = store.append(name, [canister], after=position[name]).position

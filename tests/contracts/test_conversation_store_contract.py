@@ -128,11 +128,9 @@ def test_021_an_identity_that_is_no_plain_name_is_refused(
         lambda: store.create(identity, ConversationMetadata()),
         lambda: store.append(identity, say("x")),
         lambda: store.read(identity),
-        lambda: store.read_own(identity),
         lambda: store.read_metadata(identity),
         lambda: store.update_metadata(identity, name="x"),
         lambda: store.delete(identity),
-        lambda: store.measure(identity),
         lambda: store.examine(identity),
         lambda: store.fork(identity),
     ):
@@ -145,11 +143,9 @@ def test_022_an_unknown_conversation_is_named(store: ConversationStore) -> None:
     for attempt in (
         lambda: store.append("ghost", say("x")),
         lambda: store.read("ghost"),
-        lambda: store.read_own("ghost"),
         lambda: store.read_metadata("ghost"),
         lambda: store.update_metadata("ghost", name="x"),
         lambda: store.delete("ghost"),
-        lambda: store.measure("ghost"),
         lambda: store.examine("ghost"),
         lambda: store.fork("ghost"),
         lambda: store.fork("ghost", from_index=0),
@@ -174,34 +170,6 @@ def test_030_an_append_after_a_position_others_have_passed_is_refused(
     receipt = store.append("a", say("ours"), after=store.read("a").position)
     store.append("a", say("next"), after=receipt.position)
     assert texts_of(store, "a") == ["one", "theirs", "ours", "next"]
-
-
-def test_031_what_was_said_after_a_position_can_be_read_alone(store: ConversationStore) -> None:
-    """An index reads only what is new."""
-    begin(store, "a", "one")
-    first = store.read_own("a")
-    store.append("a", say("two", "three"))
-
-    second = store.read_own("a", since=first.position)
-
-    assert [canister.content[0].text for canister in second.canisters] == ["two", "three"]
-    assert store.read_own("a", since=second.position).canisters == ()
-
-
-def test_032_a_stamp_changes_with_what_is_said_and_with_the_name(
-    store: ConversationStore,
-) -> None:
-    """An index compares stamps to know whether it is up to date."""
-    begin(store, "a", "one")
-    stamps = [store.measure("a")]
-    assert store.measure("a") == stamps[0]
-
-    store.append("a", say("two"))
-    stamps.append(store.measure("a"))
-    store.update_metadata("a", name="named")
-    stamps.append(store.measure("a"))
-
-    assert len(set(stamps)) == 3
 
 
 def test_040_a_fork_shares_the_history_and_goes_its_own_way(store: ConversationStore) -> None:

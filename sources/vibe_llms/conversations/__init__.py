@@ -2,7 +2,8 @@
 
 May import the messages and the errors. Refuses to know models, providers, the engine, how
 anything is shown on a terminal, and where on a machine the user's data lie: it is told a
-directory. The index and the exchange formats build on the stores' protocols alone.
+directory. The exchange formats build on the stores' protocols alone; the index reads the files
+of a directory store.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class IndexMachine(RuleBasedStateMachine):
         expected = set()
         for identity in self._store.survey():
             canisters = self._store.read(identity).canisters
-            own = len(self._store.read_own(identity).canisters)
+            own = self._store.examine(identity).canisters
             for at in range(len(canisters) - own, len(canisters)):
                 if holds(text_of(canisters[at]), query):
                     expected.add((identity, at))

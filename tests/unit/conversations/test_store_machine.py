@@ -65,7 +65,7 @@ class StoresMachine(RuleBasedStateMachine):
     def append(self, identity: str, texts: list[str], known: bool) -> None:
         canisters = [UserCanister(text) for text in texts]
         for store in self.stores:
-            after = store.read_own(identity).position if known else None
+            after = store.read(identity).position if known else None
             store.append(identity, canisters, after=after)
         self.said[identity] += canisters
 

@@ -3,8 +3,8 @@
 The files of the conversations are the truth and the database can always be made again from
 them; it is brought up to date when it is asked, never when a canister is appended. On the way
 of ``vibe list`` this package imports little more than ``os`` and ``sqlite3``; parsers come in
-when a file has changed. It may import the errors; it refuses to know canisters as objects,
-how anything is shown, and who asks.
+when a file has changed. It may import the errors and the form of identities; it refuses to
+know canisters as objects, how anything is shown, and who asks.
 """
 
 from __future__ import annotations

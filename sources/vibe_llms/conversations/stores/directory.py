@@ -29,8 +29,6 @@ from vibe_llms.conversations.stores.interfaces import (
     History,
     Position,
     Receipt,
-    Segment,
-    Stamp,
 )
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.conversations.stores.mapping import mapping_errors
@@ -249,20 +247,13 @@ class DirectoryStore:
         except CorruptionError as error:
             return [], error
 
-    def _read_part(self, identity: str, table: toml.Table, since: Position | None = None) -> _Own:
-        """Reads the lines of one conversation's own file, after a position."""
-        merged = toml.merged_bytes_of(table)
-        start = 0 if since is None else merged + since.own_size
+    def _read_part(self, identity: str, table: toml.Table) -> _Own:
+        """Reads the whole lines of one conversation's own file."""
         with self.guards.opened(identity, reading=True) as messages:
-            before = lines.read_at(messages.descriptor, 0, start) if start else b""
-            data = lines.read_at(messages.descriptor, start, max(0, messages.size - start))
+            data = lines.read_at(messages.descriptor, 0, messages.size)
         return _Own(
-            part=lines.Part(
-                path=self.layout.messages(identity),
-                data=data,
-                first_line=before.count(b"\n") + 1,
-            ),
-            position=Position(size=messages.size, merged=merged),
+            part=lines.Part(path=self.layout.messages(identity), data=data),
+            position=Position(size=messages.size, merged=toml.merged_bytes_of(table)),
             notices=messages.notices,
         )
 
@@ -271,15 +262,6 @@ class DirectoryStore:
         with suppress(OSError), self.guards.opened(identity) as messages:
             return attrs.evolve(own, notices=messages.notices or own.notices)
         return own
-
-    @mapping_errors
-    def read_own(self, identity: str, *, since: Position | None = None) -> Segment:
-        """Reads what the conversation has stored itself, after a position."""
-        with self.guards.together():
-            table = chain.read_table(self.layout, identity)
-            own = self._read_part(identity, table, since)
-        canisters, _ = lines.decode_part(own.part)
-        return Segment(canisters=tuple(canisters), position=own.position)
 
     @mapping_errors
     def read_metadata(self, identity: str) -> ConversationMetadata:
@@ -304,20 +286,6 @@ class DirectoryStore:
         except FileNotFoundError:
             names = []
         return (name for name in names if is_identity_form(name))
-
-    @mapping_errors
-    def measure(self, identity: str) -> Stamp:
-        """Returns what an index compares to know whether it is up to date."""
-        try:
-            messages = os.stat(self.layout.messages(identity))
-            metadata = os.stat(self.layout.metadata(identity))
-        except FileNotFoundError as error:
-            raise chain.describe_unknown(self.layout, identity) from error
-        return Stamp(
-            size=messages.st_size,
-            written=messages.st_mtime_ns,
-            described=metadata.st_mtime_ns,
-        )
 
     @mapping_errors
     def survey_references(self) -> Iterator[str]:

@@ -113,10 +113,11 @@ def unfinished_folder(disk: Disk, path: str) -> Iterator[None]:
 
 def replace_file(disk: Disk, path: str, data: bytes) -> None:
     """Puts a file in the place of another, so that a crash leaves the old one or the new one."""
-    temporary = f"{path}.{os.urandom(4).hex()}.new"
+    folder, name = os.path.split(path)
+    temporary = f"{folder}/.{name}.{os.urandom(4).hex()}"
     write_new_file(disk, temporary, data)
     disk.rename(temporary, path)
-    disk.synchronize_folder(os.path.dirname(path))
+    disk.synchronize_folder(folder)
 
 
 def make_folders(disk: Disk, path: str) -> None:

@@ -44,15 +44,6 @@ class Position:
 
 
 @attrs.frozen(kw_only=True)
-class Stamp:
-    """Changes whenever the conversation's own part or its metadata do; cheap to get."""
-
-    size: int
-    written: int
-    described: int
-
-
-@attrs.frozen(kw_only=True)
 class Receipt:
     """The acknowledgement of an append.
 
@@ -81,14 +72,6 @@ class History:
     canisters: tuple[AnyCanister, ...]
     position: Position
     notices: tuple[Finding, ...] = ()
-
-
-@attrs.frozen(kw_only=True)
-class Segment:
-    """A stretch of what one conversation has stored itself, and where it ends."""
-
-    canisters: tuple[AnyCanister, ...]
-    position: Position
 
 
 @attrs.frozen(kw_only=True)
@@ -206,13 +189,6 @@ class ConversationStore(Protocol):
             CorruptionError: Something in it is damaged; says file and line. Not if tolerant.
         """
 
-    def read_own(self, identity: str, *, since: Position | None = None) -> Segment:
-        """Reads what the conversation has stored itself, after a position.
-
-        What came over from deleted parents counts as its own: a position from before such a
-        merge is still right.
-        """
-
     def read_metadata(self, identity: str) -> ConversationMetadata:
         """Returns the metadata without reading what was said."""
 
@@ -246,9 +222,6 @@ class ConversationStore(Protocol):
 
     def survey(self) -> Iterator[str]:
         """Yields the identities of all conversations, in no particular order."""
-
-    def measure(self, identity: str) -> Stamp:
-        """Returns what an index compares to know whether it is up to date."""
 
     def survey_references(self) -> Iterator[str]:
         """Yields the ids of all content that conversations need, damaged lines included."""

@@ -86,15 +86,10 @@ def measure_lines(data: bytes, count: int) -> int | None:
 
 @attrs.frozen(kw_only=True)
 class Part:
-    """Some lines of one file.
-
-    Attributes:
-        first_line: The number of the first one in its file, counted from 1.
-    """
+    """The first lines of one file."""
 
     path: str
     data: bytes
-    first_line: int = 1
 
 
 def decode_part(
@@ -123,7 +118,7 @@ def _decode_singly(part: Part, tolerant: bool) -> tuple[list[AnyCanister], list[
 
     canisters: list[AnyCanister] = []
     findings: list[Finding] = []
-    for number, line in enumerate(part.data.split(b"\n")[:-1], part.first_line):
+    for number, line in enumerate(part.data.split(b"\n")[:-1], 1):
         try:
             canisters.append(decode_canister(line))
         except (CodecError, UnicodeDecodeError) as error:

@@ -19,8 +19,6 @@ from vibe_llms.conversations.stores.interfaces import (
     History,
     Position,
     Receipt,
-    Segment,
-    Stamp,
 )
 from vibe_llms.conversations.stores.media import detach
 from vibe_llms.conversations.stores.naming import ensure_content_id, ensure_identity
@@ -118,7 +116,6 @@ class _Entry:
     metadata: ConversationMetadata
     own: list[AnyCanister] = attrs.field(factory=list)
     merged: int = 0
-    described: int = 0
 
 
 @attrs.define
@@ -206,14 +203,6 @@ class MemoryStore:
                 notices=notices,
             )
 
-    def read_own(self, identity: str, *, since: Position | None = None) -> Segment:
-        """Reads what the conversation has stored itself, after a position."""
-        with self._lock:
-            entry = self._access(identity)
-            start = 0 if since is None else entry.merged + since.own_size
-            position = Position(size=len(entry.own), merged=entry.merged)
-            return Segment(canisters=tuple(entry.own[start:]), position=position)
-
     def read_metadata(self, identity: str) -> ConversationMetadata:
         """Returns the metadata."""
         return self._access(identity).metadata
@@ -236,7 +225,6 @@ class MemoryStore:
                 tags=old.tags if isinstance(tags, Absence) else order_tags(tags),
                 model=old.model if isinstance(model, Absence) else model,
             )
-            entry.described += 1
             return entry.metadata
 
     def fork(
@@ -279,11 +267,6 @@ class MemoryStore:
     def survey(self) -> Iterator[str]:
         """Yields the identities of all conversations."""
         return iter(list(self._entries))
-
-    def measure(self, identity: str) -> Stamp:
-        """Returns what an index compares to know whether it is up to date."""
-        entry = self._access(identity)
-        return Stamp(size=len(entry.own), written=entry.merged, described=entry.described)
 
     def survey_references(self) -> Iterator[str]:
         """Yields the ids of all content that conversations need."""
