@@ -168,6 +168,18 @@ def test_011_going_on_after_damage_is_possible(store: DirectoryStore) -> None:
     assert text_of(store.read("a", tolerant=True).canisters[-1]) == "3"
 
 
+def test_012_an_empty_line_is_damage(store: DirectoryStore) -> None:
+    """Fork points count lines: one that is no canister is named, and not passed over."""
+    path = messages_of(store, "a")
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\n\n", 1))
+
+    with pytest.raises(CorruptionError, match=":2:"):
+        store.read("a")
+    tolerant = store.read("a", tolerant=True)
+    assert [text_of(canister) for canister in tolerant.canisters] == ["0", "1", "2"]
+    assert [each.line for each in verify(store).findings] == [2]
+
+
 @given(rest=st.binary(min_size=1, max_size=200).filter(lambda rest: b"\n" not in rest))
 def test_020_any_torn_end_is_set_aside(rest: bytes) -> None:
     """Whatever bytes a crash has left of a line, they are kept beside, in full."""

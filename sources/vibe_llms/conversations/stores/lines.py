@@ -108,9 +108,12 @@ def decode_part(
     if not part.data:
         return (), []
     try:
-        return decode_canisters(part.data), []
+        canisters = decode_canisters(part.data)
     except (CodecError, UnicodeDecodeError):
         return _decode_singly(part, tolerant)
+    if len(canisters) != part.data.count(b"\n"):  # fork points count the empty lines it skips
+        return _decode_singly(part, tolerant)
+    return canisters, []
 
 
 def _decode_singly(part: Part, tolerant: bool) -> tuple[list[AnyCanister], list[Finding]]:
