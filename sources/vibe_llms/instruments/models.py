@@ -177,6 +177,16 @@ class Model:
         model = await self._access()
         return await model.converse(request, await self._join_reactors(reactors), stream=stream)
 
+    async def check(self, prompt: Prompt | Request) -> None:
+        """Refuses what the model could not take, and sends nothing.
+
+        Raises:
+            RequestError: The model cannot take it.
+            TranslationLossError: Something would be lost, and the model is strict.
+        """
+        request = await self._hydrate(self.request(prompt))
+        (await self._access()).check(request)
+
     @asynccontextmanager
     async def stream(
         self,

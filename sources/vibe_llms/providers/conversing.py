@@ -73,6 +73,10 @@ class ModelBase(abc.ABC, Generic[_Native]):
         """
         return {**self._descriptor.attributes.control_defaults, **request.controls}
 
+    def check(self, request: Request) -> None:
+        """Refuses what could not be sent, and sends nothing."""
+        self._translate(request, streaming=True)
+
     def stream(
         self, request: Request, reactors: ConversationReactors | None = None
     ) -> ResponseStream:
@@ -96,16 +100,20 @@ class ModelBase(abc.ABC, Generic[_Native]):
         async with answer:
             return await answer.response()
 
+    def _translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
+        translation = self.nativize(request, streaming=streaming)
+        if translation.losses and request.strict:
+            raise TranslationLossError(
+                losses=tuple(str(loss) for loss in translation.losses),
+                remedy="Change the request, or do without strict.",
+            )
+        return translation
+
     def _answer(
         self, request: Request, reactors: ConversationReactors | None, *, streaming: bool
     ) -> ResponseStream:
         async def open_source() -> Translation[EventSource]:
-            translation = self.nativize(request, streaming=streaming)
-            if translation.losses and request.strict:
-                raise TranslationLossError(
-                    losses=tuple(str(loss) for loss in translation.losses),
-                    remedy="Change the request, or do without strict.",
-                )
+            translation = self._translate(request, streaming=streaming)
             source = await self.send(translation.value, request, streaming=streaming)
             return Translation(source, translation.losses)
 

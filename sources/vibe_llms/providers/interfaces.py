@@ -185,6 +185,14 @@ class ConverserModel(Protocol):
     def tokenizer(self) -> ConversationTokenizer:
         """What counts this model's tokens."""
 
+    def check(self, request: Request) -> None:
+        """Refuses what could not be sent; sends nothing and loads nothing.
+
+        Raises:
+            RequestError: The model cannot take it.
+            TranslationLossError: Something would be lost, and the request is strict.
+        """
+
     async def converse(
         self,
         request: Request,

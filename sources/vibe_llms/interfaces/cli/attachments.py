@@ -49,7 +49,9 @@ def recognize_type(data: bytes, name: str = "") -> str:
     if _is_text(data):
         guessed = mimetypes.guess_type(name)[0] or ""
         return guessed if guessed.startswith("text/") else "text/plain"
-    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+    guessed = mimetypes.guess_type(name)[0] or ""
+    is_wrong = not guessed or guessed.startswith("text/")  # a name is no proof
+    return "application/octet-stream" if is_wrong else guessed
 
 
 def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = False) -> Attachment:

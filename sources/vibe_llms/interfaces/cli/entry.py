@@ -21,26 +21,9 @@ def main() -> None:
     gc.set_threshold(_GARBAGE_THRESHOLD)
     from vibe_llms.interfaces.cli.running import run
 
-    _leave(run(arguments))
-
-
-def _leave(code: int) -> None:
-    """Ends the process; at once where nobody wants to be told.
-
-    To take every module apart costs as much as an interpreter's start. Whoever has something
-    to close (a loop, a log, a library) has registered for the end, and then it is done.
-    """
-    import atexit
-    import os
-
-    if atexit._ncallbacks():
-        sys.exit(code)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):  # it has been told already
-            code = code or 1
-    os._exit(code)
+    code = run(arguments)
+    gc.freeze()  # the last looks for garbage cost as much as half an interpreter's start
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import enum
 import sys
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from vibe_llms.exceptions import ConverseError
 
 
 class ExitCode(enum.IntEnum):
@@ -37,7 +33,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.NOT_FOUND: "No conversation, model or other thing has this name, or several have.",
     ExitCode.REQUEST: "The request makes no sense for the model, or would lose something.",
     ExitCode.PROVIDER: "The model failed, could not be reached, or its weights could not be had.",
-    ExitCode.STORE: "Conversations could not be read or written, or are damaged.",
+    ExitCode.STORE: "Conversations, or the output, could not be read or written, or are damaged.",
     ExitCode.LIMIT: "A named limit was reached.",
     ExitCode.CONSENT: "You were asked for consent and said no, or nobody could be asked.",
     ExitCode.INTERRUPTED: "You interrupted it (Ctrl-C).",
@@ -50,7 +46,7 @@ def classify_error(error: BaseException) -> ExitCode:
     """Returns the exit code for an error; the most specific class wins."""
     from vibe_llms import exceptions
 
-    codes: dict[type[ConverseError], ExitCode] = {
+    codes: dict[type[BaseException], ExitCode] = {
         exceptions.ConfigurationError: ExitCode.CONFIGURATION,
         exceptions.DependencyError: ExitCode.CONFIGURATION,
         exceptions.PluginError: ExitCode.CONFIGURATION,
@@ -68,6 +64,7 @@ def classify_error(error: BaseException) -> ExitCode:
         exceptions.ProviderError: ExitCode.PROVIDER,
         exceptions.StoreError: ExitCode.STORE,
         exceptions.ConverseError: ExitCode.PROVIDER,
+        OSError: ExitCode.STORE,
     }
     if isinstance(error, click.UsageError):
         return ExitCode.USAGE
@@ -103,11 +100,14 @@ def compose_lines(error: Exception) -> list[str]:
         text = error.format_message()
         context = error.ctx
         if context is not None:
-            text = f"{text} Try: {context.command_path} --help"
+            text = f"{text.rstrip('.')}. Try: {context.command_path} --help"
     elif isinstance(error, click.ClickException):
         text = error.format_message()
-    elif isinstance(error, ConverseError | OSError):
+    elif isinstance(error, ConverseError):
         text = str(error)
+    elif isinstance(error, OSError):
+        place = error.filename or "The output"
+        text = f"{place} cannot be read or written: {error.strerror or error}."
     else:
         text = f"This is a defect: {type(error).__name__}: {error} (--debug shows where)"
     return [sanitize(" ".join(text.split()))]

@@ -125,8 +125,10 @@ def compose_address(model: str | None, provider: str | None) -> str | None:
     """Joins ``--provider`` and ``--model`` to one address; ``None`` where neither is given.
 
     Raises:
-        click.UsageError: They contradict each other.
+        click.UsageError: They contradict each other, or are empty.
     """
+    if model == "" or provider == "":
+        raise click.UsageError("The name of the model is empty.")
     if provider is None:
         return model
     if model is None:

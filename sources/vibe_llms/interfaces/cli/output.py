@@ -25,6 +25,11 @@ def sanitize(text: str) -> str:
     return text.translate(_VISIBLE)
 
 
+def repair(text: str) -> str:
+    """Returns what was typed as text: in a poor locale Python takes UTF-8 for single bytes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def wants_colour(stream: TextIO) -> bool:
     """Tells whether a stream is a terminal whose user has nothing against colour."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -24,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        _silence_stdout()
+        _silence()
         return ExitCode.PIPE_CLOSED
     except (KeyboardInterrupt, click.Abort):
         if "--debug" in ours:
@@ -55,22 +56,36 @@ def _perform(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception, *, as_json: bool) -> int:
     try:
-        return report_error(error, as_json=as_json)
+        code = report_error(error, as_json=as_json)
     except BrokenPipeError:
-        _silence_stdout()
+        _silence()
         return ExitCode.PIPE_CLOSED
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _silence()
+    return code
 
 
 def _prepare_streams() -> None:
-    """Lets no character fail on its way out: what the terminal cannot show becomes ``?``."""
-    for stream in (sys.stdout, sys.stderr):
+    """Lets no character fail on its way: what the terminal cannot show becomes ``?``.
+
+    What cannot be read is left to :func:`repair`. Streams that were closed lead nowhere.
+    """
+    streams = {"stdin": ("r", "surrogateescape")} | dict.fromkeys(
+        ("stdout", "stderr"), ("w", "replace")
+    )
+    for name, (mode, errors) in streams.items():
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+        stream = getattr(sys, name)
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")
+            reconfigure(errors=errors)
 
 
-def _silence_stdout() -> None:
-    """Keeps the interpreter from complaining about a closed pipe when it flushes at its end."""
+def _silence() -> None:
+    """Keeps the interpreter from complaining once more when it flushes at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -84,3 +84,14 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """The error names the path and the reason."""
     with pytest.raises(RequestError, match="nowhere"):
         read_attachment(str(tmp_path / "nowhere"), limit_bytes=10)
+
+
+def test_bytes_that_are_no_text_are_none_whatever_the_name_says(tmp_path: Path) -> None:
+    """A file that only calls itself text goes as a file, and is no defect."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\x82\xff\x00")
+
+    attachment = read_attachment(str(path), limit_bytes=100)
+
+    assert isinstance(attachment, FileContent)
+    assert attachment.mime_type == "application/octet-stream"

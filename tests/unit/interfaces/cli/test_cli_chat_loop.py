@@ -15,7 +15,8 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
-from vibe_llms.exceptions import ConverseError, ProviderError
+from vibe_llms.exceptions import ConverseError, ProviderError, RequestError
+from vibe_llms.instruments.models import Model
 from vibe_llms.interfaces.cli.chat.commands import COMMANDS
 from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.session import ChatSession
@@ -208,7 +209,7 @@ async def test_retry_answers_again_in_a_fork(session: ChatSession) -> None:
 
 async def test_retry_of_a_question_without_an_answer_needs_no_fork(session: ChatSession) -> None:
     """Where nothing was answered, there is nothing to keep apart."""
-    session.say("Hello")
+    await session.say("Hello")
     identity = session.conversation.id
 
     await _chat(session, "/retry")
@@ -351,3 +352,22 @@ async def test_an_unknown_model_is_found_before_anything_is_said(session: ChatSe
 
     with pytest.raises(ConverseError):
         await session.prepare()
+
+
+async def test_what_the_model_cannot_take_does_not_spoil_the_conversation(
+    session: ChatSession, home: Path
+) -> None:
+    """A refused picture is not kept, or each later message would be refused for it, too."""
+    (home / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    refusals = iter([RequestError(detail="It takes no pictures.")])
+
+    async def refuse(model: Model, prompt: object) -> None:
+        if error := next(refusals, None):
+            raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Model, "check", refuse)
+        output = await _chat(session, "/image p.png", "What is it?", "Hello")
+
+    assert output.complaints == ["It takes no pictures."]
+    assert [c.role for c in _restore(session).canisters] == ["user", "assistant"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ import pytest
 
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.group import COMMANDS, produce_group
+from vibe_llms.interfaces.cli.running import run
 from vibe_llms.messages.codec import decode_error
 
 Vibe = Callable[..., Any]
@@ -473,7 +478,7 @@ def test_a_closed_pipe_is_no_mistake(vibe: Vibe, monkeypatch: pytest.MonkeyPatch
 
     with monkeypatch.context() as patched:
         patched.setattr(sys.stdout, "write", refuse)
-        patched.setattr("vibe_llms.interfaces.cli.running._silence_stdout", lambda: None)
+        patched.setattr("vibe_llms.interfaces.cli.running._silence", lambda: None)
         outcome = vibe("show", identity)
 
     assert (outcome.code, outcome.err) == (ExitCode.PIPE_CLOSED, "")
@@ -484,3 +489,56 @@ def test_a_traceback_is_shown_on_request_only(vibe: Vibe) -> None:
     assert vibe("show", "zz").err.count("\n") == 1
     with pytest.raises(LookupError):
         vibe("show", "zz", "--debug")
+
+
+def test_what_the_model_cannot_take_is_not_kept(vibe: Vibe) -> None:
+    """A control out of range leaves no conversation with a question and no answer behind."""
+    outcome = vibe("ask", "-c", "temperature=99", "Hello")
+
+    assert outcome.code == ExitCode.REQUEST
+    assert vibe("list", "--json").read_json() == []
+
+
+def test_an_empty_name_of_a_model_is_not_the_default(vibe: Vibe) -> None:
+    """A variable of the shell that is not set asks nobody by mistake."""
+    assert vibe("ask", "-m", "", "Hello").code == ExitCode.USAGE
+
+
+def test_a_folder_must_be_there_to_be_trusted(vibe: Vibe) -> None:
+    """A misspelt folder is a mistake, and not one that asks for nothing."""
+    assert vibe("trust", "nowhere").code == ExitCode.USAGE
+
+
+def test_text_in_a_poor_locale_is_kept_whole(vibe: Vibe) -> None:
+    """Python hands over bytes it cannot read as halves of surrogates; they are joined again."""
+    garbled = "hé".encode().decode("ascii", "surrogateescape")
+
+    assert vibe("ask", garbled).out == "hé\n"
+
+
+@pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
+def test_streams_may_be_closed(home: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A service that starts vibe without one of its streams gets no defect."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+        patch.setattr(sys, name, None)
+        code = run(["ask", "Hello"])
+        getattr(sys, name).close()
+
+    assert code == ExitCode.SUCCESS
+
+
+def test_a_full_disk_is_told_in_one_line(vibe: Vibe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output that cannot be written is no defect of vibe."""
+
+    def fail(self: io.StringIO, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", type("Full", (io.StringIO,), {"write": fail})())
+        outcome = vibe("providers")
+
+    assert outcome.code == ExitCode.STORE
+    assert outcome.err == (
+        f"vibe: error: The output cannot be read or written: {os.strerror(errno.ENOSPC)}.\n"
+    )

@@ -63,7 +63,7 @@ class ChatLoop:
             if text.startswith("/") and not text.startswith("//"):
                 await perform(self, text.strip())
             elif text.strip():
-                self.session.say(text[1:] if text.startswith("//") else text)
+                await self.session.say(text[1:] if text.startswith("//") else text)
                 await self.answer()
         except ConverseError as error:
             if not self.input.is_interactive:

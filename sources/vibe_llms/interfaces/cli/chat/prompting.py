@@ -79,6 +79,7 @@ class TerminalInput:
             completer=SlashCompleter(survey_models),
             complete_while_typing=Condition(self._is_command),
             reserve_space_for_menu=4,
+            enable_suspend=True,
             **settings,
         )
 
@@ -93,8 +94,11 @@ class TerminalInput:
 def _open_history(path: Path | None) -> History:
     if path is None:
         return InMemoryHistory()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError:  # whether anything can be kept is the store's to say, once
+        return InMemoryHistory()
     return FileHistory(str(path))
 
 

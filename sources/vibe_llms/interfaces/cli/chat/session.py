@@ -14,6 +14,7 @@ from vibe_llms.exceptions import Finding, StaleConversationError
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, read_attachment
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
+from vibe_llms.interfaces.cli.output import repair
 from vibe_llms.messages.canisters import (
     AnyCanister,
     DocumentCanister,
@@ -70,12 +71,16 @@ class ChatSession:
         return text_of(said[-1]) if said else ""
 
     async def prepare(self) -> None:
-        """Makes sure that there is such a model. Raises what accessing it raises."""
-        await self.application.access_model(self.address)
+        """Makes sure that there is such a model, and that it takes the controls and the schema.
+
+        Raises:
+            ConverseError: What accessing it raises, or RequestError.
+        """
+        await self._check([UserCanister("?")])
 
     def instruct(self, text: str) -> None:
         """Adds instructions that hold from here on."""
-        self.keep([SupervisorCanister(text)])
+        self.keep([SupervisorCanister(repair(text))])
 
     def attach(self, path: str, *, must_be_image: bool = False) -> Attachment:
         """Reads a file that goes with the next message. Raises RequestError, LimitError."""
@@ -84,18 +89,25 @@ class ChatSession:
         self.attachments.append(attachment)
         return attachment
 
-    def say(self, text: str) -> None:
-        """Adds what the user says, with what is attached; it is stored when this returns."""
+    async def say(self, text: str) -> None:
+        """Adds what the user says, with what is attached; it is stored when this returns.
+
+        What the model cannot take is not kept, or every later request would fail of it, too.
+
+        Raises:
+            RequestError: The model cannot take it; it is not attached any longer.
+        """
         documents = [item for item in self.attachments if isinstance(item, DocumentCanister)]
         media = [item for item in self.attachments if not isinstance(item, DocumentCanister)]
         contents: list[AnyContent] = [*media]
         if text:
-            contents.append(TextualContent(text))
+            contents.append(TextualContent(repair(text)))
         said: list[AnyCanister] = [*documents]
         if contents:
             said.append(UserCanister(contents))
-        self.keep(said)
         self.attachments.clear()
+        await self._check([*self.conversation.canisters, *said])
+        self.keep(said)
 
     async def answer(self, output: ChatOutput) -> Response:
         """Lets the model answer; what has arrived is stored, however the answer ends.
@@ -104,10 +116,7 @@ class ChatSession:
             ConverseError: No answer, or not to its end.
         """
         model = self._produce_model()
-        options: RequestOptions = {"controls": self.controls}
-        if self.schema is not None:
-            options["schema"] = self.schema
-        request = model.request(self.conversation, **options)
+        request = model.request(self.conversation, **self._compose_options())
         canisters: tuple[AnyCanister, ...] = ()
         output.begin()
         try:
@@ -154,7 +163,7 @@ class ChatSession:
 
     def name(self, name: str) -> None:
         """Gives the conversation a name."""
-        self.conversation.metadata = attrs.evolve(self.conversation.metadata, name=name)
+        self.conversation.metadata = attrs.evolve(self.conversation.metadata, name=repair(name))
         if len(self.conversation):
             self._save()
 
@@ -192,6 +201,16 @@ class ChatSession:
         """Counts the tokens that the conversation so far takes as input."""
         model = self._produce_model()
         return await model.count_tokens(model.request(self.conversation, continuation=True))
+
+    async def _check(self, canisters: Sequence[AnyCanister]) -> None:
+        model = self._produce_model()
+        await model.check(model.request(canisters, **self._compose_options()))
+
+    def _compose_options(self) -> RequestOptions:
+        options: RequestOptions = {"controls": self.controls}
+        if self.schema is not None:
+            options["schema"] = self.schema
+        return options
 
     def _produce_model(self) -> Model:
         return Model(self.address, application=self.application, strict=self.strict)

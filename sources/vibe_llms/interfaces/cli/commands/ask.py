@@ -166,7 +166,7 @@ def _answer(session: ChatSession, text: str, system: str | None, *, as_json: boo
             await run_interruptibly(session.prepare())  # before anything is stored
             if system:
                 session.instruct(system)
-            session.say(text)
+            await session.say(text)
             return await run_interruptibly(session.answer(output))
         finally:
             await session.application.close()

@@ -24,9 +24,9 @@ def search(words: tuple[str, ...], limit: int, role: str | None, as_json: bool) 
     a word stands for any ending.
     """
     from vibe_llms.interfaces.cli.access import open_index
-    from vibe_llms.interfaces.cli.output import note, write_json
+    from vibe_llms.interfaces.cli.output import note, repair, write_json
 
-    hits = open_index().search(" ".join(words), limit=limit, role=role)
+    hits = open_index().search(repair(" ".join(words)), limit=limit, role=role)
     if as_json:
         write_json([hit._asdict() for hit in hits])
         return

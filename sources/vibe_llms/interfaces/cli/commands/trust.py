@@ -8,7 +8,7 @@ from vibe_llms.interfaces.cli.options import command, yes_option
 
 
 @command("trust")
-@click.argument("folder", default=".", type=click.Path(file_okay=False))
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
 @click.option("--revoke", is_flag=True, help="Trust the folder no longer.")
 @yes_option
 def trust(folder: str, revoke: bool, yes: bool) -> None:
