@@ -8,11 +8,13 @@ annotations. A field with a converter of its own is left to it.
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import math
+import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import attrs
@@ -40,26 +42,32 @@ def conform_fields(cls: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.
     For ``field_transformer``. Subclasses of plain types (``class Name(str)``) become plain,
     words of an enumeration its members; ``True`` is no integer.
     """
-    hints = typing.get_type_hints(cls)
     own = inspect.get_annotations(cls)
     return [
         field
         if field.converter is not None or not field.init or field.name not in own
         else field.evolve(
-            converter=_derive_converter(f"{cls.__name__}.{field.name}", hints[field.name]),
+            converter=_derive_converter(field.name, _resolve(cls.__module__, own[field.name])),
             metadata={**field.metadata, CONFORMS: True},
         )
         for field in fields
     ]
 
 
-def _derive_converter(place: str, hint: Any) -> Callable[[Any], Any]:
+@functools.cache
+def _resolve(module: str, annotation: str) -> Any:
+    """Evaluates an annotation, once a module: ``get_type_hints`` would, once a class."""
+    return eval(annotation, vars(sys.modules[module]))
+
+
+@functools.cache
+def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
+    """Makes the converter of a field; the same one for fields that are alike, as it costs."""
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = typing.get_args(hint) if is_union else (hint,)
-    name = place.rpartition(".")[2]
     for kind in kinds:
         if not isinstance(kind, type) and typing.get_origin(kind) is not typing.Literal:
-            raise TypeError(f"{place} needs a converter of its own: {hint} cannot be derived.")
+            raise TypeError(f"{name} needs a converter of its own: {hint} cannot be derived.")
     admitted = frozenset(kind for kind in kinds if _is_told_by_class(kind))
     wanted = [kind for kind in kinds if kind is not _NONE]
 
@@ -70,9 +78,9 @@ def _derive_converter(place: str, hint: Any) -> Callable[[Any], Any]:
             plain = _coerce(value, kind)
             if plain is not None:
                 return plain
-        raise _explain_misfit(f"{place} needs", name, value, wanted[0])
+        raise _explain_misfit(f"{name} needs", name, value, wanted[0])
 
-    return conform
+    return attrs.Converter(conform)
 
 
 def _is_told_by_class(kind: Any) -> bool:
