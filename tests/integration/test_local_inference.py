@@ -306,11 +306,10 @@ async def test_a_conversation_too_long_says_by_how_much(local_model: LocalModel)
 
 
 async def test_mistakes_in_a_request_are_said_in_our_words(local_model: LocalModel) -> None:
-    """A bad control, a bad schema and a bad choice are each an error of the request."""
+    """A bad control and a bad schema are each an error of the request."""
     cases = {
         "top_p": produce_request("Hi.", controls={"top_p": 3}),
         "schema": produce_request("Hi.", schema={"$ref": "#/nowhere"}),
-        "choice": produce_request("Hi.", invocables=[WEATHER], invocation_choice="oven"),
     }
 
     for word, request in cases.items():

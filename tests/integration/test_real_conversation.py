@@ -33,7 +33,7 @@ def application(tmp_path: Path) -> Application:
                 "directories.data": str(tmp_path / "data"),
                 "directories.cache": str(tmp_path / "cache"),
                 "controls.seed": 7,
-                "controls.max_tokens": 48,
+                "controls.max_tokens": 24,
             },
             environment={"HOME": str(tmp_path)},
             working_directory=tmp_path,
