@@ -342,6 +342,15 @@ def test_040_changed_content_is_found(store: DirectoryStore, tmp_path: Path) -> 
     assert [finding.place for finding in verify(store).findings] == [str(path)]
 
 
+def test_042_content_of_a_folder_that_somebody_renamed_is_kept(store: DirectoryStore) -> None:
+    """A conversation put aside by hand, under a name that no store reads, can be put back whole."""
+    store.append("a", [UserCanister([ImageContent(mime_type="image/png", data=b"picture")])])
+    folder = Path(store.layout.folder("a"))
+    folder.rename(folder.with_name("a (old)"))
+
+    assert plan_collection(store, grace_seconds=0).content_ids == ()
+
+
 def test_041_content_cut_short_is_mended_by_adding_it_again(
     store: DirectoryStore, tmp_path: Path
 ) -> None:

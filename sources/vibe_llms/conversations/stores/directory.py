@@ -292,12 +292,11 @@ class DirectoryStore:
         """Yields the ids of all content that conversations need, damaged lines included."""
         with self.guards.together():
             found: set[str] = set()
-            for identity in self.survey():
-                found |= self._find_references(identity)
+            for name in os.listdir(self.layout.root):  # also folders that somebody has renamed
+                found |= self._find_references(f"{self.layout.root}/{name}")
         return iter(found)
 
-    def _find_references(self, identity: str) -> set[str]:
-        folder = self.layout.folder(identity)
+    def _find_references(self, folder: str) -> set[str]:
         found: set[str] = set()
         try:
             names = os.listdir(folder)
