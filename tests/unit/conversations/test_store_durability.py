@@ -19,6 +19,7 @@ from vibe_llms.conversations import (
     plan_collection,
     verify,
 )
+from vibe_llms.conversations.stores import locks
 from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
@@ -245,3 +246,30 @@ def test_012_content_is_never_referred_to_before_it_is_there(tmp_path: Path) -> 
             for content in canister.content:
                 if isinstance(content, ImageContent):
                     assert store.contents.read(content.content_id or "") == b"\x89PNG"
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_020_a_lock_that_was_replaced_while_it_was_waited_for_is_not_taken(
+    again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that has no name any more locks out nobody who comes later."""
+    path = tmp_path / "lock"
+    path.touch()
+    take = locks._try
+
+    def take_late(descriptor: int, shared: bool) -> bool:
+        monkeypatch.setattr(locks, "_try", take)
+        path.rename(tmp_path / "gone")
+        if again:
+            path.touch()
+        return take(descriptor, shared)
+
+    monkeypatch.setattr(locks, "_try", take_late)
+
+    if not again:
+        with pytest.raises(FileNotFoundError):
+            locks.acquire(str(path))
+        return
+    held = locks.acquire(str(path))
+    assert os.path.samestat(os.fstat(held), path.stat())
+    locks.release(held)
