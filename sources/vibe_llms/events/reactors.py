@@ -69,6 +69,7 @@ _FIELDS: dict[type[ConversationEvent], str] = {
     ConversationFailedEvent: "failure",
     ConversationEndedEvent: "deallocator",
 }
+_NOBODY: list[_Listener] = []
 _warned: WeakKeyDictionary[ConversationReactors, set[int]] = WeakKeyDictionary()
 """Which callables of which reactors have had their warning, by ``id``."""
 
@@ -172,7 +173,7 @@ class ReactorsDispatcher:
     def dispatch(self, event: ConversationEvent) -> None:
         """Calls the plain reactors of the event, and lets it wait for the asynchronous ones."""
         event_class = event.__class__
-        for listener in self._plain.get(event_class, ()):
+        for listener in self._plain.get(event_class, _NOBODY):
             try:
                 outcome = listener.call(event)
             except (Exception, asyncio.CancelledError) as error:
@@ -219,7 +220,7 @@ class ReactorsDispatcher:
         if (
             isinstance(last.event, ConversationProgressEvent)
             and last.begun is None
-            and last.event.metadata == event.metadata
+            and (last.event.metadata is event.metadata or last.event.metadata == event.metadata)
         ):
             last.pieces.append(event.chunk)
             return True

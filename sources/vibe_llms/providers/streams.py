@@ -92,7 +92,7 @@ class ResponseStream:
         self._response: Response | None = None
         self._error: ConverseError | None = None
         self._reader: asyncio.Task[object] | None = None
-        self._is_stopped = False
+        self._stopped_at: int | None = None  # how often the reader had been cancelled before
         self._cleaning: asyncio.Task[None] | None = None
 
     @property
@@ -133,7 +133,7 @@ class ResponseStream:
         reader = self._reader
         waits = reader is not None and reader is not asyncio.current_task()
         if reader is not None and waits and self._cleaning is None:
-            self._is_stopped = True
+            self._stopped_at = reader.cancelling()
             reader.cancel()
         await self._end("interrupted")
 
@@ -165,14 +165,22 @@ class ResponseStream:
             raise self._error
         if self._cleaning is not None:
             return None
-        self._reader = reader = asyncio.current_task()
-        cancelled_before = reader.cancelling() if reader is not None else 0
+        self._reader = asyncio.current_task()
         try:
-            return await self._read()
+            if self._source is None:
+                batch = await self._open()
+            else:
+                received = await self._source.receive()
+                batch = None if self._cleaning is not None else self._process(received)
+            if self._dispatcher is not None and self._dispatcher.is_full:
+                await self._dispatcher.wait_for_room()
+            if self._response is not None:
+                await self._end("completed")
+            return batch
         except asyncio.CancelledError:
             await self._end("interrupted")
-            if self._is_stopped and reader is not None and reader.uncancel() <= cancelled_before:
-                return None  # it was `close`, in another task, that wanted us to stop waiting
+            if self._was_stopped():
+                return None
             raise
         except Exception as error:
             return [await self._fail(_ensure_ours(error))]
@@ -182,17 +190,11 @@ class ResponseStream:
         finally:
             self._reader = None
 
-    async def _read(self) -> list[StreamEvent] | None:
-        if self._source is None:
-            batch = await self._open()
-        else:
-            received = await self._source.receive()
-            batch = None if self._cleaning is not None else self._process(received)
-        if self._dispatcher is not None and self._dispatcher.is_full:
-            await self._dispatcher.wait_for_room()
-        if self._response is not None:
-            await self._end("completed")
-        return batch
+    def _was_stopped(self) -> bool:
+        """Tells whether it was ``close``, in another task, that cancelled the reader."""
+        if self._reader is None or self._stopped_at is None:
+            return False
+        return self._reader.uncancel() <= self._stopped_at
 
     async def _open(self) -> list[StreamEvent] | None:
         self._started = time.perf_counter()
@@ -318,6 +320,7 @@ class ResponseStream:
         return events
 
     def _tell_progress(self, event: ContentDeltaEvent) -> None:
+        # The same dictionary for all pieces of a text: that is how the dispatcher knows them.
         place = (event.index, event.channel)
         metadata = self._progress.get(place)
         if metadata is None:
