@@ -342,15 +342,6 @@ def test_040_changed_content_is_found(store: DirectoryStore, tmp_path: Path) -> 
     assert [finding.place for finding in verify(store).findings] == [str(path)]
 
 
-def test_042_content_of_a_folder_that_somebody_renamed_is_kept(store: DirectoryStore) -> None:
-    """A conversation put aside by hand, under a name that no store reads, can be put back whole."""
-    store.append("a", [UserCanister([ImageContent(mime_type="image/png", data=b"picture")])])
-    folder = Path(store.layout.folder("a"))
-    folder.rename(folder.with_name("a (old)"))
-
-    assert plan_collection(store, grace_seconds=0).content_ids == ()
-
-
 def test_041_content_cut_short_is_mended_by_adding_it_again(
     store: DirectoryStore, tmp_path: Path
 ) -> None:
@@ -420,6 +411,27 @@ def test_045_files_of_others_do_no_harm(store: DirectoryStore, tmp_path: Path) -
     store.fork("a", child="b")
     store.delete("a")
     assert len(store.read("b").canisters) == 3
+
+
+def test_046_content_of_a_folder_that_somebody_renamed_is_kept(store: DirectoryStore) -> None:
+    """A conversation put aside by hand, under a name that no store reads, can be put back whole."""
+    store.append("a", [UserCanister([ImageContent(mime_type="image/png", data=b"picture")])])
+    folder = Path(store.layout.folder("a"))
+    folder.rename(folder.with_name("a (old)"))
+
+    assert plan_collection(store, grace_seconds=0).content_ids == ()
+
+
+def test_047_content_that_is_added_again_is_young_again(store: DirectoryStore) -> None:
+    """A program that adds what was there already has as long to speak of it as any other."""
+    content_id = store.contents.add(b"picture", mime_type="image/png")
+    path = Path(store.contents.root, content_id[:4], content_id, "data")
+    os.utime(path, (0, 0))
+    assert plan_collection(store).content_ids == (content_id,)
+
+    store.contents.add(b"picture", mime_type="image/png")
+
+    assert plan_collection(store).content_ids == ()
 
 
 def test_050_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
