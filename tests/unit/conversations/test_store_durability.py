@@ -273,3 +273,16 @@ def test_020_a_lock_that_was_replaced_while_it_was_waited_for_is_not_taken(
     held = locks.acquire(str(path))
     assert os.path.samestat(os.fstat(held), path.stat())
     locks.release(held)
+
+
+def test_021_a_lock_that_was_given_back_does_not_stay_with_a_child(tmp_path: Path) -> None:
+    """A process that was forked off meanwhile shares the open file, as a second descriptor does."""
+    path = tmp_path / "lock"
+    path.touch()
+    held = locks.acquire(str(path))
+    inherited = os.dup(held)
+
+    locks.release(held)
+
+    locks.release(locks.acquire(str(path), wait_seconds=0))
+    os.close(inherited)
