@@ -59,7 +59,7 @@ class Ledger(Disk):
     def rename(self, source: str, target: str) -> None:
         assert source not in self.owed, "renamed into place before its bytes were certain"
         if "/.deleting/" in source:
-            decided = str(Path(source).parents[1]) not in self.owed
+            decided = str(Path(source).parent) not in self.owed
             assert decided, "a fork was changed before the deletion of its parent was certain"
         super().rename(source, target)
         # Where it came from is a folder for what is unfinished: it may come back after a crash.
