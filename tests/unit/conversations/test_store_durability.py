@@ -105,32 +105,43 @@ def test_001_the_disk_asks_the_system_to_synchronize(
     assert calls == ["write messages.jsonl", "fdatasync messages.jsonl"]
 
 
-def test_002_a_write_that_fails_is_taken_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("failing", ["write", "synchronize"])
+def test_002_a_write_that_fails_is_taken_back(failing: str, tmp_path: Path) -> None:
     """A full disk costs a message, not the conversation; the message can be saved later."""
 
     class FullDisk(Disk):
         full = True
 
         def write(self, descriptor: int, data: bytes) -> None:
-            if self.full:
-                super().write(descriptor, data[:10])
+            super().write(descriptor, data[:10] if self.fails("write") else data)
+            self.fail("write")
+
+        def synchronize(self, descriptor: int) -> None:
+            self.fail("synchronize")
+
+        def fails(self, step: str) -> bool:
+            return self.full and step == failing
+
+        def fail(self, step: str) -> None:
+            if self.fails(step):
                 raise OSError(28, "No space left on device")
-            super().write(descriptor, data)
 
     populate(tmp_path)
     disk = FullDisk()
     store = DirectoryStore(tmp_path, disk=disk)
+    path = Path(store.layout.messages("a"))
+    before = path.read_bytes()
     conversation = Conversation.restore(store, "a")
     conversation.add_user_message("important")
 
     with pytest.raises(StoreError, match="No space left"):
         conversation.save(store)
+    assert path.read_bytes() == before
     disk.full = False
     conversation.save(store)
 
-    history = store.read("a")
-    assert history.canisters == tuple(conversation.canisters)
-    assert history.notices == ()
+    assert store.read("a").canisters == tuple(conversation.canisters)
+    assert conversation.notices == ()
 
 
 @pytest.mark.parametrize("within", [None, 1])
