@@ -81,7 +81,9 @@ contents = [{ text = "You said: {input}" }]
 class Terminal:
     """A program in a terminal of its own. Its screen is read while it runs."""
 
-    def __init__(self, home: Path, *arguments: str, columns: int = 80, rows: int = 24) -> None:
+    def __init__(
+        self, home: Path, *arguments: str, columns: int = 80, rows: int = 24, **variables: str
+    ) -> None:
         self.screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
         self._stream = pyte.ByteStream(self.screen)
         self._lock = threading.Lock()
@@ -93,7 +95,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env=produce_environment(home, TERM="xterm-256color"),
+            env=produce_environment(home, **{"TERM": "xterm-256color", **variables}),
             cwd=home,
             start_new_session=True,
         )
@@ -190,11 +192,15 @@ def terminals() -> Iterator[list[Terminal]]:
 
 
 def _open_chat(
-    home: Path, terminals: list[Terminal], *arguments: str, columns: int = 80, rows: int = 24
+    home: Path,
+    terminals: list[Terminal],
+    *arguments: str,
+    columns: int = 80,
+    rows: int = 24,
+    **variables: str,
 ) -> Terminal:
-    terminal = Terminal(
-        home, "chat", "-m", "scripted:./script.toml", *arguments, columns=columns, rows=rows
-    )
+    chat = ("chat", "-m", "scripted:./script.toml", *arguments)
+    terminal = Terminal(home, *chat, columns=columns, rows=rows, **variables)
     terminals.append(terminal)
     terminal.wait_for_prompt()
     return terminal
@@ -287,6 +293,46 @@ def test_control_c_at_the_prompt_does_not_leave(home: Path, terminals: list[Term
     terminal.type("\x04")
 
     assert terminal.wait_for_end() == 0
+
+
+def test_control_z_is_no_part_of_a_message(home: Path, terminals: list[Terminal]) -> None:
+    """It suspends the chat, where a shell is there to wake it again."""
+    terminal = _open_chat(home, terminals)
+
+    terminal.type("\x1aHello\r")
+
+    terminal.wait_for("You said: Hello")
+
+
+def test_no_colour_is_shown_to_whoever_wants_none(home: Path, terminals: list[Terminal]) -> None:
+    """With ``NO_COLOR``, answers are bold or dim at most."""
+    terminal = _open_chat(home, terminals, NO_COLOR="1")
+
+    terminal.type("code\r")
+    terminal.wait_for("That was all of it.")
+    terminal.wait_for_prompt()
+
+    styles = {
+        word
+        for words in re.findall(rb"\x1b\[([0-9;]*)m", terminal.raw)
+        for word in words.split(b";")
+    }
+    assert b"1" in styles
+    assert not [word for word in styles if re.fullmatch(rb"(3|4|9|10)[0-8]", word)]
+
+
+def test_a_terminal_that_can_rewrite_nothing_gets_plain_text(
+    home: Path, terminals: list[Terminal]
+) -> None:
+    """Answers are written as they are where ``TERM`` is ``dumb``, and mistakes do not end it."""
+    terminal = _open_chat(home, terminals, TERM="dumb")
+
+    terminal.type("/nonsense\r")
+    terminal.wait_for("There is no command")
+    terminal.type("code\r")
+    terminal.wait_for(r"That was \*\*all\*\* of it.")
+
+    assert b"\x1b[?2026h" not in terminal.raw
 
 
 def test_a_provider_that_breaks_costs_one_line(home: Path, terminals: list[Terminal]) -> None:

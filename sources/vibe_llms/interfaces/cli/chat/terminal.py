@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -225,13 +225,12 @@ class TerminalOutput:
             file=self._file,
             width=width,
             force_terminal=True,
-            no_color=bool(os.environ.get("NO_COLOR")) or None,
             highlight=False,
         )
         options = console.options.update(width=width)
         renderable = self._compose(kind, text)
         lines = [
-            _encode_line(line, console)
+            _encode_line(Segment.remove_color(line) if console.no_color else line, console)
             for line in console.render_lines(renderable, options, pad=False)
         ]
         while lines and not lines[-1].columns:
@@ -248,7 +247,7 @@ class TerminalOutput:
         return Text(text.strip("\n"), style=_STYLES.get(kind, ""))
 
 
-def _encode_line(segments: list[Segment], console: Console) -> Line:
+def _encode_line(segments: Iterable[Segment], console: Console) -> Line:
     """Makes a line of what rich rendered, without the blanks that it ends in."""
     kept = [segment for segment in segments if not segment.control]
     while kept and not kept[-1].text.strip() and not _is_visible(kept[-1].style):

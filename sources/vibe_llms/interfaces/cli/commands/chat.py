@@ -16,7 +16,9 @@ from vibe_llms.interfaces.cli.options import (
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
+    from vibe_llms.interfaces.cli.chat.input import ChatInput
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+    from vibe_llms.interfaces.cli.chat.output import ChatOutput
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
 
@@ -72,26 +74,40 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
     import sys
 
     from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.chat.input import PlainInput
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+    from vibe_llms.interfaces.cli.chat.output import PlainOutput
 
     address = compose_address(options["model"], options["provider"])
     application = load_application(yes=options["yes"], model=address, stream=options["stream"])
     tell_untrusted(application.configuration)
     session = _produce_session(application, continued, address or "", options)
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        from vibe_llms.interfaces.cli.chat.prompting import TerminalInput
-        from vibe_llms.interfaces.cli.chat.terminal import TerminalOutput
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return ChatLoop(
+        session,
+        _produce_input(application) if is_terminal else PlainInput(sys.stdin),
+        _produce_output() if is_terminal else PlainOutput(sys.stdout, sys.stderr),
+    )
 
-        history = application.configuration.data_directory / "chat-history"
-        return ChatLoop(
-            session,
-            TerminalInput(history, lambda: _survey_models(application)),
-            TerminalOutput(),
-        )
-    from vibe_llms.interfaces.cli.chat.input import PlainInput
-    from vibe_llms.interfaces.cli.chat.output import PlainOutput
 
-    return ChatLoop(session, PlainInput(sys.stdin), PlainOutput(sys.stdout, sys.stderr))
+def _produce_input(application: Application) -> ChatInput:
+    from vibe_llms.interfaces.cli.chat.prompting import TerminalInput
+
+    history = application.configuration.data_directory / "chat-history"
+    return TerminalInput(history, lambda: _survey_models(application))
+
+
+def _produce_output() -> ChatOutput:
+    import os
+    import sys
+
+    if os.environ.get("TERM") == "dumb":  # it can rewrite nothing
+        from vibe_llms.interfaces.cli.chat.output import PlainOutput
+
+        return PlainOutput(sys.stdout, sys.stderr)
+    from vibe_llms.interfaces.cli.chat.terminal import TerminalOutput
+
+    return TerminalOutput()
 
 
 def _produce_session(
