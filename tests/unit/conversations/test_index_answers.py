@@ -355,6 +355,24 @@ def test_leaves_a_torn_line_for_later(
     assert found(index, "second") == {("one", 1)}
 
 
+@pytest.mark.parametrize("missing", [1, 2, 60])
+def test_indexes_a_line_when_it_is_whole(
+    store: DirectoryStore, index: ConversationIndex, missing: int
+) -> None:
+    """Who asks while a line is being written finds it the next time, and once."""
+    say(store, "one", "first", "second")
+    path = Path(store.layout.messages("one"))
+    whole = path.read_bytes()
+    os.truncate(path, len(whole) - missing)
+    assert found(index, "second") == set()
+
+    with path.open("ab") as file:
+        file.write(whole[-missing:])
+
+    assert found(index, "second") == {("one", 1)}
+    assert [row.canisters for row in index.survey()] == [2]
+
+
 @pytest.mark.parametrize(
     "line",
     [
