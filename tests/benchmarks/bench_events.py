@@ -7,6 +7,7 @@ reactors and the consumer's ``async for``; the difference is ours. CPU time of t
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Sequence
 
@@ -41,6 +42,7 @@ class _Source:
         self._batches += [[ContentDeltaEvent(0, "word ")] for _ in range(DELTAS)]
         self._batches += [[end], [finish]]
         self._next = iter(self._batches).__next__
+        gc.freeze()  # what was prepared beforehand is no garbage to look for meanwhile
 
     async def receive(self) -> Sequence[StreamEvent] | None:
         return self._next()

@@ -104,7 +104,8 @@ class Assembler:
             LimitError: A content grew beyond all bounds.
         """
         if isinstance(event, ContentDeltaEvent):
-            return self._feed_delta(event)
+            self.feed_delta(event)
+            return event
         if self._finish is not None:
             raise _refuse(f"{event.type} after the end of the response")
         match event:
@@ -203,12 +204,13 @@ class Assembler:
         self._contents[event.index] = _Growing(event, self._produce_id(), self._now())
         return event
 
-    def _feed_delta(self, event: ContentDeltaEvent) -> ContentDeltaEvent:
+    def feed_delta(self, event: ContentDeltaEvent) -> None:
+        """Does what :meth:`feed` does, for the one kind of event that comes in thousands."""
         growing = self._contents.get(event.index)
         if growing is None or growing.item is not None:
             raise _refuse(f"content {event.index} goes on, but it has not begun or has ended")
         if not event.text:
-            return event  # a million of nothing must not grow into something
+            return  # a million of nothing must not grow into something
         growing.size += len(event.text)
         if growing.size > self._limits.content_characters:
             raise _exceed("content_characters", self._limits.content_characters)
@@ -217,7 +219,6 @@ class Assembler:
             growing.pieces[channel] = [event.text]
         else:
             growing.pieces[channel].append(event.text)
-        return event
 
     def _complete(self, event: ContentFinishedEvent) -> ContentFinishedEvent:
         growing = self._contents.get(event.index)

@@ -222,17 +222,25 @@ class ResponseStream:
                 detail="The stream ended without saying that the response is complete.",
                 remedy="What had arrived is kept; ask again.",
             )
-        return [self._take(event) for event in received]
+        taken: list[StreamEvent] = []
+        for event in received:
+            if isinstance(event, ContentDeltaEvent):
+                self._take_delta(event)
+                taken.append(event)
+            else:
+                taken.append(self._take(event))
+        return taken
+
+    def _take_delta(self, event: ContentDeltaEvent) -> None:
+        self._assembler.feed_delta(event)
+        if self._first_seconds is None:
+            self._first_seconds = time.perf_counter() - self._started
+        if self._wants_progress and event.channel != "seal":
+            self._tell_progress(event)
 
     def _take(self, event: StreamEvent) -> StreamEvent:
         """Lets the assembler complete an event and tells the reactors."""
         event = self._assembler.feed(event)
-        if isinstance(event, ContentDeltaEvent):
-            if self._first_seconds is None:
-                self._first_seconds = time.perf_counter() - self._started
-            if self._wants_progress and event.channel != "seal":
-                self._tell_progress(event)
-            return event
         if isinstance(event, ResponseFinishedEvent):
             event = self._complete(event)
         if self._wants_updates and self._dispatcher is not None:
