@@ -40,11 +40,11 @@ def open_store() -> ConversationStore:
     return DirectoryStore(load_configuration().data_directory)
 
 
-def open_index(configuration: Configuration | None = None) -> ConversationIndex:
+def open_index() -> ConversationIndex:
     """Opens the index of conversations; imports neither the store nor its parsers."""
     from vibe_llms.conversations.index.index import ConversationIndex
 
-    configuration = configuration or load_configuration()
+    configuration = load_configuration()
     return ConversationIndex(
         configuration.data_directory / "conversations",
         configuration.cache_directory / "index.sqlite",
@@ -74,12 +74,24 @@ def find_newest_identity() -> str:
     return rows[0].id
 
 
-def survey_recorded_models(provider: str) -> list[str]:
-    """Lists the models of a provider that have a record in the shipped data; reads names only."""
+def survey_addresses(configuration: Configuration) -> list[str]:
+    """Lists providers and their models that have a record in the shipped data; by names only."""
     from vibe_llms.resources import access_data
 
-    folder = access_data("providers", provider, "models")
-    return sorted(f"{provider}:{path.stem}" for path in folder.glob("*.toml"))
+    addresses: list[str] = []
+    for provider in configuration.providers:
+        folder = access_data("providers", provider, "models")
+        names = sorted(path.stem for path in folder.glob("*.toml"))
+        addresses += [provider, *(f"{provider}:{name}" for name in names)]
+    return addresses
+
+
+def require_provider(configuration: Configuration, name: str) -> None:
+    """Raises UnknownNameError where no provider of this name is configured."""
+    if name not in configuration.providers:
+        from vibe_llms.exceptions import UnknownNameError
+
+        raise UnknownNameError(kind="provider", name=name, known=tuple(configuration.providers))
 
 
 def tell_untrusted(configuration: Configuration) -> None:

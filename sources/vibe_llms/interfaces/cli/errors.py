@@ -100,7 +100,8 @@ def compose_lines(error: Exception) -> list[str]:
         text = error.format_message()
         context = error.ctx
         if context is not None:
-            text = f"{text.rstrip('.')}. Try: {context.command_path} --help"
+            end = "" if text.endswith((".", "?", ")")) else "."
+            text = f"{text}{end} Try: {context.command_path} --help"
     elif isinstance(error, click.ClickException):
         text = error.format_message()
     elif isinstance(error, ConverseError):

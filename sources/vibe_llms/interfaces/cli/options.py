@@ -47,11 +47,9 @@ def _survey_providers(incomplete: str) -> list[tuple[str, str]]:
 
 
 def _survey_models(incomplete: str) -> list[tuple[str, str]]:
-    from vibe_llms.interfaces.cli.access import load_configuration, survey_recorded_models
+    from vibe_llms.interfaces.cli.access import load_configuration, survey_addresses
 
-    words: list[str] = []
-    for provider in load_configuration().providers:
-        words += [provider, *survey_recorded_models(provider)]
+    words = survey_addresses(load_configuration())
     return [(word, "") for word in words if word.startswith(incomplete)]
 
 
@@ -80,9 +78,9 @@ def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], click.
     return click.command(name, cls=Command, **settings)
 
 
-def conversation_argument(*, required: bool = True) -> Callable[[_Function], _Function]:
+def conversation_argument(function: _Function) -> _Function:
     """Adds the argument that names a conversation by its id, or the beginning of it."""
-    return click.argument("identity", metavar="ID", type=CONVERSATION, required=required)
+    return click.argument("identity", metavar="ID", type=CONVERSATION)(function)
 
 
 def json_option(function: _Function) -> _Function:

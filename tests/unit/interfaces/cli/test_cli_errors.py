@@ -67,3 +67,15 @@ def test_an_error_cannot_command_the_terminal() -> None:
 
     assert "\x1b" not in line
     assert "gone" in line
+
+
+@pytest.mark.parametrize("said", ["It is wrong", "It is wrong.", "Did you mean it?", "(Or not)"])
+def test_a_sentence_ends_once_before_the_hint(said: str) -> None:
+    """Click ends some of its sentences and others not."""
+    error = click.UsageError(said, ctx=click.Context(click.Command("vibe")))
+
+    [line] = compose_lines(error)
+
+    sentence, _, _ = line.partition(" Try: ")
+    assert sentence in (said, f"{said}.")
+    assert sentence.endswith((".", "?", ")"))

@@ -45,7 +45,7 @@ class BlockSplitter:
     def finish(self) -> str:
         """Returns the rest, which is final now."""
         rest = self.rest
-        self.__init__()  # type: ignore[misc]
+        self._lines, self._line, self._fence, self._next_look = [], "", "", 0
         return rest
 
     def _take_final(self, line: str) -> str:

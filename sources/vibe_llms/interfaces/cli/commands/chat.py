@@ -91,10 +91,12 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
 
 
 def _produce_input(application: Application) -> ChatInput:
+    from vibe_llms.interfaces.cli.access import survey_addresses
     from vibe_llms.interfaces.cli.chat.prompting import TerminalInput
 
-    history = application.configuration.data_directory / "chat-history"
-    return TerminalInput(history, lambda: _survey_models(application))
+    configuration = application.configuration
+    history = configuration.data_directory / "chat-history"
+    return TerminalInput(history, lambda: survey_addresses(configuration))
 
 
 def _produce_output() -> ChatOutput:
@@ -138,12 +140,3 @@ def _produce_session(
 def _greet(loop: ChatLoop) -> None:
     loop.output.replay(loop.session.conversation.canisters)
     loop.output.say(f"{loop.session.model_name} · /help for commands, Ctrl-D to leave")
-
-
-def _survey_models(application: Application) -> list[str]:
-    from vibe_llms.interfaces.cli.access import survey_recorded_models
-
-    addresses: list[str] = []
-    for provider in application.configuration.providers:
-        addresses += [provider, *survey_recorded_models(provider)]
-    return addresses

@@ -10,7 +10,7 @@ from vibe_llms.interfaces.cli.options import command, conversation_argument
 
 
 @command("export")
-@conversation_argument()
+@conversation_argument
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="The file; standard output by default."
 )

@@ -8,7 +8,7 @@ from vibe_llms.interfaces.cli.options import command, conversation_argument, jso
 
 
 @command("fork")
-@conversation_argument()
+@conversation_argument
 @click.option(
     "--from",
     "from_index",

@@ -30,10 +30,12 @@ def list_(provider: str | None, as_json: bool) -> None:
 
     A provider may have more: any name that it knows can be used.
     """
-    from vibe_llms.interfaces.cli.access import load_application
+    from vibe_llms.interfaces.cli.access import load_application, require_provider
     from vibe_llms.interfaces.cli.output import write_json, write_table
 
     application = load_application()
+    if provider is not None:
+        require_provider(application.configuration, provider)
     configured = application.configuration.model
     addresses = [
         str(address)
@@ -41,11 +43,6 @@ def list_(provider: str | None, as_json: bool) -> None:
         if provider in (None, name)
         for address in application.catalogue.survey_models(name)
     ]
-    if provider is not None and provider not in application.configuration.providers:
-        from vibe_llms.exceptions import UnknownNameError
-
-        known = tuple(application.configuration.providers)
-        raise UnknownNameError(kind="provider", name=provider, known=known)
     if as_json:
         write_json([{"address": each, "configured": each == configured} for each in addresses])
     else:
@@ -60,16 +57,12 @@ def show(address: str | None, as_json: bool) -> None:
 
     Without ADDRESS, about the configured model.
     """
-    from vibe_llms.interfaces.cli.access import load_application
+    from vibe_llms.interfaces.cli.access import load_application, require_provider
     from vibe_llms.interfaces.cli.output import write_explanations, write_json
 
     application = load_application()
     resolved = application.catalogue.resolve_address(address or application.configuration.model)
-    if resolved.provider not in application.configuration.providers:
-        from vibe_llms.exceptions import UnknownNameError
-
-        known = tuple(application.configuration.providers)
-        raise UnknownNameError(kind="provider", name=resolved.provider, known=known)
+    require_provider(application.configuration, resolved.provider)
     rows = application.catalogue.access_attributes(resolved).explain()
     if as_json:
         write_json({"address": str(resolved), "attributes": [_encode(row) for row in rows]})

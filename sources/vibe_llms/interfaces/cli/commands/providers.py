@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vibe_llms.interfaces.cli.options import command, json_option
+
+if TYPE_CHECKING:
+    from vibe_llms.plugins.listings import PluginListing
 
 
 @command("providers")
@@ -23,19 +28,7 @@ def providers(as_json: bool) -> None:
         if listing.entry.table == "providers"
     ]
     if as_json:
-        write_json(
-            [
-                {
-                    "name": listing.entry.name,
-                    "state": str(listing.state),
-                    "reason": listing.reason,
-                    "module": listing.entry.module,
-                    "package": listing.entry.package,
-                    "source": str(listing.entry.source),
-                }
-                for listing in listings
-            ]
-        )
+        write_json([_encode(listing) for listing in listings])
         return
     tell_untrusted(configuration)
     write_table(
@@ -50,3 +43,14 @@ def providers(as_json: bool) -> None:
         ),
         styles=("cyan", "", "", "dim"),
     )
+
+
+def _encode(listing: PluginListing) -> dict[str, str]:
+    return {
+        "name": listing.entry.name,
+        "state": str(listing.state),
+        "reason": listing.reason,
+        "module": listing.entry.module,
+        "package": listing.entry.package,
+        "source": str(listing.entry.source),
+    }

@@ -8,7 +8,7 @@ from vibe_llms.interfaces.cli.options import command, conversation_argument
 
 
 @command("rename")
-@conversation_argument()
+@conversation_argument
 @click.argument("name", nargs=-1, required=True)
 def rename(identity: str, name: tuple[str, ...]) -> None:
     """Give a conversation a name. An empty NAME takes it away."""

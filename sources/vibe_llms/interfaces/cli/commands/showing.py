@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @command("show")
-@conversation_argument()
+@conversation_argument
 @json_option
 def show(identity: str, as_json: bool) -> None:
     """Show what was said in a conversation.
