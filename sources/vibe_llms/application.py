@@ -108,8 +108,10 @@ class Application:
             ConverseError: The provider cannot be loaded.
         """
         resolved = self.resolve_address(address)
-        client = await self._access_client(resolved.provider, holder or self)
-        return await client.access_model(resolved.name)
+        shared = await self._access_client(resolved.provider, holder or self)
+        if resolved.name not in shared.models:
+            shared.models[resolved.name] = await shared.client.access_model(resolved.name)
+        return shared.models[resolved.name]
 
     def resolve_address(self, address: str = "") -> ModelAddress:
         """Reads what somebody calls a model; see :meth:`access_model`."""
@@ -147,7 +149,7 @@ class Application:
         for key in [key for key in self._clients if key[1] is loop]:
             await self._clients.pop(key).client.close()
 
-    async def _access_client(self, provider: str, holder: object) -> Client:
+    async def _access_client(self, provider: str, holder: object) -> _Shared:
         """Returns the client of a provider, the same one for all who hold it in one loop."""
         import asyncio
 
@@ -163,7 +165,7 @@ class Application:
                     portal.close_with(self.close)
         shared = self._clients[provider, loop]
         shared.holders.add(holder)
-        return shared.client
+        return shared
 
     async def _forget_dead_loops(self) -> None:
         """Closes clients whose event loop has ended without closing them itself."""
@@ -174,9 +176,10 @@ class Application:
 
 @attrs.define(eq=False)
 class _Shared:
-    """A client, and those who still need it."""
+    """A client with the models that were accessed, and those who still need it."""
 
     client: Client
+    models: dict[str, ConverserModel] = attrs.field(factory=dict)
     holders: set[object] = attrs.field(factory=set)
 
 

@@ -11,7 +11,6 @@ import typing
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import attrs
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConverseError, Finding
@@ -259,11 +258,7 @@ def survey_error_classes() -> list[type[ConverseError]]:
 def errors_of(cls: type[ConverseError]) -> st.SearchStrategy[ConverseError]:
     """Makes errors of one class, from the annotations of its facts."""
     hints = typing.get_type_hints(cls)
-    facts = {
-        field.name: _facts_of(hints[field.name])
-        for field in attrs.fields(typing.cast(type[Any], cls))
-    }
-    return st.builds(cls, **facts)
+    return st.builds(cls, **{name: _facts_of(hints[name]) for name in cls.FACTS})
 
 
 def _facts_of(hint: Any) -> st.SearchStrategy[Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import copy
 import enum
+import inspect
 import pickle
 import re
 from collections.abc import Iterator
 from typing import Any
 
-import attrs
 import pytest
 
 from vibe_llms import exceptions
@@ -62,8 +62,12 @@ SAMPLES: dict[str, Any] = {
 
 def produce_error(cls: type[ConverseError]) -> ConverseError:
     """Produces an error all of whose facts are given."""
-    fields = attrs.fields(cls)  # type: ignore[arg-type]
-    return cls(**{field.name: SAMPLES[str(field.type)] for field in fields})
+    types = {
+        name: annotation
+        for base in reversed(cls.__mro__)
+        for name, annotation in inspect.get_annotations(base).items()
+    }
+    return cls(**{name: SAMPLES[types[name]] for name in cls.FACTS})
 
 
 def read_drawn_tree() -> dict[str, tuple[str | None, str | None]]:

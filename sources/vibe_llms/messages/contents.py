@@ -8,7 +8,6 @@ rely on the protocol :class:`Content`. Data of media are named by their SHA-256
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -86,6 +85,8 @@ _CONTENT_ID = re.compile("[0-9a-f]{64}")
 
 def compute_content_id(data: bytes) -> str:
     """Returns the whole SHA-256 of content, in lower-case hexadecimal digits."""
+    import hashlib  # it brings OpenSSL, and most conversations are words
+
     return hashlib.sha256(data).hexdigest()
 
 

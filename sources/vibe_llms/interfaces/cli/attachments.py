@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 import sys
 from pathlib import Path
 from typing import TypeAlias
@@ -46,12 +45,19 @@ def recognize_type(data: bytes, name: str = "") -> str:
     for offset, signature, media_type in _SIGNATURES:
         if data.startswith(signature, offset):
             return _refine_zip(name) if media_type == "application/zip" else media_type
+    guessed = _guess_type(name)
     if _is_text(data):
-        guessed = mimetypes.guess_type(name)[0] or ""
         return guessed if guessed.startswith("text/") else "text/plain"
-    guessed = mimetypes.guess_type(name)[0] or ""
     is_wrong = not guessed or guessed.startswith("text/")  # a name is no proof
     return "application/octet-stream" if is_wrong else guessed
+
+
+def _guess_type(name: str) -> str:
+    if not name:
+        return ""
+    import mimetypes  # it reads the system's tables when it is first asked
+
+    return mimetypes.guess_type(name)[0] or ""
 
 
 def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = False) -> Attachment:
@@ -126,4 +132,4 @@ def _is_text(data: bytes) -> bool:
 
 def _refine_zip(name: str) -> str:
     """Office documents are archives; only the name tells them apart cheaply."""
-    return mimetypes.guess_type(name)[0] or "application/zip"
+    return _guess_type(name) or "application/zip"

@@ -58,6 +58,7 @@ class ChatSession:
     strict: bool = False
     schema: JsonObject | None = None
     attachments: list[Attachment] = attrs.field(factory=list)
+    _model: Model | None = attrs.field(default=None, init=False)
 
     @property
     def model_name(self) -> str:
@@ -213,7 +214,9 @@ class ChatSession:
         return options
 
     def _produce_model(self) -> Model:
-        return Model(self.address, application=self.application, strict=self.strict)
+        if self._model is None or self._model.address != self.address:
+            self._model = Model(self.address, application=self.application, strict=self.strict)
+        return self._model
 
 
 def produce_events(canisters: Sequence[AnyCanister]) -> Iterator[StreamEvent]:
