@@ -113,6 +113,14 @@ def test_help_imports_no_command(tmp_path: Path) -> None:
     assert "attrs" not in modules
 
 
+def test_a_list_needs_no_attrs(tmp_path: Path) -> None:
+    """What every command reads, the configuration, is made of named tuples."""
+    modules = _survey_modules(tmp_path, "list")
+
+    assert "vibe_llms.configuration.classes" in modules
+    assert modules.isdisjoint({"attr", "attrs"})
+
+
 def test_a_tab_imports_no_command_that_is_not_named(tmp_path: Path) -> None:
     """To complete a command's name costs no command."""
     modules = _survey_modules(

@@ -1,15 +1,21 @@
-"""What was configured, and where each value came from."""
+"""What was configured, and where each value came from.
+
+These are named tuples because every command reads the configuration before anything else, and
+to start with attrs would cost once more what Python's own start costs (decision 0008).
+"""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import attrs
+if TYPE_CHECKING:
+    from vibe_llms.limits import Limits
 
-from vibe_llms.limits import Limits
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Layer(enum.StrEnum):
@@ -22,8 +28,7 @@ class Layer(enum.StrEnum):
     COMMAND_LINE = "command line"
 
 
-@attrs.frozen
-class Source:
+class Source(NamedTuple):
     """The place where somebody wrote a value.
 
     Attributes:
@@ -41,13 +46,15 @@ class Source:
         return f"{self.layer} {place}".rstrip()
 
 
-@attrs.frozen
-class Setting:
+class Setting(NamedTuple):
     """One value, the way to it through the tables, and its source."""
 
     path: tuple[str, ...]
-    value: Any = attrs.field(repr=False)  # it may be a provider's secret
+    value: Any
     source: Source
+
+    def __repr__(self) -> str:
+        return _represent(self, without="value")
 
     @property
     def name(self) -> str:
@@ -55,50 +62,50 @@ class Setting:
         return ".".join(self.path)
 
 
-@attrs.frozen(kw_only=True)
-class PluginEntry:
+class PluginEntry(NamedTuple):
     """A plugin which the configuration names.
 
     Attributes:
         table: ``providers`` or ``plugins``: the table that names it.
         name: Its name in that table.
         module: The module that has its hooks.
+        source: Where the module was named.
         package: The requirement which, installed, brings the module; empty where none is named.
         is_enabled: Whether it may be loaded at all.
         is_trusted: Whether it may be loaded as far as the project folder's trust goes.
         settings: Whatever else its table holds; only the plugin knows what it means.
-        source: Where the module was named.
     """
 
     table: str
     name: str
     module: str
+    source: Source
     package: str = ""
     is_enabled: bool = True
     is_trusted: bool = True
-    settings: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
-    source: Source
+    settings: Mapping[str, Any] = _NOTHING
+
+    def __repr__(self) -> str:
+        return _represent(self, without="settings")
 
 
-@attrs.frozen(kw_only=True)
-class ModelOverride:
+class ModelOverride(NamedTuple):
     """What a user says about the models whose names match a pattern: one ``[[models]]``.
 
     Attributes:
         pattern: A regular expression that compiles.
+        source: Where it was written.
         provider: Whose models are meant; ``None`` means everybody's.
         attributes: The other keys, flat, as in the files of ``data/providers``.
-        source: Where it was written.
     """
 
     pattern: str
-    provider: str | None = None
-    attributes: Mapping[str, Any] = attrs.field(factory=dict)
     source: Source
+    provider: str | None = None
+    attributes: Mapping[str, Any] = _NOTHING
 
 
-@attrs.frozen(kw_only=True)
-class ConfigurationFile:
+class ConfigurationFile(NamedTuple):
     """A file that was read, or would have been, had it existed."""
 
     layer: Layer
@@ -106,8 +113,7 @@ class ConfigurationFile:
     exists: bool
 
 
-@attrs.frozen(kw_only=True)
-class TrustRequest:
+class TrustRequest(NamedTuple):
     """What a project folder's file asks for and does not get before its owner trusts it.
 
     Attributes:
@@ -126,8 +132,7 @@ class TrustRequest:
     data_directory: Path
 
 
-@attrs.frozen(kw_only=True)
-class Configuration:
+class Configuration(NamedTuple):
     """Everything the user wrote, merged; each value with its source.
 
     Attributes:
@@ -177,6 +182,8 @@ class Configuration:
     @property
     def limits(self) -> Limits:
         """The named limits."""
+        from vibe_llms.limits import Limits  # whoever converses needs them
+
         return Limits(**self.access_table("limits"))
 
     @property
@@ -192,3 +199,9 @@ class Configuration:
             for name, setting in self.settings.items()
             if name.startswith(prefix)
         }
+
+
+def _represent(value: Any, *, without: str) -> str:
+    """Writes a named tuple out, but for the field that may hold a provider's secret."""
+    fields = (f"{name}={inner!r}" for name, inner in value._asdict().items() if name != without)
+    return f"{type(value).__name__}({', '.join(fields)})"

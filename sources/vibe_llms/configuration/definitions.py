@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import attrs
+from typing import Any, NamedTuple
 
 ENVIRONMENT_PREFIX = "VIBE_LLMS_"
 _PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-@attrs.frozen(eq=False, repr=False)
-class Kind:
+class Kind(NamedTuple):
     """What values a setting takes.
 
     Attributes:
@@ -86,8 +83,7 @@ NAMES = Kind("a list of names", _is_list_of_names, _read_names)
 MODULE = Kind("the dotted name of a module", _is_module_name)
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Definition:
+class Definition(NamedTuple):
     """One setting that the configuration knows.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import attrs
 import tomli
 
 Path = tuple[str | int, ...]
@@ -33,21 +32,21 @@ def locate_keys(text: str) -> Mapping[Path, int]:
     Args:
         text: TOML that tomli has accepted; for other text the answer means nothing.
     """
-    walk = _Walk(text=text)
+    walk = _Walk(text)
     walk.follow_document()
     return walk.lines
 
 
-@attrs.define(eq=False, repr=False)
 class _Walk:
     """A position in the text and what was found up to there."""
 
-    text: str
-    position: int = 0
-    counted: int = 0
-    line: int = 1
-    lines: dict[Path, int] = attrs.Factory(dict)
-    last_indices: dict[Path, int] = attrs.Factory(dict)
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.counted = 0
+        self.line = 1
+        self.lines: dict[Path, int] = {}
+        self.last_indices: dict[Path, int] = {}
 
     def follow_document(self) -> None:
         table: Path = ()

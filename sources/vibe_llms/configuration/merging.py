@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import attrs
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vibe_llms.configuration.classes import (
     Configuration,
@@ -27,8 +25,7 @@ Settings = dict[tuple[str, ...], Setting]
 _DISABLED = ("plugins", "disabled")
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Layers:
+class Layers(NamedTuple):
     """What each layer says, and which project file it is that says it."""
 
     defaults: LayerValues
@@ -74,7 +71,7 @@ def _overlay(layers: Iterable[LayerValues]) -> Settings:
         added = layer.settings.get(_DISABLED)
         if disabled and added:  # nobody's list takes back what another disabled
             names = dict.fromkeys((*disabled.value, *added.value))
-            merged[_DISABLED] = attrs.evolve(added, value=list(names))
+            merged[_DISABLED] = added._replace(value=list(names))
     return merged
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import attrs
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vibe_llms.configuration.classes import Layer, ModelOverride, Setting, Source
 from vibe_llms.configuration.definitions import (
@@ -27,15 +26,13 @@ if TYPE_CHECKING:
 KeyPath = tuple[str | int, ...]
 
 
-@attrs.frozen(eq=False, repr=False)
-class LayerValues:
+class LayerValues(NamedTuple):
     """What one layer says."""
 
-    settings: Mapping[tuple[str, ...], Setting] = attrs.field(factory=dict)
+    settings: Mapping[tuple[str, ...], Setting] = MappingProxyType({})
     overrides: tuple[ModelOverride, ...] = ()
 
 
-@attrs.define(kw_only=True, eq=False, repr=False)
 class LayerReader:
     """Reads one layer.
 
@@ -47,13 +44,22 @@ class LayerReader:
         findings: The mistakes found so far; shared with the other layers.
     """
 
-    layer: Layer
-    definitions: Mapping[str, Definition]
-    produce_source: Callable[[KeyPath], Source]
-    resolve: Callable[[str], Path]
-    findings: list[Finding]
-    settings: dict[tuple[str, ...], Setting] = attrs.Factory(dict)
-    overrides: list[ModelOverride] = attrs.Factory(list)
+    def __init__(
+        self,
+        *,
+        layer: Layer,
+        definitions: Mapping[str, Definition],
+        produce_source: Callable[[KeyPath], Source],
+        resolve: Callable[[str], Path],
+        findings: list[Finding],
+    ) -> None:
+        self.layer = layer
+        self.definitions = definitions
+        self.produce_source = produce_source
+        self.resolve = resolve
+        self.findings = findings
+        self.settings: dict[tuple[str, ...], Setting] = {}
+        self.overrides: list[ModelOverride] = []
 
     def read(self, tree: Mapping[str, Any]) -> LayerValues:
         """Reads the whole tree; what does not hold becomes a finding and is left out."""

@@ -6,9 +6,8 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import attrs
 import tomli
 
 from vibe_llms.configuration.classes import (
@@ -62,7 +61,7 @@ def load_configuration(
     """
     environment = os.environ if environment is None else environment
     directory = Path.cwd() if working_directory is None else working_directory.resolve()
-    loader = _Loader(environment=environment, working_directory=directory)
+    loader = _Loader(environment, directory)
     configuration = loader.load(command_line or {})
     if loader.findings:
         from vibe_llms.exceptions import ConfigurationError  # needed after a mistake only
@@ -71,8 +70,7 @@ def load_configuration(
     return configuration
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class _File:
+class _File(NamedTuple):
     """A file's bytes, read once, so that what is parsed is what is digested."""
 
     layer: Layer
@@ -80,12 +78,12 @@ class _File:
     raw: bytes | None = None
 
 
-@attrs.define(kw_only=True, eq=False, repr=False)
 class _Loader:
-    environment: Mapping[str, str]
-    working_directory: Path
-    findings: list[Finding] = attrs.Factory(list)
-    definitions: dict[str, Definition] = attrs.Factory(lambda: dict(SETTINGS))
+    def __init__(self, environment: Mapping[str, str], working_directory: Path) -> None:
+        self.environment = environment
+        self.working_directory = working_directory
+        self.findings: list[Finding] = []
+        self.definitions: dict[str, Definition] = dict(SETTINGS)
 
     def load(self, command_line: Mapping[str, Any]) -> Configuration:
         files = self.read_files()
@@ -106,8 +104,7 @@ class _Loader:
             project_digest=_digest(project.raw) if project and project.raw else "",
         )
         configuration = merge_layers(layers, self.definitions, self.findings)
-        return attrs.evolve(
-            configuration,
+        return configuration._replace(
             files=tuple(
                 ConfigurationFile(layer=file.layer, path=file.path, exists=file.raw is not None)
                 for file in files.values()
