@@ -9,11 +9,12 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from vibe_llms.conversations import ConversationMetadata, DirectoryStore
-from vibe_llms.conversations.index import ConversationIndex, database, questions
+from vibe_llms.conversations.index import ConversationIndex, database, questions, writing
 from vibe_llms.messages.canisters import UserCanister
 
 
@@ -144,8 +145,8 @@ def test_serves_several_stores_without_mixing_them_up(
     other_index = ConversationIndex(tmp_path / "other/conversations", tmp_path / "index.sqlite")
     original, answers = module.refresh_messages, []
 
-    def refresh_and_be_disturbed(connection: sqlite3.Connection, directory: str) -> None:
-        original(connection, directory)
+    def refresh_and_be_disturbed(*arguments: Any) -> None:
+        original(*arguments)
         monkeypatch.setattr(module, "refresh_messages", original)
         answers.append([row.id for row in other_index.survey()])
 
@@ -279,3 +280,44 @@ def test_answers_from_one_moment(
     answers = index.survey() if ask == "survey" else index.search("word")
 
     assert {answer.id for answer in answers} == {"one", "two", "three"}
+
+
+class RecordingProgress:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def start(self, total: int | None, label: str) -> None:
+        self.told.append(total)
+
+    def advance(self, amount: int) -> None:
+        self.told.append(amount)
+
+    def finish(self) -> None:
+        self.told.append("finished")
+
+
+def test_long_indexing_is_shown_and_short_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever indexes many megabytes sees how far it has come; a small change flashes nothing."""
+    store = DirectoryStore(tmp_path)
+    for identity in ("one", "two", "three"):
+        store.create(identity, ConversationMetadata())
+        store.append(identity, [UserCanister(f"word {identity}")])
+    sizes = [path.stat().st_size for path in tmp_path.glob("conversations/*/messages.jsonl")]
+    progress = RecordingProgress()
+
+    def survey(name: str) -> None:
+        ConversationIndex(tmp_path / "conversations", tmp_path / name, progress).survey()
+
+    survey("small.sqlite")
+    assert progress.told == []
+    monkeypatch.setattr(writing, "BATCH_BYTES", 10)
+    survey("large.sqlite")
+    total, *advances, last = progress.told
+    assert (total, last) == (sum(sizes), "finished")
+    assert sorted(map(str, advances)) == sorted(map(str, sizes))
+    survey("large.sqlite")
+    assert len(progress.told) == 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.database import (
@@ -23,6 +23,9 @@ from vibe_llms.conversations.index.questions import (
 )
 from vibe_llms.conversations.index.refresh import refresh_messages, refresh_metadata
 
+if TYPE_CHECKING:
+    from vibe_llms.plugins.specification import Progress
+
 DEFAULT_LIMIT = 20
 
 _ROLES = ("user", "assistant", "supervisor", "document", "invocation", "result")
@@ -39,15 +42,22 @@ class ConversationIndex:
     Several threads and processes may ask at once.
     """
 
-    def __init__(self, conversations: str | os.PathLike[str], database: str | os.PathLike[str]):
+    def __init__(
+        self,
+        conversations: str | os.PathLike[str],
+        database: str | os.PathLike[str],
+        progress: Progress | None = None,
+    ):
         """Touches nothing yet.
 
         Args:
             conversations: The directory with a folder for each conversation.
             database: The file of the cache; its directory is made when it is missing.
+            progress: Shows the indexing of many megabytes, the first time above all.
         """
         self._conversations = os.path.realpath(conversations)
         self._database = os.path.abspath(database)
+        self._progress = progress
 
     def survey(self, *, limit: int | None = DEFAULT_LIMIT) -> list[ConversationRow]:
         """Returns conversations, the one in which something was last said first.
@@ -109,7 +119,7 @@ class ConversationIndex:
         for _ in range(2):
             try:
                 with open_database(self._database, self._conversations) as connection:
-                    refresh_messages(connection, self._conversations)
+                    refresh_messages(connection, self._conversations, self._progress)
                     return question(connection)
             except (UnusableIndexError, sqlite3.Error) as error:
                 if isinstance(error, sqlite3.Error) and not is_damage(error):
@@ -121,5 +131,5 @@ class ConversationIndex:
             except OSError:
                 break
         with open_memory() as connection:
-            refresh_messages(connection, self._conversations)
+            refresh_messages(connection, self._conversations, self._progress)
             return question(connection)

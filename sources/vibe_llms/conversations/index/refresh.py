@@ -11,7 +11,10 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from vibe_llms.plugins.specification import Progress
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Inode, size and time of change of a file."""
@@ -73,7 +76,9 @@ def measure_metadata(directory: str, identity: str) -> str:
     return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
-def refresh_messages(connection: sqlite3.Connection, directory: str) -> None:
+def refresh_messages(
+    connection: sqlite3.Connection, directory: str, progress: Progress | None = None
+) -> None:
     """Brings the index of what was said up to date.
 
     A fingerprint of all measurements spares the comparison one by one, which would cost as
@@ -93,7 +98,7 @@ def refresh_messages(connection: sqlite3.Connection, directory: str) -> None:
         for name, stamp in zip(names, stamps, strict=True)
         if is_identity_form(name)  # else it is somebody's copy of a folder, which no store reads
     }
-    update_conversations(connection, directory, present, fingerprint)
+    update_conversations(connection, directory, present, fingerprint, progress)
 
 
 def refresh_metadata(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import blake2b
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from vibe_llms.conversations.index.database import KEY_SHIFT
 from vibe_llms.conversations.index.extraction import (
@@ -22,6 +22,9 @@ from vibe_llms.conversations.index.refresh import (
     measure_file,
     measure_metadata,
 )
+
+if TYPE_CHECKING:
+    from vibe_llms.plugins.specification import Progress
 
 BATCH_BYTES = 8 * 1024 * 1024
 """How much is read between two commits, which takes about a second: what a rebuild that is
@@ -69,10 +72,12 @@ def update_conversations(
     directory: str,
     present: Mapping[str, Stamp],
     fingerprint: str,
+    progress: Progress | None = None,
 ) -> None:
     """Makes the index say what the files say.
 
     Args:
+        progress: Shows it where it takes longer than a second or so, in bytes.
         present: The conversations that there are, with the stamps of their messages.
         fingerprint: Of these; it is kept if all of them were found in this state.
     """
@@ -91,14 +96,29 @@ def update_conversations(
         return (1, present[identity][2])
 
     changed.sort(key=order)
-    for batch in _parted(changed, present):
-        with _transaction(connection):
-            for identity in batch:
-                _index_conversation(connection, directory, identity)
+    with _shown(sum(present.get(each, NOTHING)[1] for each in changed), progress) as advance:
+        for batch in _parted(changed, present):
+            with _transaction(connection):
+                for identity in batch:
+                    _index_conversation(connection, directory, identity)
+                    advance(present.get(identity, NOTHING)[1])
     with _transaction(connection):
         known = _read_known(connection)
         if {identity: values[1:] for identity, values in known.items()} == present:
             connection.execute("UPDATE state SET fingerprint = ?", (fingerprint,))
+
+
+@contextmanager
+def _shown(size: int, progress: Progress | None) -> Iterator[Callable[[int], None]]:
+    """Shows a piece of work where it is long, and gives the function that tells of advances."""
+    if progress is None or size <= BATCH_BYTES:
+        yield lambda amount: None
+        return
+    progress.start(size, "Indexing conversations")
+    try:
+        yield progress.advance
+    finally:
+        progress.finish()
 
 
 def _read_known(connection: sqlite3.Connection) -> dict[str, tuple[int, int, int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,11 +44,13 @@ def open_store() -> ConversationStore:
 def open_index() -> ConversationIndex:
     """Opens the index of conversations; imports neither the store nor its parsers."""
     from vibe_llms.conversations.index.index import ConversationIndex
+    from vibe_llms.interfaces.cli.progress import TerminalProgress
 
     configuration = load_configuration()
     return ConversationIndex(
         configuration.data_directory / "conversations",
         configuration.cache_directory / "index.sqlite",
+        progress=TerminalProgress() if sys.stderr.isatty() else None,
     )
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import sys
 import time
 
-import attrs
-
 _INTERVAL_SECONDS = 0.1
 _BAR_COLUMNS = 24
 
 
-@attrs.define
 class TerminalProgress:
     """One piece of work at a time, on standard error."""
 
-    _label: str = attrs.field(default="", init=False)
-    _total: int | None = attrs.field(default=None, init=False)
-    _done: int = attrs.field(default=0, init=False)
-    _started: float = attrs.field(default=0.0, init=False)
-    _drawn: float = attrs.field(default=0.0, init=False)
+    def __init__(self) -> None:
+        self._label = ""
+        self._total: int | None = None
+        self._done = 0
+        self._started = 0.0
+        self._drawn = 0.0
 
     def start(self, total: int | None, label: str) -> None:
         """Begins to show a piece of work of so many bytes."""
