@@ -113,11 +113,16 @@ def test_help_imports_no_command(tmp_path: Path) -> None:
     assert "attrs" not in modules
 
 
-def test_a_list_needs_no_attrs(tmp_path: Path) -> None:
-    """What every command reads, the configuration, is made of named tuples."""
+@pytest.mark.parametrize("questions", [0, 1])
+def test_a_list_needs_no_attrs(tmp_path: Path, questions: int) -> None:
+    """Neither to read the configuration nor to index what was said since the last list."""
+    for _ in range(questions):
+        _survey_modules(tmp_path, "ask", "--model", "scripted:echo", "Hello")
+
     modules = _survey_modules(tmp_path, "list")
 
     assert "vibe_llms.configuration.classes" in modules
+    assert ("vibe_llms.conversations.index.writing" in modules) == bool(questions)
     assert modules.isdisjoint({"attr", "attrs"})
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from vibe_llms.exceptions import StoreError
-
 # Lower case only: a file system that ignores case would take two conversations for one.
 _IDENTITY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 _CONTENT_ID = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -25,6 +23,8 @@ def ensure_identity(identity: str) -> str:
             file systems.
     """
     if is_identity_form(identity) is None or identity in _WINDOWS_DEVICES:
+        from vibe_llms.exceptions import StoreError  # needed after a mistake only
+
         raise StoreError(
             detail=f"{identity!r} cannot be the id of a conversation.",
             remedy="Use 1 to 64 lower-case letters, digits, - and _, first a letter or digit.",
@@ -39,5 +39,7 @@ def ensure_content_id(content_id: str) -> str:
         StoreError: It is not.
     """
     if is_content_id(content_id) is None:
+        from vibe_llms.exceptions import StoreError  # needed after a mistake only
+
         raise StoreError(detail=f"{content_id!r} is not the id of content, a whole SHA-256.")
     return content_id
