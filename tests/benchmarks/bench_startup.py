@@ -5,8 +5,9 @@
     python tests/benchmarks/bench_startup.py
 
 Byte code is warmed first and may be written, as on a user's machine. Medians of interleaved
-runs; `ask` is measured by the clock, to the first character of its answer, and compared with
-the clock time of ``python -c pass``.
+runs. Each subject has a home of its own: `list` is to meet none of the conversations that `ask`
+leaves behind. `ask` is measured by the clock, to the first character of its answer, and compared
+with the clock time of ``python -c pass``.
 """
 
 from __future__ import annotations
@@ -105,20 +106,24 @@ def main() -> None:
     pass_command = _python("pass")
     cpu: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     base: dict[bool, list[float]] = {False: [], True: []}
-    with tempfile.TemporaryDirectory() as home:
-        environment = {
-            key: value
-            for key, value in os.environ.items()
-            if key != "PYTHONDONTWRITEBYTECODE" and not key.startswith(("XDG_", "VIBE_"))
-        } | {"HOME": home, "PYTHONPATH": str(_SOURCES)}
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if key != "PYTHONDONTWRITEBYTECODE" and not key.startswith(("XDG_", "VIBE_"))
+    } | {"PYTHONPATH": str(_SOURCES)}
+    with tempfile.TemporaryDirectory() as homes:
+        own = {
+            subject.name: environment | subject.environment | {"HOME": f"{homes}/{number}"}
+            for number, subject in enumerate(subjects)
+        }
         for subject in subjects:
-            measure_cpu(subject.command, environment | subject.environment)
+            measure_cpu(subject.command, own[subject.name])
         for _ in range(RUNS):
             base[False].append(measure_cpu(pass_command, environment))
             base[True].append(measure_first_character(pass_command, environment))
             for subject in subjects:
                 measure = measure_first_character if subject.to_first_character else measure_cpu
-                seconds = measure(subject.command, environment | subject.environment)
+                seconds = measure(subject.command, own[subject.name])
                 cpu[subject.name].append(seconds)
     print(f"python -c pass: {statistics.median(base[False]) * 1000:.1f} ms of CPU")
     print(f"{'start-up':<28}{'ms':>8}{'ratio':>8}{'aim':>8}")
