@@ -23,18 +23,22 @@ class Catalogue:
 
     Attributes:
         directory: Holds one folder a provider; by default what ships with the package.
+        providers: Which providers are configured; empty for all that have data here.
         plugin_directories: From the name of a provider to further folders with its data, which
             may be none.
         overrides: The user's own, the strongest last.
     """
 
     directory: Path = attrs.field(factory=lambda: access_data("providers"))
+    providers: tuple[str, ...] = ()
     plugin_directories: Mapping[str, tuple[Path, ...]] = attrs.field(factory=dict)
     overrides: tuple[Overrides, ...] = ()
     _integrators: dict[str, ModelsIntegrator] = attrs.field(factory=dict, init=False)
 
     def survey_providers(self) -> tuple[str, ...]:
         """Lists the providers that have data about models; reads none of it."""
+        if self.providers:
+            return tuple(sorted(self.providers))
         shipped = (path.name for path in self.directory.iterdir() if path.is_dir())
         return tuple(sorted({*shipped, *self.plugin_directories}))
 

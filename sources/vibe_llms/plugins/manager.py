@@ -358,7 +358,11 @@ class PluginManager:
                 table["provider"] = override.provider
             place = f"{override.source.place}:{override.source.line}"
             overrides.append(Overrides(place=place, table={"models": [table]}))
-        return Catalogue(plugin_directories=directories, overrides=tuple(overrides))
+        return Catalogue(
+            providers=tuple(directories),
+            plugin_directories=directories,
+            overrides=tuple(overrides),
+        )
 
 
 def _warn(failure: PluginFailure) -> None:

@@ -275,3 +275,13 @@ def test_records_are_listed_with_the_default_model_first(tmp_path: Path) -> None
     surveyed = Catalogue(directory=tmp_path, overrides=overrides).survey_models("vendor")
 
     assert [address.name for address in surveyed] == ["z", "a", "mine"]
+
+
+def test_only_configured_providers_are_suggested() -> None:
+    """Data of a provider that nobody has configured help nobody who mistypes a name."""
+    catalogue = Catalogue(providers=("local", "scripted"))
+
+    with pytest.raises(UnknownNameError) as caught:
+        catalogue.resolve_address("nonsense")
+
+    assert set(caught.value.known) == {"local", "scripted"}

@@ -108,10 +108,12 @@ def read_script(name: str) -> Script:
     try:
         data = tomli.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
-        raise ConfigurationError(
-            findings=(Finding(place=str(path), message=f"This script cannot be read: {error}"),),
-            remedy=f"Name a TOML file, or one of {', '.join(survey_scripts())}.",
-        ) from error
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        message = (
+            f"This script cannot be read: {reason}. "
+            f"Name a TOML file, or one of {', '.join(survey_scripts())}."
+        )
+        raise ConfigurationError(findings=(Finding(place=str(path), message=message),)) from error
     return produce_script(data, place=str(path))
 
 

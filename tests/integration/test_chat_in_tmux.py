@@ -1,0 +1,142 @@
+"""A chat in a real terminal program, as a person sees it: tmux draws, and is asked what it drew."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from command_line import VIBE, produce_environment
+
+pytestmark = pytest.mark.terminal
+
+PATIENCE_SECONDS = 30.0
+
+
+class Terminal:
+    """A tmux window of its own in which ``vibe chat`` runs."""
+
+    def __init__(self, home: Path, columns: int, rows: int, *arguments: str) -> None:
+        self._socket = f"vibe-{uuid.uuid4().hex[:8]}"
+        command = shlex.join([*VIBE, "chat", *arguments])
+        environment = produce_environment(home, TERM="screen-256color", LANG="C.UTF-8")
+        size = ["-x", str(columns), "-y", str(rows)]
+        self._tmux("-f", "/dev/null", "new-session", "-d", *size, command, env=environment)
+
+    def _tmux(self, *arguments: str, env: dict[str, str] | None = None) -> str:
+        done = subprocess.run(
+            ["tmux", "-u", "-L", self._socket, *arguments],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+    def type(self, text: str) -> None:
+        """Types text, and Enter."""
+        self._tmux("send-keys", "-l", text)
+        self.press("Enter")
+
+    def press(self, key: str) -> None:
+        """Presses one key, such as ``C-c``."""
+        self._tmux("send-keys", key)
+
+    def read(self) -> str:
+        """Returns what has been drawn, with what has scrolled off, blanks at ends removed."""
+        screen = self._tmux("capture-pane", "-p", "-S", "-")
+        return "\n".join(line.rstrip() for line in screen.splitlines())
+
+    def wait_for(self, pattern: str) -> str:
+        """Waits until something is on the screen and returns the screen."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not re.search(pattern, screen := self.read(), re.DOTALL):
+            assert time.monotonic() < end, f"{pattern!r} did not come:\n{screen}"
+            time.sleep(0.05)
+        return screen
+
+    def is_alive(self) -> bool:
+        """Tells whether the program still runs."""
+        return bool(self._tmux("list-panes").strip())
+
+    def close(self) -> None:
+        """Ends the terminal and whatever runs in it."""
+        self._tmux("kill-server")
+
+
+@pytest.fixture
+def open_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    """Opens terminals, and closes them at the end."""
+    opened: list[Terminal] = []
+
+    def open_one(columns: int, rows: int, *arguments: str) -> Terminal:
+        opened.append(Terminal(tmp_path, columns, rows, *arguments))
+        return opened[-1]
+
+    yield open_one
+    for terminal in opened:
+        terminal.close()
+
+
+@pytest.mark.parametrize("columns", [40, 160])
+def test_an_answer_is_drawn_once_whatever_the_width(
+    open_terminal: Callable[..., Terminal], columns: int
+) -> None:
+    """Headings, tables, code and other scripts stream into a narrow and into a wide window."""
+    terminal = open_terminal(columns, 60, "--model", "scripted:demo")
+    terminal.type("こんにちは, مرحبا 🎉")
+
+    screen = terminal.wait_for(r"then another\.")
+
+    assert screen.count("A demonstration") == 1
+    assert screen.count("First one thing") == 1
+    assert "日本語" in screen
+    assert "await model.ask" in " ".join(screen.split())
+    assert all(len(line) <= columns for line in screen.splitlines())
+
+
+def test_an_answer_can_be_stopped_and_the_program_goes_on(
+    open_terminal: Callable[..., Terminal],
+) -> None:
+    """Ctrl-C stops the answer and keeps what came; the next one is asked for as ever."""
+    terminal = open_terminal(80, 24, "--model", "scripted:slow")
+    terminal.type("Count, please.")
+    terminal.wait_for("One, and")
+    terminal.press("C-c")
+    terminal.wait_for(r"(?i)stopped")
+    terminal.press("C-c")
+    terminal.type("/model scripted:echo")
+    terminal.wait_for("scripted:echo")
+    terminal.type("Still there?")
+
+    screen = terminal.wait_for(r"Still there\?.*Still there\?")
+
+    assert "and ten" not in screen
+    assert terminal.is_alive()
+    terminal.press("C-d")
+    end = time.monotonic() + PATIENCE_SECONDS
+    while terminal.is_alive():
+        assert time.monotonic() < end, "Ctrl-D did not end the chat"
+        time.sleep(0.05)
+
+
+def test_a_broken_provider_costs_one_line_and_not_the_chat(
+    open_terminal: Callable[..., Terminal],
+) -> None:
+    """What had arrived stays, the error says what happened, and the next answer is whole."""
+    terminal = open_terminal(100, 24, "--model", "scripted:broken")
+    terminal.type("First.")
+    screen = terminal.wait_for("ended without saying")
+    assert "This answer breaks o" in screen
+    assert "Traceback" not in screen
+
+    terminal.type("/model scripted:echo")
+    terminal.type("Better now?")
+
+    terminal.wait_for(r"Better now\?.*Better now\?")
