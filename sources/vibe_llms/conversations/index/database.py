@@ -114,7 +114,7 @@ def _connect(path: str) -> sqlite3.Connection:
     # be opened here: closing it again would take another thread's locks away.
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    return sqlite3.connect(path, PATIENCE_SECONDS, isolation_level=None)
+    return sqlite3.connect(path, timeout=PATIENCE_SECONDS, isolation_level=None)
 
 
 @contextmanager
