@@ -37,6 +37,10 @@ def withhold_schemaless(
             reason = f"{invocable.name} takes no arguments by a schema, and only such are offered"
             path = f"invocables[{index}]"
             losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
+        elif invocable.native is not None:
+            reason = f"{invocable.name} is a vendor's own tool and goes as an ordinary function"
+            path = f"invocables[{index}]"
+            losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
     return tuple(invocable for invocable in invocables if invocable.schema is not None)
 
 

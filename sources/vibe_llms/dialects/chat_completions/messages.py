@@ -135,6 +135,9 @@ class _MessagesWriter:
         for index, canister in turn:
             path = f"canisters[{index}]"
             if isinstance(canister, InvocationCanister):
+                if canister.form == "text":
+                    reason = "a call with free text goes as one with JSON arguments"
+                    self.parts.lose(LossKind.COERCED, path, reason)
                 calls.append(_write_call(canister))
                 continue
             if calls and canister.content:

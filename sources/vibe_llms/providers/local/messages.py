@@ -6,7 +6,7 @@ text, in the form to which the grammar holds the answer, every model can read th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
@@ -23,7 +23,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import TextualContent
-from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local.controls import QUIRKS
@@ -43,13 +43,24 @@ class LocalMessagesProcessor:
         plain = [_write_plainly(canister) for canister in canisters]
         translation = nativize_canisters(plain, model.attributes, QUIRKS)
         messages = cast(Sequence[Mapping[str, Any]], translation.value["messages"])
-        return Translation({"messages": _merge_neighbours(messages)}, translation.losses)
+        losses = (*translation.losses, *_survey_coerced(canisters))
+        return Translation({"messages": _merge_neighbours(messages)}, losses)
 
     def normalize(
         self, native: JsonObject, model: ModelDescriptor
     ) -> Translation[tuple[AnyCanister, ...]]:
         """Returns the canisters of a request."""
         return normalize_messages(native)
+
+
+def _survey_coerced(canisters: Sequence[AnyCanister]) -> Iterator[Loss]:
+    """Says which invocations and results the model will see as mere text."""
+    for index, canister in enumerate(canisters):
+        if isinstance(canister, InvocationCanister | ResultCanister) and (
+            canister.owner is Owner.OURS
+        ):
+            reason = "invocations and results go as text: they are made by grammar here"
+            yield Loss(kind=LossKind.COERCED, path=f"canisters[{index}]", reason=reason)
 
 
 def write_invocation(name: str, arguments: str) -> str:

@@ -161,6 +161,25 @@ def test_an_invocation_without_a_result_is_given_a_note() -> None:
     assert survey_kinds(losses) == ["synthesized"]
 
 
+def test_a_call_with_free_text_is_not_passed_off_as_one_with_json() -> None:
+    """This dialect has no custom tools yet; the change is reported."""
+    _, losses = nativize(call(form="text", arguments="SELECT 1"), result())
+
+    assert survey_kinds(losses) == ["coerced"]
+    assert losses[0].path == "canisters[0]"
+
+
+def test_a_vendors_own_tool_is_not_passed_off_as_ours() -> None:
+    """With a schema it goes as a function, and without one not at all; either is reported."""
+    native = Native(protocol="responses", data='{"type": "web_search"}')
+    described = {"name": "search", "description": "Searches.", "native": native}
+    ours = InvocableDescription(schema={"type": "object"}, **described)  # type: ignore[arg-type]
+    theirs = InvocableDescription(schema=None, **described)  # type: ignore[arg-type]
+
+    assert survey_kinds(nativize_invocables([ours], "auto").losses) == ["coerced"]
+    assert survey_kinds(nativize_invocables([theirs], "auto").losses) == ["withheld"]
+
+
 def test_a_result_without_an_invocation_becomes_the_users() -> None:
     """Nothing is dropped: it can be read, and the change is reported."""
     messages, losses = nativize(UserCanister("Hi."), result("orphan"))

@@ -123,7 +123,7 @@ def test_text_is_held_back_only_while_it_may_be_an_invocation() -> None:
 
 
 def test_invocations_and_results_are_told_as_text() -> None:
-    """A template that knows no tools can show them; nothing is lost."""
+    """A template that knows no tools can show them; that they are mere text is said."""
     translation = LocalMessagesProcessor().nativize(
         [
             UserCanister("Mail Ann."),
@@ -142,7 +142,8 @@ def test_invocations_and_results_are_told_as_text() -> None:
         },
         {"role": "user", "content": "Error of mail:\nno such box"},
     ]
-    assert translation.losses == ()
+    coerced = [(str(loss.kind), loss.path) for loss in translation.losses]
+    assert coerced == [("coerced", "canisters[2]"), ("coerced", "canisters[3]")]
 
 
 def test_a_schema_is_brought_into_the_words_of_the_grammar() -> None:
