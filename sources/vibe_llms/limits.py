@@ -14,10 +14,16 @@ class Limits:
 
     Attributes:
         attachment_bytes: One file that the command line is told to send.
-        content_characters: One content of an answer, or the arguments of one invocation.
+        content_characters: One content of an answer.
         response_contents: How many contents and invocations one answer may have.
         reactor_queue_events: What waits for asynchronous reactors before the stream waits.
         waiting_requests: How many requests may wait for one model in this process.
+        request_bytes: The body of one request to a vendor.
+        response_bytes: The body of one response, streamed or whole.
+        event_bytes: One event of a stream, and what is held back until it is complete.
+        arguments_characters: The arguments of one invocation.
+        attempts: How often one request may be sent, the first time included.
+        retry_seconds: How long one wait between two attempts may be.
     """
 
     attachment_bytes: int = 20_000_000
@@ -25,3 +31,9 @@ class Limits:
     response_contents: int = 10_000
     reactor_queue_events: int = 256
     waiting_requests: int = 64
+    request_bytes: int = 67_108_864
+    response_bytes: int = 268_435_456
+    event_bytes: int = 33_554_432
+    arguments_characters: int = 4_194_304
+    attempts: int = 3
+    retry_seconds: int = 60
