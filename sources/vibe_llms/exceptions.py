@@ -17,6 +17,7 @@
     ├── CodecError (ValueError)                  data that does not read as ours
     ├── LimitError (RuntimeError)                a named limit was reached
     ├── TransportError (ConnectionError)         the other side cannot be reached
+    │   └── TransportTimeoutError (TimeoutError)  it kept us waiting longer than a setting allows
     ├── StreamTruncatedError (EOFError)          a stream ended without its terminator
     ├── ProviderError (RuntimeError)             the vendor answered with an error
     ├── StoreError (OSError)                     a conversation cannot be read or written
@@ -320,6 +321,25 @@ class TransportError(ConverseError, ConnectionError):
     def is_retryable(self) -> bool:
         """Whether the same request may succeed later: nothing of an answer had arrived."""
         return not self.arrived
+
+
+class TransportTimeoutError(TransportError, TimeoutError):
+    """The other side kept us waiting for longer than a setting allows.
+
+    Attributes:
+        phase: What was waited for: ``connect``, ``first-byte``, ``between-chunks`` or ``total``.
+        seconds: How long it was waited for.
+    """
+
+    WORD: ClassVar[str] = "transport-timeout"
+    phase: str = ""
+    seconds: float = 0
+
+    def describe(self) -> str:
+        return self.detail or (
+            f"{self.address or 'The other side'} kept us waiting: the {self.phase} timeout of "
+            f"{self.seconds:g} seconds has passed."
+        )
 
 
 class StreamTruncatedError(ConverseError, EOFError):

@@ -1,5 +1,42 @@
 """Bytes and frames: how a request goes out and how its answer comes back.
 
 May import the exceptions, limits and secrets. Refuses to know canisters, dialects and vendors,
-and never sends a request twice: what may be repeated is decided above.
+and never sends a request twice: what may be repeated is decided above. Three transports stand
+behind one seam: ``DirectTransport`` (aiohttp), ``SdkTransport`` (an official client object that
+somebody else made) and ``MemoryTransport`` (a function in this process). What they receive is
+cut into frames by the machines for server-sent events and for lines of JSON.
 """
+
+from vibe_llms.laziness import produce_attribute_access
+
+_HOMES = {
+    "DirectTransport": "direct",
+    "Exchange": "exchanges",
+    "Frame": "frames",
+    "MemoryAnswer": "memory",
+    "MemoryTransport": "memory",
+    "NdjsonFramer": "ndjson",
+    "SdkTransport": "sdk",
+    "SseFramer": "sse",
+    "Timeouts": "exchanges",
+    "Transport": "exchanges",
+    "WireRequest": "exchanges",
+    "ensure_content_type": "selection",
+}
+
+__all__ = [
+    "DirectTransport",
+    "Exchange",
+    "Frame",
+    "MemoryAnswer",
+    "MemoryTransport",
+    "NdjsonFramer",
+    "SdkTransport",
+    "SseFramer",
+    "Timeouts",
+    "Transport",
+    "WireRequest",
+    "ensure_content_type",
+]
+
+__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)

@@ -1,0 +1,95 @@
+"""The bounds of what is sent and received, whatever carries it."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from vibe_llms.exceptions import LimitError, RequestError, Stage, TransportError
+from vibe_llms.limits import Limits
+from vibe_llms.wire.exchanges import Exchange, WireRequest
+
+
+def check_request(request: WireRequest, limits: Limits) -> str:
+    """Makes sure that a request may be sent; returns who it goes to, for errors.
+
+    Raises:
+        RequestError: The address is none of ``http`` or ``https``.
+        LimitError: The body is longer than ``request_bytes`` allows.
+    """
+    address = describe_address(request.url)
+    if not address:
+        raise RequestError(
+            detail="The address of the request is no http or https URL with a host.",
+            remedy="Check the base URL of the provider.",
+            path="url",
+            stage=Stage.CONNECT,
+        )
+    size = len(request.body)
+    if size > limits.request_bytes:
+        raise LimitError(
+            detail=f"The request has {size:,} bytes, more than request_bytes = "
+            f"{limits.request_bytes:,} allows; nothing was sent.",
+            remedy="Send less (attachments count), or raise request_bytes in [limits].",
+            limit="request_bytes",
+            value=limits.request_bytes,
+            stage=Stage.SEND,
+        )
+    return address
+
+
+def describe_address(url: str) -> str:
+    """Returns the scheme, host and port of a URL: what of it may be shown.
+
+    Empty where it is none of ``http`` or ``https`` with a host.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in ("http", "https") or not host:
+        return ""
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}:{port}" if port else f"{parts.scheme}://{host}"
+
+
+def refuse_redirection(address: str, status: int, location: str) -> TransportError:
+    """Produces the error of an answer that sends us elsewhere."""
+    place = describe_address(location)
+    if place:
+        goal = place + urlsplit(location).path
+    else:
+        goal = location.partition("?")[0].partition("#")[0] or "nowhere"
+    return TransportError(
+        detail=f"{address} answered {status}: go to {goal[:300]!r}; redirections are not followed.",
+        remedy="Set the base URL to where the service really is.",
+        address=address,
+        stage=Stage.SEND,
+    )
+
+
+def refuse_response(limit: int, name: str = "response_bytes") -> LimitError:
+    """Produces the error of an answer that is too long."""
+    return LimitError(
+        detail=f"The answer is longer than {name} = {limit:,} allows.",
+        remedy=f"Raise {name} in [limits], if the other side is to be trusted.",
+        limit=name,
+        value=limit,
+        stage=Stage.FRAME,
+    )
+
+
+async def read_body(exchange: Exchange, limit: int | None) -> bytes:
+    """Reads what is left of a body; beyond the limit, closes the exchange and raises.
+
+    What the transport itself allows, with no limit given, is enforced by ``receive``.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    while data := await exchange.receive():
+        pieces.append(data)
+        size += len(data)
+        if limit is not None and size > limit:
+            await exchange.close()
+            raise refuse_response(limit, "the limit of this read")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

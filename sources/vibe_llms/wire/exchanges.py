@@ -1,0 +1,115 @@
+"""A request that goes out, the answer that comes back, and the seam between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Protocol, Self
+
+import attrs
+
+from vibe_llms.secrets import Secret
+
+
+@attrs.frozen(kw_only=True)
+class Timeouts:
+    """How long to wait for the other side; ``None`` waits for ever.
+
+    Attributes:
+        connect_seconds: For a connection: looking the name up, reaching it, TLS and proxy.
+        first_byte_seconds: From the request being sent to the headers of its answer.
+        between_chunks_seconds: For the next bytes of an answer that has begun.
+        total_seconds: From the beginning to the end of the answer.
+    """
+
+    connect_seconds: float | None = 10
+    first_byte_seconds: float | None = 600
+    between_chunks_seconds: float | None = 120
+    total_seconds: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class WireRequest:
+    """One HTTP request, ready to be sent, and sent once.
+
+    Attributes:
+        method: The HTTP method.
+        url: The whole address, with ``http`` or ``https``.
+        headers: By name; what no one may see is a :class:`Secret`.
+        body: The bytes as they are sent.
+        timeouts: Instead of those of the transport; ``None`` takes those.
+    """
+
+    method: str = "POST"
+    url: str
+    headers: Mapping[str, str | Secret] = attrs.field(factory=dict, repr=False)
+    body: bytes = attrs.field(default=b"", repr=False)
+    timeouts: Timeouts | None = None
+
+
+class Exchange(Protocol):
+    """An answer whose status and headers are there, and whose body is on its way.
+
+    It is left with :meth:`close`, or as an asynchronous context manager. Until its body was
+    read to the end it owns a connection.
+    """
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the answer, their names in lower case."""
+
+    async def receive(self) -> bytes:
+        """Returns whatever has come of the body, waiting where nothing has; empty at the end.
+
+        Raises:
+            TransportError: The connection broke, or the body was cut.
+            TransportTimeoutError: Nothing came for too long.
+            LimitError: The body is longer than ``response_bytes`` allows.
+        """
+
+    async def read(self, limit: int | None = None) -> bytes:
+        """Returns the whole body, or what is left of it.
+
+        Args:
+            limit: How many bytes it may have; ``None`` takes ``limits.response_bytes``.
+
+        Raises:
+            LimitError: It has more; what is left of it is not read.
+            TransportError, TransportTimeoutError: As of :meth:`receive`.
+        """
+
+    async def close(self) -> None:
+        """Leaves the answer. A body that was not read to its end closes the connection."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+class Transport(Protocol):
+    """What carries requests to the other side; it lives as long as its connections should."""
+
+    async def send(self, request: WireRequest) -> Exchange:
+        """Sends a request, once, and returns when the status and the headers are there.
+
+        Any status is an answer but a redirection (3xx), which is not followed: it could carry
+        a key to where nobody meant it to go. Cancelling closes the connection.
+
+        Raises:
+            RequestError: The request cannot be sent as it is; nothing was.
+            LimitError: Its body is longer than ``request_bytes`` allows; nothing was sent.
+            TransportError: The other side cannot be reached, went away, or redirects.
+            TransportTimeoutError: It took too long.
+        """
+
+    async def close(self) -> None:
+        """Closes all connections; a transport may be used again afterwards, with new ones."""

@@ -1,0 +1,134 @@
+"""A transport within this process: a function answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError, Stage, TransportError
+from vibe_llms.limits import Limits
+from vibe_llms.wire.bodies import check_request, read_body, refuse_redirection, refuse_response
+from vibe_llms.wire.exchanges import WireRequest
+
+
+@attrs.frozen(kw_only=True)
+class MemoryAnswer:
+    """What a handler answers.
+
+    Attributes:
+        chunks: The body, in the pieces in which it is to arrive.
+    """
+
+    status: int = 200
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    chunks: AsyncIterable[bytes] | Iterable[bytes] = ()
+
+
+class MemoryTransport:
+    """Hands each request to a function, and its answer back, under the limits of every transport.
+
+    There are no timeouts: the function is ours. Where it raises anything but our own errors,
+    that is a connection which broke.
+    """
+
+    def __init__(
+        self,
+        handler: Callable[[WireRequest], Awaitable[MemoryAnswer]],
+        *,
+        limits: Limits | None = None,
+    ) -> None:
+        self._handler = handler
+        self._limits = Limits() if limits is None else limits
+
+    async def send(self, request: WireRequest) -> _MemoryExchange:
+        """Sends a request to the function; see :class:`Transport`."""
+        address = check_request(request, self._limits)
+        try:
+            answer = await self._handler(request)
+        except Exception as error:
+            raise _translate(error, address, Stage.CONNECT) from error
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        if 300 <= answer.status < 400:
+            raise refuse_redirection(address, answer.status, headers.get("location", ""))
+        chunks = _iterate(answer.chunks)
+        return _MemoryExchange(answer.status, headers, chunks, address, self._limits)
+
+    async def close(self) -> None:
+        """Closes nothing: there are no connections."""
+
+
+def _translate(error: Exception, address: str, stage: Stage) -> ConverseError:
+    if isinstance(error, ConverseError):
+        return error
+    return TransportError(
+        detail=f"The connection to {address} broke: {type(error).__name__}.",
+        address=address,
+        stage=stage,
+    )
+
+
+async def _iterate(chunks: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncIterator[bytes]:
+    if isinstance(chunks, AsyncIterable):
+        async for chunk in chunks:
+            yield chunk
+        return
+    for chunk in chunks:
+        await asyncio.sleep(0)  # as a connection would, let others run in between
+        yield chunk
+
+
+class _MemoryExchange:
+    def __init__(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        chunks: AsyncIterator[bytes],
+        address: str,
+        limits: Limits,
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self._chunks = chunks
+        self._address = address
+        self._limit = limits.response_bytes
+        self._received = 0
+        self._is_closed = False
+
+    async def receive(self) -> bytes:
+        data = b""
+        try:
+            while not data and not self._is_closed:
+                data = await anext(self._chunks)
+        except StopAsyncIteration:
+            return b""
+        except Exception as error:
+            raise _translate(error, self._address, Stage.FRAME) from error
+        self._received += len(data)
+        if self._received > self._limit:
+            await self.close()
+            raise refuse_response(self._limit)
+        return data
+
+    async def read(self, limit: int | None = None) -> bytes:
+        return await read_body(self, limit)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        close = getattr(self._chunks, "aclose", None)
+        if close is not None:
+            await close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -1,0 +1,42 @@
+"""Lines of JSON: one value a line."""
+
+from __future__ import annotations
+
+from vibe_llms.limits import Limits
+from vibe_llms.wire.frames import Frame, refuse_event
+
+
+class NdjsonFramer:
+    """Cuts a stream into its lines; empty ones are left out.
+
+    The last line needs no end: where a stream was cut inside it, it does not read as JSON.
+    """
+
+    __slots__ = ("_limit", "_line")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limit = limits.event_bytes
+        self._line = bytearray()  # a line that has begun
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return bool(self._line.strip())
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Returns the lines that these bytes complete; see :class:`Framer`."""
+        lines = data.split(b"\n")
+        if self._line and len(lines) > 1:
+            lines[0] = bytes(self._line) + lines[0]
+            self._line.clear()
+        self._line += lines.pop()
+        limit = self._limit
+        if len(self._line) > limit or (lines and len(max(lines, key=len)) > limit):
+            raise refuse_event(limit)
+        return [Frame(line) for each in lines if (line := each.strip())]
+
+    def finish(self) -> list[Frame]:
+        """Returns the last line, if no end of line followed it."""
+        line = bytes(self._line.strip())
+        self._line.clear()
+        return [Frame(line)] if line else []

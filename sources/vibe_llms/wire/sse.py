@@ -1,0 +1,164 @@
+"""Server-sent events, by the rules of the WHATWG.
+
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, sections 9.2.5 and 9.2.6.
+"""
+
+from __future__ import annotations
+
+from vibe_llms.limits import Limits
+from vibe_llms.wire.frames import Frame, refuse_event
+
+_MARK = b"\xef\xbb\xbf"
+"""The byte order mark, which may open a stream."""
+
+_DIGITS = frozenset(b"0123456789")
+
+
+class SseFramer:
+    """Cuts a stream into its server-sent events.
+
+    Whole events are taken at once where they are of the usual form; what arrives in pieces, or
+    is unusual, goes line by line. An event that the stream does not end (with an empty line) is
+    never returned, as the rules have it; :attr:`has_pending` tells of it.
+
+    Attributes:
+        heartbeats: How many comments there were, which servers send to keep a stream alive.
+        last_event_id: The last ``id`` of the events so far.
+        retry_milliseconds: How long the server wants us to wait before reconnecting, if it said.
+    """
+
+    __slots__ = (
+        "_data",
+        "_event",
+        "_follows_return",
+        "_identity",
+        "_is_midway",
+        "_limit",
+        "_line",
+        "_opening",
+        "heartbeats",
+        "last_event_id",
+        "retry_milliseconds",
+    )
+
+    def __init__(self, limits: Limits) -> None:
+        self._limit = limits.event_bytes
+        self._opening: bytes | None = b""  # what may become a mark; None once that is decided
+        self._follows_return = False  # a line feed that comes next belongs to the line before
+        self._line = bytearray()  # a line that has begun
+        self._data = bytearray()  # of an event that has begun, a line feed after each line
+        self._event = ""
+        self._is_midway = False  # between two empty lines
+        self._identity = ""
+        self.heartbeats = 0
+        self.last_event_id = ""
+        self.retry_milliseconds: int | None = None
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether an event has begun and not ended."""
+        return bool(self._data or self._event or (self._line and self._line[0] != 0x3A))
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Returns the events that these bytes complete; see :class:`Framer`."""
+        if self._opening is not None:
+            data = self._open(data)
+        if self._follows_return or b"\r" in data:
+            data = self._normalize(data)
+        frames: list[Frame] = []
+        if self._is_midway:
+            data = self._walk(data, frames)
+        if not data:
+            return frames
+        blocks = data.split(b"\n\n")
+        rest = blocks.pop()
+        limit = self._limit
+        for block in blocks:
+            lines = block.split(b"\n")
+            if len(lines) == 1 and block.startswith(b"data: ") and len(block) <= limit:
+                frames.append(Frame(block[6:]))
+            elif (
+                len(lines) == 2
+                and lines[1].startswith(b"data: ")
+                and lines[0].startswith(b"event: ")
+                and len(block) <= limit
+            ):
+                frames.append(Frame(lines[1][6:], lines[0][7:].decode("utf-8", "replace")))
+            else:
+                self._walk_all(block + b"\n\n", frames)
+        self._walk_all(rest, frames)
+        return frames
+
+    def finish(self) -> list[Frame]:
+        """Returns nothing: an event that was not ended is not one."""
+        return []
+
+    def _open(self, data: bytes) -> bytes:
+        """Takes the mark off the beginning of the stream, which may come in pieces."""
+        assert self._opening is not None
+        data = self._opening + data
+        if len(data) < len(_MARK) and _MARK.startswith(data):
+            self._opening = data
+            return b""
+        self._opening = None
+        return data.removeprefix(_MARK)
+
+    def _normalize(self, data: bytes) -> bytes:
+        """Returns the bytes with every end of line as a line feed."""
+        if not data:
+            return data
+        if self._follows_return:
+            data = data.removeprefix(b"\n")
+        self._follows_return = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _walk_all(self, data: bytes, frames: list[Frame]) -> None:
+        while data:
+            data = self._walk(data, frames)
+
+    def _walk(self, data: bytes, frames: list[Frame]) -> bytes:
+        """Goes line by line to the end of an event; returns what follows it."""
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            line = data[start:end]
+            start = end + 1
+            if self._line:
+                line = bytes(self._line) + line
+                self._line.clear()
+            if line:
+                self._read_line(line)
+            else:
+                self._end_event(frames)
+                return data[start:]
+        self._line += data[start:]
+        if len(self._line) > self._limit:
+            raise refuse_event(self._limit)
+        self._is_midway = True
+        return b""
+
+    def _read_line(self, line: bytes) -> None:
+        if len(line) > self._limit:
+            raise refuse_event(self._limit)
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if not name:
+            self.heartbeats += 1
+        elif name == b"data":
+            self._data += value
+            self._data += b"\n"
+            if len(self._data) > self._limit:
+                raise refuse_event(self._limit)
+        elif name == b"event":
+            self._event = value.decode("utf-8", "replace")
+        elif name == b"id" and b"\0" not in value:
+            self._identity = value.decode("utf-8", "replace")
+        elif name == b"retry" and value and _DIGITS.issuperset(value):
+            self.retry_milliseconds = int(value[:18])
+
+    def _end_event(self, frames: list[Frame]) -> None:
+        self.last_event_id = self._identity
+        if self._data:
+            frames.append(Frame(bytes(self._data[:-1]), self._event))
+            self._data.clear()
+        self._event = ""
+        self._is_midway = False
