@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConverseError, Finding
 from vibe_llms.messages.canisters import (
+    INPUT_BUCKETS,
+    OUTPUT_BUCKETS,
     AnyCanister,
     AssistantCanister,
     DocumentCanister,
@@ -91,6 +93,7 @@ citations = st.builds(
     cited_text=optional(texts),
     title=optional(texts),
     url=optional(texts),
+    file_id=optional(texts),
     native=optional(natives),
 )
 
@@ -135,11 +138,7 @@ contents: st.SearchStrategy[AnyContent] = st.one_of(
 
 usages = st.builds(
     Usage,
-    input_tokens=optional(counts),
-    cache_read_tokens=optional(counts),
-    cache_write_tokens=optional(counts),
-    output_tokens=optional(counts),
-    reasoning_tokens=optional(counts),
+    **{name: optional(counts) for name in (*INPUT_BUCKETS, *OUTPUT_BUCKETS)},
     native=optional(texts),
 )
 origins = st.builds(
@@ -165,9 +164,11 @@ _from_models: dict[str, Any] = {
     "native": optional(natives),
 }
 canisters_by_role: dict[str, st.SearchStrategy[AnyCanister]] = {
-    "user": st.builds(UserCanister, **_common),
-    "supervisor": st.builds(SupervisorCanister, **_common),
-    "document": st.builds(DocumentCanister, title=optional(texts), **_common),
+    "user": st.builds(UserCanister, native=optional(natives), **_common),
+    "supervisor": st.builds(SupervisorCanister, native=optional(natives), **_common),
+    "document": st.builds(
+        DocumentCanister, title=optional(texts), native=optional(natives), **_common
+    ),
     "assistant": st.builds(AssistantCanister, **_from_models),
     "invocation": st.builds(
         InvocationCanister,
@@ -226,6 +227,7 @@ requests: st.SearchStrategy[Request] = st.builds(
     schema=optional(json_objects),
     continuation=st.booleans(),
     strict=st.booleans(),
+    native=optional(natives),
     conversation_id=texts,
 )
 losses = st.builds(Loss, kind=st.sampled_from(LossKind), path=texts, reason=texts)
@@ -240,6 +242,7 @@ responses: st.SearchStrategy[Response] = st.builds(
         first_seconds=optional(seconds),
         attempts=st.integers(1, 9),
         request_id=optional(words),
+        native=optional(natives),
     ),
     losses=st.lists(losses, max_size=2),
 )

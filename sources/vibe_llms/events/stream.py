@@ -20,7 +20,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
-from vibe_llms.messages.contents import AnyContent
+from vibe_llms.messages.contents import AnyContent, Citation, Native
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Response
 
@@ -36,8 +36,9 @@ ContentKind: TypeAlias = Literal[
     "invocation",
     "result",
 ]
-Channel: TypeAlias = Literal["text", "summary", "seal", "arguments", "transcript"]
-"""Which part of a content a delta continues: its main text, or one of the others."""
+Channel: TypeAlias = Literal["text", "summary", "seal", "arguments", "transcript", "data"]
+"""Which part of a content a delta continues: its main text, or one of the others; ``data`` are
+the bytes of a medium, in base 64."""
 FinishedItem: TypeAlias = AnyContent | InvocationCanister | ResultCanister | None
 
 
@@ -53,13 +54,21 @@ class ResponseStartedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ContentStartedEvent:
-    """A content begins. An invocation says at once what is called and under which id."""
+    """A content begins. An invocation says at once what is called and under which id.
+
+    Attributes:
+        group: Contents of the assistant share a canister only with neighbours of their group:
+            that keeps apart what the vendor sent as several messages.
+        form: Of an invocation, what its arguments are meant to be.
+    """
 
     type: Literal["content.started"] = attrs.field(default="content.started", init=False)
     index: int
     kind: ContentKind
+    group: int = 0
     invocation_id: str | None = None
     name: str | None = None
+    form: Literal["json", "text"] = "json"
     owner: Owner = Owner.OURS
 
 
@@ -73,6 +82,15 @@ class ContentDeltaEvent:
     channel: Channel = "text"
 
 
+@attrs.frozen(slots=False)
+class ContentCitedEvent:
+    """A text rests on a source; the citation joins those that it has."""
+
+    type: Literal["content.cited"] = attrs.field(default="content.cited", init=False)
+    index: int
+    citation: Citation
+
+
 @attrs.frozen(kw_only=True, slots=False)
 class ContentFinishedEvent:
     """A content is complete.
@@ -81,11 +99,33 @@ class ContentFinishedEvent:
         item: The content, invocation or result itself. From a decoder: only where the vendor
             sends a final copy that counts, or where there were no deltas; the assembler
             fills it in otherwise.
+        native: What the vendor said of it beyond the common words; for the assembler, which
+            puts it on an item that it makes itself.
+        group_native: The same for the message that the vendor had around it; it comes to the
+            canister of the content's group.
     """
 
     type: Literal["content.finished"] = attrs.field(default="content.finished", init=False)
     index: int
     item: FinishedItem = None
+    native: Native | None = None
+    group_native: Native | None = None
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class NativeEvent:
+    """Something of the vendor's that has no common word: it passes through.
+
+    Attributes:
+        kind: The vendor's word for it, such as ``response.web_search_call.searching``.
+        native: The event itself.
+        index: Of the content that it is about, where it is about one.
+    """
+
+    type: Literal["native"] = attrs.field(default="native", init=False)
+    kind: str
+    native: Native
+    index: int | None = None
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -116,11 +156,16 @@ class LossEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ResponseFinishedEvent:
-    """The response is complete. The assembler fills in ``response``."""
+    """The response is complete. The assembler fills in ``response``.
+
+    Attributes:
+        native: What else the vendor said about the response.
+    """
 
     type: Literal["response.finished"] = attrs.field(default="response.finished", init=False)
     stop_reason: StopReason
     native_stop_reason: str | None = None
+    native: Native | None = None
     response: Response | None = None
 
 
@@ -137,7 +182,9 @@ StreamEvent: TypeAlias = (
     ResponseStartedEvent
     | ContentStartedEvent
     | ContentDeltaEvent
+    | ContentCitedEvent
     | ContentFinishedEvent
+    | NativeEvent
     | UsageEvent
     | RetryEvent
     | LossEvent

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -45,39 +45,55 @@ class Usage:
     ``None`` means that the vendor did not say, which is not zero.
 
     Attributes:
-        input_tokens: Input that was neither read from nor written to a cache.
-        cache_read_tokens, cache_write_tokens: Input read from, or written to, a prompt cache.
-        output_tokens: Output other than reasoning.
+        input_tokens: Input that is in no other bucket.
+        cache_read_tokens: Input read from a prompt cache.
+        cache_write_tokens: Input written to a prompt cache for its ordinary time.
+        cache_write_long_tokens: Input written to a prompt cache for longer than that.
+        input_audio_tokens: Input that was sound, and in no cache.
+        output_tokens: Output that is in no other bucket.
         reasoning_tokens: Output that was reasoning.
+        output_audio_tokens: Output that was sound.
         native: The vendor's own account, as JSON, verbatim.
     """
 
     input_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_write_long_tokens: int | None = None
+    input_audio_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
+    output_audio_tokens: int | None = None
     native: str | None = None
 
     @property
     def total_input_tokens(self) -> int | None:
         """All input, cached or not; ``None`` where nothing is known."""
-        return _sum_known(self.input_tokens, self.cache_read_tokens, self.cache_write_tokens)
+        return _sum_known(*(getattr(self, name) for name in INPUT_BUCKETS))
 
     @property
     def total_output_tokens(self) -> int | None:
         """All output, reasoning or not; ``None`` where nothing is known."""
-        return _sum_known(self.output_tokens, self.reasoning_tokens)
+        return _sum_known(*(getattr(self, name) for name in OUTPUT_BUCKETS))
 
     def __add__(self, other: Usage) -> Usage:
         """Adds two accounts, bucket by bucket; the vendors' own words do not add up."""
-        return Usage(
-            input_tokens=_sum_known(self.input_tokens, other.input_tokens),
-            cache_read_tokens=_sum_known(self.cache_read_tokens, other.cache_read_tokens),
-            cache_write_tokens=_sum_known(self.cache_write_tokens, other.cache_write_tokens),
-            output_tokens=_sum_known(self.output_tokens, other.output_tokens),
-            reasoning_tokens=_sum_known(self.reasoning_tokens, other.reasoning_tokens),
-        )
+        sums: dict[str, Any] = {
+            name: _sum_known(getattr(self, name), getattr(other, name))
+            for name in (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
+        }
+        return Usage(**sums)
+
+
+INPUT_BUCKETS = (
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_long_tokens",
+    "input_audio_tokens",
+)
+OUTPUT_BUCKETS = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
+"""The names of the buckets; none of them overlaps another."""
 
 
 def _sum_known(*counts: int | None) -> int | None:
@@ -143,6 +159,7 @@ class UserCanister:
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
     content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
     id: str = attrs.field(factory=produce_identity, kw_only=True)
+    native: Native | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
@@ -153,6 +170,7 @@ class SupervisorCanister:
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
     content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
     id: str = attrs.field(factory=produce_identity, kw_only=True)
+    native: Native | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
@@ -164,6 +182,7 @@ class DocumentCanister:
     content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
     id: str = attrs.field(factory=produce_identity, kw_only=True)
     title: str | None = attrs.field(default=None, kw_only=True)
+    native: Native | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
@@ -189,6 +208,7 @@ class InvocationCanister:
         arguments: The text that the model wrote, unparsed: it may not even be JSON.
         form: What the text was meant to be: ``json``, or the free ``text`` of a custom tool.
         owner: Who executes it.
+        native: Of a vendor's own invocation the whole block, else what has no common word.
     """
 
     role: Literal["invocation"] = attrs.field(default="invocation", init=False)
@@ -203,6 +223,25 @@ class InvocationCanister:
     origin: Origin | None = attrs.field(default=None, kw_only=True)
     turn_id: str | None = attrs.field(default=None, kw_only=True)
     native: Native | None = attrs.field(default=None, kw_only=True)
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the arguments, in one line; ``None`` where they are a JSON object.
+
+        A model may write anything: what it wrote is kept, and whoever executes the invocation
+        asks here first. Free text has no fault.
+        """
+        if self.form == "text":
+            return None
+        import msgspec  # most canisters are never asked
+
+        try:
+            value = msgspec.json.decode(self.arguments)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return f"The arguments of {self.name} are not JSON: {error}"
+        if isinstance(value, dict):
+            return None
+        return f"The arguments of {self.name} are {type(value).__name__}, not an object."
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)

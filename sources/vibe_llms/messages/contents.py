@@ -29,11 +29,15 @@ class Content(Protocol):
 
 @attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Native:
-    """What a vendor sent, kept beside what it means, to be replayed verbatim.
+    """What a vendor said beyond the common words, kept beside them, to be said to it again.
+
+    Beside a content or a canister it holds those fields of the vendor's object which have no
+    common word, so that nothing stands twice and an edit of the common fields holds. Of a
+    block without any common word, and of what the vendor executed itself, it holds all.
 
     Attributes:
         protocol: The dialect in which it was said, such as ``messages``.
-        data: The vendor's JSON, character for character.
+        data: A JSON object.
     """
 
     protocol: str
@@ -45,6 +49,7 @@ class Citation:
     """A span of a text that rests on a source.
 
     Attributes:
+        file_id: The source, where it is a file by the vendor's own name.
         start, end: Characters of the text, end exclusive; ``None`` where the vendor gave no span.
         cited_text: What the source says.
         title, url: The source.
@@ -56,6 +61,7 @@ class Citation:
     cited_text: str | None = None
     title: str | None = None
     url: str | None = None
+    file_id: str | None = None
     native: Native | None = None
 
 

@@ -18,6 +18,7 @@ from vibe_llms.messages.canisters import (
     Usage,
 )
 from vibe_llms.messages.conformity import conform_fields, ensure_members
+from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.messages.plainness import ensure_controls, ensure_schema, write_plain
@@ -53,6 +54,8 @@ class Request:
             part of it: a model held to a schema by a grammar answers in that order.
         continuation: The model shall go on with its own last turn (a paused turn, a prefill).
         strict: A translation that would lose anything is an error.
+        native: Parameters of one vendor's protocol that have no common word, as a JSON object;
+            withheld from all other protocols.
         conversation_id: Of which conversation this is part; no part of the meaning.
 
     Raises:
@@ -72,6 +75,7 @@ class Request:
     schema: JsonObject | None = attrs.field(default=None, converter=ensure_schema, eq=write_plain)
     continuation: bool = False
     strict: bool = False
+    native: Native | None = None
     conversation_id: str = ""
 
     __hash__ = None  # type: ignore[assignment]  # controls are a dictionary; digest() is the key
@@ -158,6 +162,7 @@ class ResponseMetadata:
         duration_seconds: From sending to the end; ``first_seconds`` to the first content.
         attempts: How often the request was sent; 1 without retries.
         request_id: The vendor's name for the exchange, for its support.
+        native: What else the vendor said about the response, as a JSON object.
     """
 
     origin: Origin
@@ -165,6 +170,7 @@ class ResponseMetadata:
     first_seconds: float | None = None
     attempts: int = 1
     request_id: str | None = None
+    native: Native | None = None
 
     @property
     def usage(self) -> Usage | None:

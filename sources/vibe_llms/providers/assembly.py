@@ -12,6 +12,7 @@ from datetime import datetime
 import attrs
 
 from vibe_llms.events.stream import (
+    ContentCitedEvent,
     ContentDeltaEvent,
     ContentFinishedEvent,
     ContentKind,
@@ -36,6 +37,8 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     AnyContent,
+    Citation,
+    Native,
     ReasoningContent,
     RefusalContent,
     TextualContent,
@@ -54,8 +57,10 @@ class _Growing:
     identity: str
     timestamp: datetime
     pieces: dict[str, list[str]] = attrs.field(factory=dict)
+    citations: list[Citation] = attrs.field(factory=list)
     size: int = 0
     item: _Item | None = None
+    native: Native | None = None
 
     def join(self, channel: str) -> str:
         return "".join(self.pieces.get(channel, ()))
@@ -68,7 +73,8 @@ class Assembler:
         provider: The provider's name, for the origin of the canisters.
         model: The model that was asked; the vendor's own word replaces it.
         protocol: The dialect that is spoken.
-        limits: ``content_characters`` holds here.
+        limits: ``content_characters``, ``arguments_characters`` and ``response_contents`` hold
+            here.
     """
 
     def __init__(
@@ -89,6 +95,7 @@ class Assembler:
         self._now = now
         self._turn_id = produce_id()
         self._contents: dict[int, _Growing] = {}
+        self._group_natives: dict[int, Native] = {}
         self._finish: ResponseFinishedEvent | None = None
         self.usage: Usage | None = None
         self.response_id: str | None = None
@@ -113,6 +120,8 @@ class Assembler:
                 return self._start(event)
             case ContentFinishedEvent():
                 return self._complete(event)
+            case ContentCitedEvent():
+                self._access_growing(event.index).citations.append(event.citation)
             case UsageEvent():
                 self.usage = event.usage
             case LossEvent():
@@ -134,6 +143,11 @@ class Assembler:
         return self._contents[index].start.kind
 
     @property
+    def native(self) -> Native | None:
+        """What else the vendor said about the response."""
+        return self._finish.native if self._finish else None
+
+    @property
     def origin(self) -> Origin:
         """Where the canisters come from, as far as is known by now."""
         finish = self._finish
@@ -150,8 +164,8 @@ class Assembler:
     def produce_canisters(self) -> tuple[AnyCanister, ...]:
         """Makes the canisters of what has arrived, in the order in which it began.
 
-        Neighbouring contents of the assistant share a canister; an invocation or a result
-        is one of its own. An invocation whose arguments were cut off is left out, because
+        Neighbouring contents of the assistant, if of one group, share a canister; an
+        invocation or a result is one of its own. An invocation whose arguments were cut off is left out, because
         nobody can say what was asked.
         """
         origin = self.origin
@@ -166,7 +180,7 @@ class Assembler:
                     continue
             if isinstance(item, InvocationCanister | ResultCanister):
                 groups.append(attrs.evolve(item, origin=origin, turn_id=self._turn_id))
-            elif groups and isinstance(groups[-1], list):
+            elif groups and isinstance(groups[-1], list) and _share(groups[-1], growing):
                 groups[-1].append((growing, item))
             else:
                 groups.append([(growing, item)])
@@ -185,6 +199,7 @@ class Assembler:
             timestamp=first.timestamp,
             origin=origin,
             turn_id=self._turn_id,
+            native=self._group_natives.get(first.start.group),
         )
 
     def _start(self, event: ContentStartedEvent) -> ContentStartedEvent:
@@ -212,18 +227,21 @@ class Assembler:
         if not event.text:
             return  # a million of nothing must not grow into something
         growing.size += len(event.text)
+        channel = event.channel
+        if channel == "arguments" and growing.size > self._limits.arguments_characters:
+            raise _exceed("arguments_characters", self._limits.arguments_characters)
         if growing.size > self._limits.content_characters:
             raise _exceed("content_characters", self._limits.content_characters)
-        channel = event.channel
         if channel == "seal" or channel not in growing.pieces:
             growing.pieces[channel] = [event.text]
         else:
             growing.pieces[channel].append(event.text)
 
     def _complete(self, event: ContentFinishedEvent) -> ContentFinishedEvent:
-        growing = self._contents.get(event.index)
-        if growing is None or growing.item is not None:
-            raise _refuse(f"content {event.index} ends, but it has not begun or has ended before")
+        growing = self._access_growing(event.index)
+        growing.native = event.native
+        if event.group_native is not None:
+            self._group_natives[growing.start.group] = event.group_native
         item = event.item if event.item is not None else _build(growing)
         if item is None:
             raise _refuse(f"content {event.index} ({growing.start.kind}) ends without a value")
@@ -232,6 +250,12 @@ class Assembler:
         growing.item = item
         return event if item is event.item else attrs.evolve(event, item=item)
 
+    def _access_growing(self, index: int) -> _Growing:
+        growing = self._contents.get(index)
+        if growing is None or growing.item is not None:
+            raise _refuse(f"content {index} ends or is cited, but it has not begun or has ended")
+        return growing
+
     def _end(self, event: ResponseFinishedEvent) -> None:
         for index, growing in self._contents.items():
             if growing.item is None:
@@ -239,27 +263,36 @@ class Assembler:
         self._finish = event
 
 
+def _share(group: list[tuple[_Growing, AnyContent]], growing: _Growing) -> bool:
+    """Tells whether a content goes into the canister of those just before it."""
+    return group[-1][0].start.group == growing.start.group
+
+
 def _build(growing: _Growing) -> _Item | None:
     """Makes the content that its deltas amount to; None where only a final copy could tell."""
     start = growing.start
     match start.kind:
         case "text":
-            return TextualContent(growing.join("text"))
+            text, native = growing.join("text"), growing.native
+            return TextualContent(text, citations=growing.citations, native=native)
         case "refusal":
-            return RefusalContent(growing.join("text"))
+            return RefusalContent(growing.join("text"), native=growing.native)
         case "reasoning":
             summary = growing.join("summary")
             return ReasoningContent(
                 text=growing.join("text"),
                 summary=(summary,) if summary else (),
                 seal=growing.join("seal") or None,
+                native=growing.native,
             )
         case "invocation":
             return InvocationCanister(
                 invocation_id=start.invocation_id or "",
                 name=start.name or "",
                 arguments=growing.join("arguments"),
+                form=start.form,
                 owner=start.owner,
+                native=growing.native,
                 id=growing.identity,
                 timestamp=growing.timestamp,
             )

@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
+import attrs
+
 from vibe_llms.events.conversation import (
     ConversationCompletedEvent,
     ConversationEndedEvent,
@@ -260,14 +262,11 @@ class ResponseStream:
                 first_seconds=self._first_seconds,
                 attempts=assembler.attempts,
                 request_id=assembler.request_id,
+                native=assembler.native,
             ),
             losses=tuple(assembler.losses),
         )
-        return ResponseFinishedEvent(
-            stop_reason=event.stop_reason,
-            native_stop_reason=event.native_stop_reason,
-            response=self._response,
-        )
+        return attrs.evolve(event, response=self._response)
 
     async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
         self._response = None

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from strategies.messages import (
     canisters_by_role,
+    citations,
     contents,
     conversations,
     errors_of,
     json_objects,
     losses,
+    natives,
     responses,
     survey_error_classes,
     texts,
@@ -49,6 +51,10 @@ stream_events: dict[type, st.SearchStrategy[Any]] = {
         index=indices,
         item=st.none() | contents | canisters_by_role["invocation"] | canisters_by_role["result"],
     ),
+    stream.ContentCitedEvent: st.builds(
+        stream.ContentCitedEvent, index=st.integers(0, 9), citation=citations
+    ),
+    stream.NativeEvent: st.builds(stream.NativeEvent, kind=st.text(max_size=9), native=natives),
     stream.UsageEvent: st.builds(stream.UsageEvent, usage=usages),
     stream.RetryEvent: st.builds(
         stream.RetryEvent, attempt=st.integers(2, 9), after_seconds=st.just(0.5), error=errors

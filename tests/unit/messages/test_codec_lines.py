@@ -103,7 +103,7 @@ def test_a_line_reads_as_the_requirements_show_it() -> None:
         '{"role":"user","timestamp":"2025-11-15T10:00:00Z","content":['
         '{"type":"text","text":"What?","mime_type":"text/plain","citations":[],"native":null},'
         f'{{"type":"image","mime_type":"image/png","data":null,"content_id":"{"ab" * 32}",'
-        '"url":null,"file_id":null,"name":null,"native":null,"detail":null}],"id":"a"}'
+        '"url":null,"file_id":null,"name":null,"native":null,"detail":null}],"id":"a","native":null}'
     )
 
 

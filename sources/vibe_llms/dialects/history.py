@@ -1,0 +1,218 @@
+"""Brings a conversation into the form that vendors insist on, and says what that changed.
+
+Every invocation of ours is answered, once, right after the turn that made it; ids are such as
+the vendor takes, and tell invocations apart. What is in that form already passes unchanged, so
+that repairing twice is repairing once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeGuard
+
+import attrs
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import TextualContent
+
+NO_RESULT: Final = "There is no result: it was not executed."
+"""What stands in for the result that an invocation lacks."""
+
+
+@attrs.frozen(kw_only=True)
+class HistoryRules:
+    """What a vendor asks of the ids of invocations.
+
+    Attributes:
+        id_pattern: A regular expression for the whole of an id that is taken.
+        alias_length: How long an alias is, of letters and digits.
+        alias_prefix: What an alias begins with, within its length.
+    """
+
+    id_pattern: str = ".+"
+    alias_length: int = 24
+    alias_prefix: str = "call_"
+
+
+@attrs.frozen
+class Placed:
+    """A canister of the repaired conversation, and the place of the one it is or came from."""
+
+    canister: AnyCanister
+    path: str
+
+
+def repair_history(
+    canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
+) -> tuple[Placed, ...]:
+    """Returns the conversation in the form that vendors insist on.
+
+    A missing result is made up, a result without its invocation becomes the user's words, a
+    late one moves up to its turn, an id that would be refused gets an alias that follows from
+    it. Each of these is a loss in the ledger. What a vendor executed itself stays as it is.
+    """
+    answers = pair_results(canisters)
+    names = _survey_names(canisters, rules, ledger)
+    answering = set(answers.values())
+    placed: list[Placed] = []
+    for run in _split_turns(canisters):
+        for index in run:
+            canister, path = canisters[index], f"canisters[{index}]"
+            if not isinstance(canister, ResultCanister) or canister.owner is Owner.VENDOR:
+                placed.append(Placed(_rename(canister, names.get(index)), path))
+            elif index not in answering:
+                ledger.coerce(path, "a result without its invocation goes as the user's words")
+                placed.append(Placed(tell_result(canister), path))
+        owed = [index for index in run if _is_our_invocation(canisters[index])]
+        placed += _place_results(canisters, owed, answers, names, ledger)
+    return tuple(placed)
+
+
+def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
+    """Returns the position of the result for each position of an invocation of ours with one.
+
+    A result answers the first earlier invocation with its id that is not answered yet.
+    """
+    waiting: dict[str, list[int]] = {}
+    answers = {}
+    for index, canister in enumerate(canisters):
+        if not isinstance(canister, InvocationCanister | ResultCanister):
+            continue
+        if canister.owner is not Owner.OURS:
+            continue
+        if isinstance(canister, InvocationCanister):
+            waiting.setdefault(canister.invocation_id, []).append(index)
+        elif waiting.get(canister.invocation_id):
+            answers[waiting[canister.invocation_id].pop(0)] = index
+    return answers
+
+
+def tell_result(result: ResultCanister) -> UserCanister:
+    """Returns a result as the words of the user, media included."""
+    kind = "Error" if result.is_error else "Result"
+    begin = TextualContent(f"{kind} of {result.name or result.invocation_id}:\n")
+    return UserCanister((begin, *result.content), id=result.id, timestamp=result.timestamp)
+
+
+def belongs(previous: AnyCanister, canister: AnyCanister) -> bool:
+    """Tells whether two neighbours are of one turn of a model.
+
+    Where nobody named the turns, an invocation belongs to what was said before it.
+    """
+    if not (_is_spoken(previous) and _is_spoken(canister)):
+        return False
+    before: str | None = getattr(previous, "turn_id", None)
+    now: str | None = getattr(canister, "turn_id", None)
+    if before is None and now is None:
+        return not isinstance(canister, AssistantCanister)
+    return before == now
+
+
+def _split_turns(canisters: Sequence[AnyCanister]) -> Iterator[list[int]]:
+    """Yields the positions of each turn of a model, and each other canister by itself."""
+    run: list[int] = []
+    for index, canister in enumerate(canisters):
+        if run and not belongs(canisters[run[-1]], canister):
+            yield run
+            run = []
+        run.append(index)
+    if run:
+        yield run
+
+
+def _place_results(
+    canisters: Sequence[AnyCanister],
+    owed: Sequence[int],
+    answers: Mapping[int, int],
+    names: Mapping[int, str],
+    ledger: Ledger,
+) -> Iterator[Placed]:
+    """Yields the results of a turn's invocations, as they were given, then those made up."""
+    given = sorted((answers[index], index) for index in owed if index in answers)
+    for position, index in given:
+        path = f"canisters[{position}]"
+        if not _follows(canisters, index, position):
+            ledger.coerce(path, "the result moves to the turn of its invocation")
+        yield Placed(_rename(canisters[position], names.get(index)), path)
+    for index in owed:
+        if index in answers:
+            continue
+        path, canister = f"canisters[{index}]", canisters[index]
+        assert isinstance(canister, InvocationCanister)
+        ledger.synthesize(path, "the invocation has no result; a note stands in for it")
+        result = ResultCanister(
+            NO_RESULT,
+            id=f"{canister.id}-result",
+            timestamp=canister.timestamp,
+            invocation_id=names.get(index, canister.invocation_id),
+            name=canister.name,
+            is_error=True,
+        )
+        yield Placed(result, path)
+
+
+def _follows(canisters: Sequence[AnyCanister], index: int, position: int) -> bool:
+    """Tells whether only the rest of its turn and results stand between the two."""
+    for earlier, canister in itertools.pairwise(canisters[index : position + 1]):
+        if isinstance(canister, ResultCanister) and canister.owner is Owner.OURS:
+            continue
+        if not belongs(earlier, canister):
+            return False
+    return True
+
+
+def _survey_names(
+    canisters: Sequence[AnyCanister], rules: HistoryRules, ledger: Ledger
+) -> dict[int, str]:
+    """Returns an alias for each invocation whose id would be refused or is another's too."""
+    taken: set[str] = set()
+    aliases = {}
+    for index, canister in enumerate(canisters):
+        if not _is_our_invocation(canister):
+            continue
+        name = canister.invocation_id
+        if name in taken or not re.fullmatch(rules.id_pattern, name):
+            alias = next(alias for alias in _derive_aliases(name, rules) if alias not in taken)
+            reason = f"the id {name!r} goes as {alias}: this vendor takes no such id"
+            if name in taken:
+                reason = f"the id {name!r} goes as {alias}: an earlier invocation has it"
+            ledger.coerce(f"canisters[{index}].invocation_id", reason)
+            aliases[index] = name = alias
+        taken.add(name)
+    return aliases
+
+
+def _derive_aliases(name: str, rules: HistoryRules) -> Iterator[str]:
+    """Yields what may stand for an id; the same for the same id, whenever it is asked."""
+    length = rules.alias_length - len(rules.alias_prefix)
+    for number in itertools.count():
+        digest = hashlib.sha256(f"{number}:{name}".encode("utf-8", "surrogatepass"))
+        yield rules.alias_prefix + digest.hexdigest()[:length]
+
+
+def _rename(canister: AnyCanister, name: str | None) -> AnyCanister:
+    if name is None or not isinstance(canister, InvocationCanister | ResultCanister):
+        return canister
+    return attrs.evolve(canister, invocation_id=name)
+
+
+def _is_our_invocation(canister: AnyCanister) -> TypeGuard[InvocationCanister]:
+    return isinstance(canister, InvocationCanister) and canister.owner is Owner.OURS
+
+
+def _is_spoken(canister: AnyCanister) -> bool:
+    """Tells whether a canister is a model's own, what its vendor executed included."""
+    if isinstance(canister, ResultCanister):
+        return canister.owner is Owner.VENDOR
+    return isinstance(canister, AssistantCanister | InvocationCanister)

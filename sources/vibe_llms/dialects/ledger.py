@@ -1,0 +1,89 @@
+"""What a translation loses, taken down on the way, and what may be said to a vendor again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import msgspec
+
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import Native
+from vibe_llms.messages.losses import Loss, LossKind
+
+
+@attrs.define(kw_only=True)
+class Ledger:
+    """Takes down losses while a request is written, and opens natives that may go out.
+
+    Attributes:
+        protocol: The dialect that is written.
+        provider: Whose request it is; empty where any provider of the dialect will do.
+    """
+
+    protocol: str
+    provider: str = ""
+    losses: list[Loss] = attrs.field(factory=list)
+
+    def coerce(self, path: str, reason: str) -> None:
+        """Takes down that something goes in another form."""
+        self.losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
+
+    def drop(self, path: str, reason: str) -> None:
+        """Takes down that something does not go, and will not come back."""
+        self.losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
+
+    def synthesize(self, path: str, reason: str) -> None:
+        """Takes down that something was made up."""
+        self.losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
+
+    def withhold(self, path: str, reason: str) -> None:
+        """Takes down that something is kept back now, and goes where it belongs."""
+        self.losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
+
+    def admits(self, native: Native, canister: AnyCanister | None = None) -> bool:
+        """Tells whether a native may be said to this provider.
+
+        Two vendors may speak one protocol: what one of them sealed is nothing to the other.
+
+        Args:
+            canister: That the native is on or in; says from which provider it is. Without an
+                origin it came with the request, from somebody who speaks this protocol.
+        """
+        if native.protocol != self.protocol:
+            return False
+        origin = getattr(canister, "origin", None)
+        return origin is None or not self.provider or origin.provider == self.provider
+
+    def open(
+        self, native: Native | None, path: str, canister: AnyCanister | None = None
+    ) -> dict[str, Any]:
+        """Returns the fields of a native which may go out; else none, as a loss.
+
+        Args:
+            path: Of what it is native to.
+        """
+        if native is None:
+            return {}
+        fields: dict[str, Any] = msgspec.json.decode(native.data)
+        if not fields or self.admits(native, canister):
+            return fields
+        names = ", ".join(sorted(fields))
+        self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
+        return {}
+
+
+def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
+    """Returns what has no common word as a native; None where there is nothing."""
+    return seal_native(protocol, fields) if fields else None
+
+
+def seal_native(protocol: str, fields: Mapping[str, Any]) -> Native:
+    """Returns fields, perhaps none, as a native: it also says whose a seal is."""
+    return Native(protocol=protocol, data=msgspec.json.encode(fields).decode("utf-8"))
+
+
+def _whose(native: Native, canister: AnyCanister | None) -> str:
+    origin = getattr(canister, "origin", None)
+    return origin.provider if origin is not None else f"a vendor of {native.protocol}"
