@@ -1,0 +1,129 @@
+"""How the direct transport makes its connections: all that is made once for many requests."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.wire.exchanges import Timeouts
+
+if TYPE_CHECKING:
+    import ssl
+
+    import aiohttp
+
+HEADER_BYTES = 32_768
+"""How long one line of the headers of an answer may be, and the first line of it."""
+
+_KEEPALIVE_SECONDS = 60
+_DNS_SECONDS = 300
+
+SLOT: ContextVar[list[asyncio.Transport]] = ContextVar("SLOT")
+"""Where a request under way notes its connection, so that it can be broken off at once."""
+
+
+def produce_session(tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
+    """Produces the session of the running event loop."""
+    import aiohttp
+
+    connector = _access_connector_class()(
+        limit=0,  # how many wait at once is decided above
+        ssl=True if tls is None else tls,
+        keepalive_timeout=_KEEPALIVE_SECONDS,
+        ttl_dns_cache=_DNS_SECONDS,
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"User-Agent": "vibe-llms"},
+        max_line_size=HEADER_BYTES,
+        max_field_size=HEADER_BYTES,
+    )
+
+
+@lru_cache(maxsize=1)
+def _access_connector_class() -> type[aiohttp.TCPConnector]:
+    import aiohttp
+
+    class Connector(aiohttp.TCPConnector):
+        """Notes each connection that is handed out."""
+
+        async def connect(self, *arguments: Any, **options: Any) -> Any:
+            connection = await super().connect(*arguments, **options)
+            if connection.transport is not None:
+                SLOT.get([]).append(connection.transport)
+            return connection
+
+    return Connector
+
+
+async def refuse_repetition(request: Any, handler: Any) -> Any:
+    """A middleware that keeps aiohttp from sending a GET again when its connection breaks."""
+    import aiohttp
+
+    try:
+        return await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
+        raise  # never repeated
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientConnectionError(str(error)) from error
+
+
+@lru_cache(maxsize=64)
+def produce_timeout(timeouts: Timeouts) -> aiohttp.ClientTimeout:
+    """Produces what aiohttp knows of our timeouts, until the headers are there."""
+    import aiohttp
+
+    return aiohttp.ClientTimeout(
+        total=timeouts.total_seconds,
+        connect=timeouts.connect_seconds,
+        sock_read=timeouts.first_byte_seconds,
+    )
+
+
+def produce_tls_context(
+    authorities: Path | None, certificate: Path | None, key: Path | None
+) -> ssl.SSLContext | None:
+    """Produces the context of all TLS connections; ``None`` where the usual one will do.
+
+    Raises:
+        ConfigurationError: A file is missing, is none of the kind, or does not fit another.
+    """
+    if authorities is None and certificate is None:
+        if key is None:
+            return None
+        raise ConfigurationError(
+            detail="There is a client key, but no client certificate.",
+            remedy="Name the certificate (PEM) which the key belongs to.",
+        )
+    import ssl
+
+    context = ssl.create_default_context()
+    if authorities is not None:
+        is_folder = authorities.is_dir()
+        try:
+            context.load_verify_locations(
+                cafile=None if is_folder else authorities,
+                capath=authorities if is_folder else None,
+            )
+        except OSError as error:  # ssl.SSLError is one
+            raise _refuse_file("certificate authorities", authorities, error) from error
+    if certificate is not None:
+        try:
+            # An empty password, so that an encrypted key is an error and not a question.
+            context.load_cert_chain(certificate, key, password="")
+        except OSError as error:
+            raise _refuse_file("client certificate", certificate, error) from error
+    return context
+
+
+def _refuse_file(kind: str, path: Path, error: OSError) -> ConfigurationError:
+    reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+    return ConfigurationError(
+        detail=f"The {kind} in {path} cannot be loaded: {reason}.",
+        remedy="They must be readable PEM files, a key unencrypted and the certificate's own.",
+    )

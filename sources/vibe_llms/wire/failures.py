@@ -1,0 +1,184 @@
+"""What goes wrong with a connection, in our words.
+
+aiohttp writes whole addresses into its messages, and these may hold keys. So nothing of a foreign
+message is repeated but what the operating system and the TLS library say, and the causes of our
+errors are without the rest as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+
+import attrs
+
+from vibe_llms.exceptions import (
+    ConverseError,
+    ForeignError,
+    RequestError,
+    Stage,
+    TransportError,
+    TransportTimeoutError,
+)
+from vibe_llms.wire.connections import HEADER_BYTES
+from vibe_llms.wire.exchanges import Timeouts
+
+
+@attrs.frozen
+class Watch:
+    """What is known of a request when it fails: whom it went to, how long it may take, since when.
+
+    Attributes:
+        begun: By the clock of the event loop.
+    """
+
+    address: str
+    timeouts: Timeouts
+    begun: float
+
+
+_PHASES = {
+    "connect": "No connection to {address} came about",
+    "first-byte": "{address} did not answer",
+    "between-chunks": "The answer of {address} stalled: nothing came",
+    "total": "The whole exchange with {address} was not over",
+}
+
+
+def produce_timeout_error(watch: Watch, phase: str) -> TransportTimeoutError:
+    """Produces the error of a phase that took too long."""
+    setting = f"{phase.replace('-', '_')}_seconds"
+    seconds = getattr(watch.timeouts, setting) or 0
+    return TransportTimeoutError(
+        detail=f"{_PHASES[phase].format(address=watch.address)} within {seconds:g} seconds.",
+        remedy=f"If it only needs longer, raise {setting} of the timeouts.",
+        address=watch.address,
+        phase=phase,
+        seconds=seconds,
+        stage={"connect": Stage.CONNECT, "first-byte": Stage.SEND}.get(phase, Stage.FRAME),
+    )
+
+
+def produce_closed_error(address: str) -> TransportError:
+    """Produces the error of reading on in an answer that was left."""
+    return TransportError(
+        detail=f"The answer of {address} was closed before it was read to its end.",
+        address=address,
+        stage=Stage.FRAME,
+    )
+
+
+def translate(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
+    """Returns what an error of aiohttp means, with a harmless copy of it as the cause.
+
+    Args:
+        stage: ``SEND`` until the headers of the answer are there, ``FRAME`` from then on.
+    """
+    if isinstance(error, ConverseError):
+        return error
+    ours = _translate_timeout(error, watch, stage) or _translate_rest(error, watch, stage)
+    ours.__cause__ = ForeignError(type=type(error).__name__, detail=_find_reason(error))
+    return ours
+
+
+def _translate_timeout(
+    error: Exception, watch: Watch, stage: Stage
+) -> TransportTimeoutError | None:
+    if not isinstance(error, TimeoutError):
+        return None
+    import aiohttp
+
+    total = watch.timeouts.total_seconds
+    elapsed = asyncio.get_running_loop().time() - watch.begun
+    if total is not None and elapsed >= total:
+        phase = "total"
+    elif stage is Stage.FRAME:
+        phase = "between-chunks"
+    elif isinstance(error, aiohttp.ConnectionTimeoutError):
+        phase = "connect"
+    else:
+        phase = "first-byte"
+    return produce_timeout_error(watch, phase)
+
+
+def _translate_rest(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
+    import aiohttp
+
+    address = watch.address
+    reason = _find_reason(error)
+    because = f": {reason}" if reason else ""
+    remedy = ""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            detail = f"The certificate of {address} cannot be trusted{because}."
+            remedy = "Where an authority of your own signs, set the certificate authorities."
+            stage = Stage.CONNECT
+        case aiohttp.ClientSSLError():
+            detail = f"No TLS connection to {address} came about{because}."
+            stage = Stage.CONNECT
+        case aiohttp.ClientHttpProxyError():
+            detail = f"The proxy refused to connect to {address} (status {error.status})."
+            remedy = "Check the proxy and what it wants to know of you."
+            stage = Stage.CONNECT
+        case aiohttp.ClientProxyConnectionError():
+            detail = f"The proxy on the way to {address} cannot be reached{because}."
+            stage = Stage.CONNECT
+        case aiohttp.ClientConnectorError():
+            detail = f"{address} cannot be reached{because}."
+            remedy = "Check the base URL and the network."
+            stage = Stage.CONNECT
+        case aiohttp.ClientResponseError() if _is_too_long(error):
+            detail = f"{address} sent a line of headers beyond {HEADER_BYTES:,} bytes, or too many."
+        case aiohttp.ClientResponseError():
+            detail = f"{address} did not answer in HTTP."
+            remedy = "Check the scheme and the port of the base URL."
+        case aiohttp.ClientPayloadError():
+            detail = f"The answer of {address} broke off before its end{because}."
+        case aiohttp.ClientError() | OSError():
+            had = "before it answered" if stage is Stage.SEND else "in the middle of its answer"
+            detail = f"{address} closed the connection {had}{because}."
+        case ValueError() | TypeError():
+            return RequestError(
+                detail=f"The request to {address} cannot be written as HTTP.",
+                remedy="Look for letters in its address or headers that may not stand there.",
+                path="request",
+                stage=Stage.SEND,
+            )
+        case _:
+            detail = f"The exchange with {address} failed ({type(error).__name__})."
+    return TransportError(detail=detail, remedy=remedy, address=address, stage=stage)
+
+
+def walk_chain(error: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = error
+    for _ in range(8):
+        if seen is None:
+            return
+        yield seen
+        seen = seen.__cause__ or seen.__context__
+
+
+def _is_too_long(error: BaseException) -> bool:
+    """Tells whether the headers were too long, or one too many."""
+    return any(
+        type(each).__name__ in ("LineTooLong", "TooManyHeaders")
+        or "Got more than" in str(getattr(each, "message", ""))
+        for each in walk_chain(error)
+    )
+
+
+def _find_reason(error: BaseException) -> str:
+    """Returns what the operating system or the TLS library said, if one of them did."""
+    for each in walk_chain(error):
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return each.verify_message
+        if isinstance(each, ssl.SSLError):
+            return (each.reason or "TLS failed").replace("_", " ").lower()
+        if isinstance(each, OSError) and each.strerror and not _is_foreign(each):
+            return each.strerror
+    return ""
+
+
+def _is_foreign(error: OSError) -> bool:
+    return type(error).__module__.partition(".")[0] == "aiohttp"

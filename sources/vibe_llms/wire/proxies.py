@@ -1,0 +1,61 @@
+"""Which proxy a request goes through."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.wire.bodies import describe_address
+
+
+class Proxies:
+    """Answers for each address which proxy leads to it; asks the environment once for each.
+
+    Args:
+        proxy: One for everything.
+        trust_environment: Whether the environment is asked where there is none.
+    """
+
+    def __init__(self, proxy: str | None, *, trust_environment: bool) -> None:
+        self._given = None if proxy is None else _check_proxy(proxy, "The proxy")
+        self._trusts_environment = trust_environment
+        self._found: dict[str, str | None] = {}
+
+    def access(self, url: str, address: str) -> str | None:
+        """Returns the proxy for a URL, whose scheme, host and port are given as well.
+
+        It may hold a user and a password: it is for connecting, and for nobody to see.
+
+        Raises:
+            ConfigurationError: The environment names one that we cannot speak to.
+        """
+        if self._given is not None or not self._trusts_environment:
+            return self._given
+        try:
+            return self._found[address]
+        except KeyError:
+            proxy = self._found[address] = _find_in_environment(url)
+            return proxy
+
+
+def _find_in_environment(url: str) -> str | None:
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    known = getproxies()
+    proxy = known.get(parts.scheme) or known.get("all")
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    name = f"{parts.scheme}_proxy" if known.get(parts.scheme) else "all_proxy"
+    return _check_proxy(proxy if "://" in proxy else f"http://{proxy}", f"{name.upper()}")
+
+
+def _check_proxy(proxy: str, origin: str) -> str:
+    if not describe_address(proxy):
+        scheme = proxy.partition("://")[0] if "://" in proxy else ""
+        raise ConfigurationError(
+            detail=f"{origin} is no http or https URL with a host"
+            + (f", but of {scheme[:20]!r}." if scheme and "@" not in scheme else "."),
+            remedy="Other kinds of proxies, SOCKS among them, are not supported.",
+        )
+    return proxy

@@ -1,0 +1,238 @@
+"""A transport through a client object of an official SDK."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from vibe_llms.exceptions import ConverseError, RequestError, Stage, TransportError
+from vibe_llms.limits import Limits
+from vibe_llms.secrets import Secret
+from vibe_llms.wire import failures
+from vibe_llms.wire.bodies import check_request, read_body, refuse_redirection, refuse_response
+from vibe_llms.wire.event_stream import CONTENT_TYPE, EventStreamRewriter
+from vibe_llms.wire.exchanges import Timeouts, WireRequest
+
+_RAW = {"X-Stainless-Raw-Response": "stream"}
+"""Lets the SDK hand its answer over as it comes, neither read nor parsed."""
+
+_OWN_HEADERS = frozenset({"content-length", "content-type", "host", "user-agent"})
+"""Headers which the SDK writes itself."""
+
+
+class SdkTransport:
+    """Sends requests through an asynchronous client of the anthropic or openai package.
+
+    So that client's address, authentication, signing and rewriting of requests hold: what only
+    the SDKs know, of clouds above all. The package is imported by whoever made the client, not
+    here. The SDK's own retries are off, and nothing is parsed: the bytes come out as they came
+    in, but for the binary event streams of Bedrock, which become server-sent events.
+
+    Of a request's URL, the host does not count, and of its path what follows the version:
+    ``https://host/some/v1/messages?beta=true`` is sent to ``/v1/messages?beta=true`` for an
+    anthropic client and, as the base URLs of openai clients end in the version,
+    ``…/v1/chat/completions`` to ``/chat/completions`` for one of openai. A path without
+    ``/v1/`` is taken as it is. Headers that hold a :class:`Secret` are left out: the client has
+    its own. The body must be a JSON object, which the client may rewrite.
+
+    The client's own timeouts hold beside ours, which is why there is none for connecting here.
+    The SDK reads the body of an error before we can bound it.
+
+    The clients for Anthropic and OpenAI themselves were tried against servers on loopback;
+    those for Azure, Bedrock and Vertex likewise, and never against the clouds themselves.
+
+    Args:
+        client: An asynchronous client; it stays its maker's, who closes it.
+    """
+
+    def __init__(
+        self, client: Any, *, limits: Limits | None = None, timeouts: Timeouts | None = None
+    ) -> None:
+        self._client = client
+        self._limits = Limits() if limits is None else limits
+        self._timeouts = Timeouts() if timeouts is None else timeouts
+        packages = {cls.__module__.partition(".")[0] for cls in type(client).__mro__}
+        self._version = "" if "openai" in packages else "/v1"
+
+    async def send(self, request: WireRequest) -> SdkExchange:
+        """Sends a request; see :class:`Transport`."""
+        check_request(request, self._limits)
+        address = _describe_client(self._client)
+        timeouts = self._timeouts if request.timeouts is None else request.timeouts
+        watch = failures.Watch(address, timeouts, asyncio.get_running_loop().time())
+        failure: ConverseError | None = None
+        try:
+            async with asyncio.timeout(_choose_patience(timeouts)):
+                response = await self._post(request)
+        except Exception as error:
+            response = getattr(error, "response", None)  # of an error that is an HTTP answer
+            if not hasattr(response, "status_code"):
+                failure = _translate(error, watch, Stage.SEND)
+        if failure is not None:  # raised here, so that no foreign text hangs on it as its context
+            raise failure
+        exchange = SdkExchange(response, watch, self._limits)
+        if 300 <= exchange.status < 400:
+            await exchange.close()
+            location = exchange.headers.get("location", "")
+            raise refuse_redirection(address, exchange.status, location)
+        return exchange
+
+    async def _post(self, request: WireRequest) -> Any:
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if not isinstance(value, Secret) and name.lower() not in _OWN_HEADERS
+        }
+        options = {"headers": headers | _RAW, "max_retries": 0, "follow_redirects": False}
+        path = _cut_path(request.url, self._version)
+        if request.method.upper() == "GET":
+            answer = await self._client.get(path, cast_to=object, options=options)
+        else:
+            body = _read_object(request.body)
+            answer = await self._client.post(path, cast_to=object, body=body, options=options)
+        return answer.http_response
+
+    async def close(self) -> None:
+        """Closes nothing: the client belongs to whoever made it."""
+
+
+class SdkExchange:
+    """An answer that an SDK's client receives; see :class:`Exchange`."""
+
+    def __init__(self, response: Any, watch: failures.Watch, limits: Limits) -> None:
+        self._response = response
+        self._watch = watch
+        self._limit = limits.response_bytes
+        self._received = 0
+        self._chunks: AsyncIterator[bytes] = response.aiter_bytes()
+        self._rewriter: EventStreamRewriter | None = None
+        self._is_closed = False
+        self.status: int = response.status_code
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        if headers.get("content-type", "").startswith(CONTENT_TYPE):
+            self._rewriter = EventStreamRewriter(limits)
+            headers["content-type"] = "text/event-stream"
+        self.headers: Mapping[str, str] = headers
+
+    async def receive(self) -> bytes:
+        """Returns whatever has come of the body; see :class:`Exchange`."""
+        while True:
+            data = await self._receive_raw()
+            if not data:
+                if self._rewriter is not None and self._rewriter.has_pending:
+                    raise TransportError(
+                        detail=f"The answer of {self._watch.address} broke off in an event.",
+                        address=self._watch.address,
+                        stage=Stage.FRAME,
+                    )
+                return b""
+            if self._rewriter is None:
+                return data
+            if rewritten := self._rewriter.feed(data):
+                return rewritten
+
+    async def _receive_raw(self) -> bytes:
+        failure: ConverseError | None = None
+        data = b""
+        try:
+            async with asyncio.timeout(self._find_patience()):
+                while not data and not self._is_closed:
+                    data = await anext(self._chunks)
+        except StopAsyncIteration:
+            return b""
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        except Exception as error:
+            failure = _translate(error, self._watch, Stage.FRAME)
+        if self._is_closed:
+            failure = failures.produce_closed_error(self._watch.address)
+        self._received += len(data)
+        if self._received > self._limit:
+            failure = refuse_response(self._limit)
+        if failure is not None:
+            await self.close()
+            raise failure
+        return data
+
+    def _find_patience(self) -> float | None:
+        """Returns how long to wait for the next bytes."""
+        timeouts = self._watch.timeouts
+        if timeouts.total_seconds is None:
+            return timeouts.between_chunks_seconds
+        left = self._watch.begun + timeouts.total_seconds - asyncio.get_running_loop().time()
+        return min(max(left, 0), timeouts.between_chunks_seconds or left)
+
+    async def read(self, limit: int | None = None) -> bytes:
+        """Returns the whole body; see :class:`Exchange`."""
+        return await read_body(self, limit)
+
+    async def close(self) -> None:
+        """Leaves the answer; see :class:`Exchange`."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self._response.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _describe_client(client: Any) -> str:
+    parts = urlsplit(str(getattr(client, "base_url", "")))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "the SDK"
+
+
+def _choose_patience(timeouts: Timeouts) -> float | None:
+    """Returns how long to wait for the headers; connecting is the client's own matter."""
+    known = (timeouts.first_byte_seconds, timeouts.total_seconds)
+    return min((seconds for seconds in known if seconds is not None), default=None)
+
+
+def _cut_path(url: str, version: str) -> str:
+    """Returns what of a URL a client adds to its own; see :class:`SdkTransport`."""
+    parts = urlsplit(url)
+    _, found, rest = parts.path.partition("/v1/")
+    path = f"{version}/{rest}" if found else parts.path
+    return f"{path}?{parts.query}" if parts.query else path
+
+
+def _read_object(body: bytes) -> dict[str, Any] | None:
+    if not body:
+        return None
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise RequestError(
+            detail="An SDK's client sends JSON objects, and the body of the request is none.",
+            remedy="Use the direct transport.",
+            path="body",
+            stage=Stage.SEND,
+        ) from error
+
+
+def _translate(error: Exception, watch: failures.Watch, stage: Stage) -> ConverseError:
+    """Returns what an error of an SDK, or of the HTTP library under it, means.
+
+    Both are told by the names of their classes, so that neither must be imported.
+    """
+    names = {cls.__name__ for each in failures.walk_chain(error) for cls in type(each).__mro__}
+    if isinstance(error, TimeoutError) or names & {"APITimeoutError", "TimeoutException"}:
+        if names & {"ConnectTimeout", "PoolTimeout"}:
+            return failures.produce_timeout_error(watch, "connect")
+        return failures.translate(TimeoutError(), watch, stage)
+    if names & {"APIConnectionError", "TransportError"}:
+        return failures.translate(ConnectionError(), watch, stage)
+    return failures.translate(error, watch, stage)
