@@ -1,0 +1,302 @@
+"""What an error means, in the words of OpenAI and of the many who answer like it.
+
+A table in which the most specific word wins: a code before a type, both before the status, and
+the message only for what some vendors say nowhere else (that the input was too long). Two
+dialects of one vendor share it, Chat Completions and Responses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.exceptions import (
+    ContextOverflowError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+)
+
+_A, _B, _I, _N, _O, _P, _Q, _R, _S, _T = (
+    ProviderFault.AUTHENTICATION,
+    ProviderFault.BLOCKED,
+    ProviderFault.INVALID_REQUEST,
+    ProviderFault.NOT_FOUND,
+    ProviderFault.OVERLOADED,
+    ProviderFault.PERMISSION,
+    ProviderFault.QUOTA,
+    ProviderFault.RATE_LIMITED,
+    ProviderFault.SERVER,
+    ProviderFault.TIMEOUT,
+)
+
+FAULTS_BY_RESPONSE_CODE: Final = {
+    "bio_policy": _B,
+    "data_residency_mismatch": _P,
+    "empty_image_file": _I,
+    "failed_to_download_image": _I,
+    "image_content_policy_violation": _B,
+    "image_file_not_found": _N,
+    "image_file_too_large": _I,
+    "image_parse_error": _I,
+    "image_too_large": _I,
+    "image_too_small": _I,
+    "invalid_base64_image": _I,
+    "invalid_image": _I,
+    "invalid_image_format": _I,
+    "invalid_image_mode": _I,
+    "invalid_image_url": _I,
+    "invalid_prompt": _B,
+    "misalignment_policy_violation": _B,
+    "rate_limit_exceeded": _R,
+    "server_error": _S,
+    "unsupported_image_media_type": _I,
+    "vector_store_timeout": _T,
+}
+"""From the codes of a response that failed (``openai.types.responses.ResponseError``)."""
+
+FAULTS_BY_WORD: Final = FAULTS_BY_RESPONSE_CODE | {
+    "access_terminated": _P,
+    "account_deactivated": _P,
+    "api_error": _S,
+    "authentication_error": _A,
+    "billing_hard_limit_reached": _Q,
+    "billing_not_active": _Q,
+    "content_filter": _B,
+    "content_policy_violation": _B,
+    "conversation_not_found": _N,
+    "deploymentnotfound": _N,
+    "engine_overloaded": _O,
+    "incorrect_hostname": _P,
+    "insufficient_quota": _Q,
+    "internal_error": _S,
+    "internal_server_error": _S,
+    "invalid_api_key": _A,
+    "invalid_function_parameters": _I,
+    "invalid_organization": _A,
+    "invalid_request_error": _I,
+    "ip_not_authorized": _P,
+    "mismatched_organization": _A,
+    "model_not_found": _N,
+    "moderation_blocked": _B,
+    "not_found_error": _N,
+    "overloaded_error": _O,
+    "permission_denied": _P,
+    "permission_error": _P,
+    "previous_response_not_found": _N,
+    "rate_limit_error": _R,
+    "ratelimitreached": _R,
+    "requests": _R,
+    "responsibleaipolicyviolation": _B,
+    "server_is_overloaded": _O,
+    "service_unavailable": _O,
+    "slow_down": _O,
+    "string_above_max_length": _I,
+    "timeout": _T,
+    "tokens": _R,
+    "too_many_requests": _R,
+    "unavailable_error": _O,
+    "unsupported_country_region_territory": _P,
+    "unsupported_parameter": _I,
+    "unsupported_value": _I,
+}
+"""From a code or a type in the vendor's words, in lower case; codes are looked up first."""
+
+FAULTS_BY_STATUS: Final = {
+    400: _I,
+    401: _A,
+    402: _Q,
+    403: _P,
+    404: _N,
+    408: _T,
+    409: _S,
+    413: _I,
+    422: _I,
+    429: _R,
+    503: _O,
+    504: _T,
+    529: _O,
+}
+"""409 is a conflict with another request of the same moment: OpenAI's own client asks again."""
+
+_VAGUE_WORDS: Final = frozenset({"api_error", "invalid_request_error"})
+"""Types that so many errors share that the status says more."""
+
+_OVERFLOW_WORDS: Final = frozenset(
+    {
+        "context_length_exceeded",
+        "context_window_exceeded",
+        "exceed_context_size_error",
+        "tokens_limit_reached",
+        "too_many_prompt_tokens",
+    }
+)
+_OVERFLOW_MESSAGE: Final = re.compile(
+    r"maximum (?:context|prompt|input) length"
+    r"|exceed\w*[^.]{0,60}\bcontext (?:window|length|size)"
+    r"|context (?:window|length|size)[^.]{0,40}\bexceed",
+    re.IGNORECASE,
+)
+_LIMIT: Final = re.compile(
+    r"(?:maximum (?:context|prompt|input) length (?:is|of)|maximum context length:?) (\d+)"
+)
+_TOKENS: Final = re.compile(
+    r"(?:resulted in|requested(?: about)?|contains(?: at least)?|has) (\d+) (?:input )?tokens"
+    r"|request contains (\d+)"
+)
+_OVERFLOW_STATUSES: Final = (None, 200, 400, 413, 422, 500)
+
+
+def produce_openai_error(
+    body: object,
+    *,
+    provider: str,
+    model: str = "",
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> ConverseError:
+    """Makes the exception for an error in the vendor's words.
+
+    Args:
+        body: What came: ``{"error": {…}}``, the inner object, ``{"error": "…"}``, the failed
+            response, or anything else, text included.
+        model: The address of the model that was asked.
+        status: The HTTP status. An error within a stream has none, or 200, which says nothing;
+            a number that stands in the body as the code then counts instead.
+        headers: Of the answer: they name the exchange and say how long to wait.
+    """
+    facts = _find_facts(body)
+    code, kind = facts.get("code"), facts.get("type")
+    words = [word.lower() for word in (code, _find_inner_code(facts), kind) if _is_word(word)]
+    message = _find_message(facts)
+    if status in (None, 200):
+        status = _read_status(code) or status
+    if _is_overflow(words, message, status):
+        return _produce_overflow(facts, message, model)
+    return ProviderError(
+        provider=provider,
+        fault=_find_fault(words, status),
+        detail=message,
+        status=status,
+        vendor_type=None if kind is None else str(kind),
+        vendor_code=None if code is None else str(code),
+        request_id=read_request_id(headers),
+        retry_after_seconds=read_retry_after(headers),
+    )
+
+
+def read_request_id(headers: Mapping[str, str] | None) -> str | None:
+    """Returns the vendor's name for the exchange, where it gave one."""
+    named = _lower(headers)
+    for name in ("x-request-id", "apim-request-id", "x-ms-request-id", "request-id"):
+        if named.get(name):
+            return named[name]
+    return None
+
+
+def read_retry_after(headers: Mapping[str, str] | None) -> float | None:
+    """Returns how many seconds the vendor asks to wait, in either of the header's forms."""
+    named = _lower(headers)
+    for name, divisor in (("retry-after-ms", 1000), ("retry-after", 1)):
+        try:
+            seconds = float(named.get(name, "")) / divisor
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    return _read_retry_date(named.get("retry-after"))
+
+
+def _read_retry_date(text: str | None) -> float | None:
+    if not text:
+        return None
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime
+
+    try:
+        then = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=UTC)
+    return max(0.0, (then - datetime.now(UTC)).total_seconds())
+
+
+def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:
+    return {name.lower(): value for name, value in (headers or {}).items()}
+
+
+def _find_facts(body: object) -> Mapping[str, Any]:
+    """Returns the object that tells of the error, wherever the vendor has put it."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, Mapping):
+        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+        return {"message": text}
+    for holder in (body, body.get("response")):
+        inner = holder.get("error") if isinstance(holder, Mapping) else None
+        if isinstance(inner, Mapping):
+            return inner
+        if isinstance(inner, str):
+            return {"message": inner, "code": body.get("code")}
+    if "message" not in body and body.get("detail"):
+        return {**body, "message": body["detail"]}
+    return body
+
+
+def _find_message(facts: Mapping[str, Any]) -> str:
+    message = facts.get("message")
+    metadata = facts.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    text = " ".join(str(part).strip() for part in (message, raw) if part)
+    return text or "it gave no reason."
+
+
+def _find_inner_code(facts: Mapping[str, Any]) -> Any:
+    inner = facts.get("innererror")
+    return inner.get("code") if isinstance(inner, Mapping) else None
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _read_status(code: object) -> int | None:
+    if isinstance(code, str) and re.fullmatch("[45][0-9][0-9]", code):
+        return int(code)
+    return code if isinstance(code, int) and 400 <= code < 600 else None
+
+
+def _find_fault(words: list[str], status: int | None) -> ProviderFault:
+    said = status is not None and status >= 400
+    for word in words:
+        if word in FAULTS_BY_WORD and not (said and word in _VAGUE_WORDS):
+            return FAULTS_BY_WORD[word]
+    if status is None or not said:
+        return ProviderFault.UNKNOWN
+    return FAULTS_BY_STATUS.get(status, _S if status >= 500 else _I)
+
+
+def _is_overflow(words: list[str], message: str, status: int | None) -> bool:
+    if any(word in _OVERFLOW_WORDS for word in words):
+        return True
+    return status in _OVERFLOW_STATUSES and _OVERFLOW_MESSAGE.search(message) is not None
+
+
+def _produce_overflow(facts: Mapping[str, Any], message: str, model: str) -> ContextOverflowError:
+    return ContextOverflowError(
+        model=model,
+        tokens=_find_number(facts.get("n_prompt_tokens"), _TOKENS, message),
+        limit=_find_number(facts.get("n_ctx"), _LIMIT, message),
+        detail=message if message.endswith(".") else f"{message}.",
+        remedy="Shorten the conversation, or use a model with a larger window.",
+        path="canisters",
+    )
+
+
+def _find_number(given: object, pattern: re.Pattern[str], message: str) -> int | None:
+    if isinstance(given, int):
+        return given
+    found = pattern.search(message)
+    return None if found is None else int(next(group for group in found.groups() if group))
