@@ -168,7 +168,8 @@ def produce_openai_error(
     """
     facts = _find_facts(body)
     code, kind = facts.get("code"), facts.get("type")
-    words = [word.lower() for word in (code, _find_inner_code(facts), kind) if _is_word(word)]
+    told = (code, _find_inner_code(facts), kind)
+    words = [word.lower() for word in told if isinstance(word, str)]
     message = _find_message(facts)
     if status in (None, 200):
         status = _read_status(code) or status
@@ -256,10 +257,6 @@ def _find_message(facts: Mapping[str, Any]) -> str:
 def _find_inner_code(facts: Mapping[str, Any]) -> Any:
     inner = facts.get("innererror")
     return inner.get("code") if isinstance(inner, Mapping) else None
-
-
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _read_status(code: object) -> int | None:
