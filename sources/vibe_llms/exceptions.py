@@ -390,6 +390,7 @@ class ProviderError(ConverseError, RuntimeError):
         vendor_type, vendor_code: The vendor's own words.
         request_id: The vendor's name for the exchange, for its support.
         retry_after_seconds: How long the vendor asks to wait.
+        should_retry: What the vendor says of trying again; ``None`` where it says nothing.
     """
 
     WORD: ClassVar[str] = "provider"
@@ -400,14 +401,15 @@ class ProviderError(ConverseError, RuntimeError):
     vendor_code: str | None = None
     request_id: str | None = None
     retry_after_seconds: float | None = None
+    should_retry: bool | None = None
 
     def describe(self) -> str:
         return f"{self.provider or 'The provider'} failed ({self.fault}): {self.detail}"
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same request may succeed later."""
-        return self.fault in RETRYABLE_FAULTS
+        """Whether the same request may succeed later: the vendor knows best, if it says."""
+        return self.fault in RETRYABLE_FAULTS if self.should_retry is None else self.should_retry
 
 
 class StoreError(ConverseError, OSError):

@@ -165,8 +165,8 @@ class Assembler:
         """Makes the canisters of what has arrived, in the order in which it began.
 
         Neighbouring contents of the assistant, if of one group, share a canister; an
-        invocation or a result is one of its own. An invocation whose arguments were cut off is left out, because
-        nobody can say what was asked.
+        invocation or a result is one of its own. An invocation whose arguments were cut off is
+        left out, because nobody can say what was asked.
         """
         origin = self.origin
         groups: list[AnyCanister | list[tuple[_Growing, AnyContent]]] = []

@@ -21,6 +21,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation as Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.tokens import TokenCount as TokenCount
 from vibe_llms.plain import JsonObject, JsonValue
 
 
@@ -90,14 +91,6 @@ class InvocationsProcessor(Protocol):
         self, native: JsonObject, model: ModelDescriptor
     ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
         """Returns descriptions, and the choice, of a vendor's request."""
-
-
-@attrs.frozen(kw_only=True)
-class TokenCount:
-    """A number of tokens; ``error_tokens`` bounds how far off it may be, 0 where it is exact."""
-
-    tokens: int
-    error_tokens: int = 0
 
 
 class ConversationTokenizer(Protocol):

@@ -1,0 +1,346 @@
+"""Providers that are reached over the network: what all of them share.
+
+A vendor's folder says what is its own by a subclass of :class:`Vendor`; the provider, client and
+model here do the rest: settings, key, transport, retries, limits and errors.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+import attrs
+
+from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, RequestError, Stage
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.conversing import ModelBase
+from vibe_llms.providers.credentials import acquire_key
+from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
+from vibe_llms.providers.retries import RetryingSource, RetryPolicy
+from vibe_llms.providers.settings import RemoteSettings, read_settings
+from vibe_llms.providers.sources import Decoder, WireSource, read_problem
+from vibe_llms.providers.streams import EventSource
+from vibe_llms.secrets import Secret
+from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
+from vibe_llms.wire.frames import Framer
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.surveys import SurveyedModel
+
+CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
+
+
+class Vendor(abc.ABC):
+    """What one vendor does in its own way. Stateless but for its settings.
+
+    Attributes:
+        protocol: The dialect that is spoken.
+        base_url: Where its service is, unless the user says otherwise.
+        key_variables: The environment variables of its key; none where it takes no key.
+        needs_key: Whether nothing can be asked without one.
+        framing: How a streamed answer is cut.
+        request_id_headers: Where it names an exchange.
+        further_settings: What the user can set besides, and what each must be.
+    """
+
+    protocol: ClassVar[str]
+    base_url: ClassVar[str]
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    needs_key: ClassVar[bool] = True
+    framing: ClassVar[Literal["sse", "ndjson"]] = "sse"
+    request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "request-id")
+    further_settings: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, context: ProviderContext) -> None:
+        self.context = context
+        self.settings = self.read_settings()
+
+    def read_settings(self) -> RemoteSettings:
+        """Checks the user's settings. Raises ConfigurationError."""
+        return read_settings(self.context, self.base_url, self.further_settings)
+
+    @abc.abstractmethod
+    def nativize(
+        self, request: Request, model: ModelDescriptor, *, streaming: bool
+    ) -> Translation[JsonObject]:
+        """Returns the body of the request. Pure. The controls are complete. Raises RequestError."""
+
+    @abc.abstractmethod
+    def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
+        """Returns the path behind the base URL, such as ``/v1/messages``."""
+
+    @abc.abstractmethod
+    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
+        """Returns the headers of a request, its authorization among them."""
+
+    @abc.abstractmethod
+    def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
+        """Makes the decoder of one response to the request."""
+
+    @abc.abstractmethod
+    def produce_error(
+        self,
+        body: JsonObject | str,
+        model: str,
+        *,
+        status: int,
+        headers: Mapping[str, str],
+    ) -> ConverseError:
+        """Says what an answer with the status of an error means."""
+
+    @abc.abstractmethod
+    def produce_tokenizer(self, client: RemoteClient) -> ConversationTokenizer:
+        """Makes what counts tokens; it may ask the vendor through the client."""
+
+    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+        """Asks the vendor for its models. By default it is not known how. Raises ConverseError."""
+        return ()
+
+    def prepare_body(self, native: JsonObject) -> JsonObject:
+        """Returns what is sent of the native request, without what goes as headers."""
+        return native
+
+    def produce_sdk_client(self, key: Secret | None) -> Any:
+        """Makes the official library's client, for the transport ``sdk``.
+
+        Raises:
+            ConfigurationError: The vendor has none that is known here.
+        """
+        raise ConfigurationError(
+            findings=(
+                Finding(
+                    place=f"providers.{self.context.name}.transport",
+                    message="This provider has no transport 'sdk'; leave it at 'direct'.",
+                ),
+            )
+        )
+
+
+class RemoteProvider:
+    """Makes clients of one vendor.
+
+    Args:
+        context: As given by the plugin manager.
+        vendor: What is the vendor's own; made when the first client is.
+    """
+
+    def __init__(self, context: ProviderContext, vendor: type[Vendor]) -> None:
+        self._context = context
+        self._vendor = vendor
+        self._transport: Transport | None = None
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+        return self._context.name
+
+    def use_transport(self, transport: Transport) -> None:
+        """Lets all further clients send through a transport of the host application.
+
+        Such as ``SdkTransport(client)`` with a client of the official library.
+        """
+        self._transport = transport
+
+    def produce_client(self) -> RemoteClient:
+        """Makes a client. Connects to nothing yet. Raises ConfigurationError."""
+        return RemoteClient(self, self._vendor(self._context), self._transport)
+
+
+class RemoteClient:
+    """Connections to a vendor, and its models.
+
+    Args:
+        transport: In place of what the settings name; it is not closed with the client.
+    """
+
+    def __init__(
+        self, provider: RemoteProvider, vendor: Vendor, transport: Transport | None = None
+    ) -> None:
+        self.provider = provider
+        self.vendor = vendor
+        self._given = transport
+        self._transport: Transport | None = transport
+        self._integrator: Any = None
+
+    async def access_model(self, name: str = "") -> RemoteModel:
+        """Returns a model by name; it need not be known here, for vendors have new ones daily.
+
+        Raises:
+            UnknownNameError: The name is empty and there is no default model.
+        """
+        return RemoteModel(self.describe(name or self.vendor.settings.model), self)
+
+    async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
+        """Lists the models that the vendor tells of, as of at most a day ago.
+
+        Raises:
+            ConverseError: It cannot be asked, and never has been.
+        """
+        from vibe_llms.providers.surveys import acquire_survey
+
+        context = self.vendor.context
+        survey = await acquire_survey(
+            context.cache_directory, lambda: self.vendor.survey(self), refresh=refresh
+        )
+        return [self.describe(model.name, model) for model in survey.models]
+
+    async def close(self) -> None:
+        """Closes the connections. May be called again."""
+        transport, self._transport = self._transport, self._given
+        if transport is not None and transport is not self._given:
+            await transport.close()
+
+    def describe(self, name: str, surveyed: SurveyedModel | None = None) -> ModelDescriptor:
+        """Returns what is known of a model; what the vendor said of it included."""
+        if self._integrator is None:
+            self._integrator = self.vendor.context.produce_attributes()
+        learnt = {} if surveyed is None else surveyed.learnt
+        attributes = self._integrator.integrate(
+            name, learnt=learnt, learnt_from=f"the models that {self.provider.name} lists"
+        )
+        provider = self.provider.name
+        return ModelDescriptor(
+            provider=provider, name=attributes.address.name, attributes=attributes
+        )
+
+    async def request_json(
+        self, method: str, path: str, body: JsonObject | None = None
+    ) -> JsonValue:
+        """Asks the vendor for something other than a response, such as a count of tokens.
+
+        Raises:
+            ConverseError: It did not answer, or with an error, or not in JSON.
+        """
+        import msgspec
+
+        async with await self.send(method, path, body) as exchange:
+            answer = await exchange.read()
+        try:
+            value: JsonValue = msgspec.json.decode(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ConverseError(
+                detail=f"{self.provider.name} answered {path} with what is no JSON.",
+                stage=Stage.DECODE,
+            ) from error
+        return value
+
+    async def send(
+        self, method: str, path: str, body: JsonObject | None = None, *, model: str = ""
+    ) -> Exchange:
+        """Sends a request, once, and returns the answer; its status is no error.
+
+        Raises:
+            ConverseError: It could not be sent, or the answer is an error.
+        """
+        vendor = self.vendor
+        native = body or {}
+        headers = {"accept": "*/*", **vendor.compose_headers(self._acquire_key(), native)}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        request = WireRequest(
+            method=method,
+            url=vendor.settings.base_url + path,
+            headers={**headers, **vendor.settings.headers},
+            body=b"" if body is None else _encode(vendor.prepare_body(body)),
+        )
+        exchange = await self._access_transport().send(request)
+        if exchange.status < 400:
+            return exchange
+        status, answered = exchange.status, exchange.headers
+        problem = await read_problem(exchange)
+        raise vendor.produce_error(problem, model, status=status, headers=answered)
+
+    def _acquire_key(self) -> Secret | None:
+        vendor = self.vendor
+        name = self.provider.name
+        key = acquire_key(name, vendor.settings.values, vendor.key_variables)
+        is_theirs = self._given is not None or vendor.settings.values.get("transport") == "sdk"
+        if key is None and vendor.needs_key and not is_theirs:
+            variable = (*vendor.key_variables, "its environment variable")[0]
+            raise ConfigurationError(
+                detail=f"There is no key for {name}.",
+                remedy=f"Set {variable}, or api_key_file in [providers.{name}].",
+            )
+        return key
+
+    def _access_transport(self) -> Transport:
+        if self._transport is None:
+            self._transport = self._produce_transport()
+        return self._transport
+
+    def _produce_transport(self) -> Transport:
+        vendor, settings = self.vendor, self.vendor.settings
+        if settings.values.get("transport") == "sdk":
+            from vibe_llms.wire.sdk import SdkTransport
+
+            return SdkTransport(vendor.produce_sdk_client(self._acquire_key()))
+        from vibe_llms.wire.direct import DirectTransport
+
+        return DirectTransport(
+            limits=vendor.context.limits,
+            timeouts=settings.timeouts,
+            proxy=settings.values.get("proxy"),
+            certificate_authorities=settings.access_path("certificate_authorities"),
+            client_certificate=settings.access_path("client_certificate"),
+            client_key=settings.access_path("client_key"),
+        )
+
+
+class RemoteModel(ModelBase[JsonObject]):
+    """A model of a vendor."""
+
+    def __init__(self, descriptor: ModelDescriptor, client: RemoteClient) -> None:
+        vendor = client.vendor
+        super().__init__(descriptor, vendor.produce_tokenizer(client), vendor.context.limits)
+        self.protocol = vendor.protocol  # type: ignore[misc]  # it is the vendor's
+        self._client = client
+        self._vendor = vendor
+
+    def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
+        """Translates a request. Raises RequestError."""
+        completed = attrs.evolve(request, controls=self.complete_controls(request))
+        return self._vendor.nativize(completed, self.descriptor, streaming=streaming)
+
+    async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
+        """Returns a source which sends the request when it is first read."""
+        model, vendor, limits = self.descriptor, self._vendor, self._vendor.context.limits
+        path = vendor.compose_path(model, streaming=streaming)
+
+        async def open_exchange() -> Exchange:
+            return await self._client.send("POST", path, native, model=model.name)
+
+        def produce_source() -> EventSource:
+            return WireSource(
+                open_exchange,
+                vendor.produce_decoder(model, request),
+                self._produce_framer,
+                content_type=CONTENT_TYPES[vendor.framing] if streaming else "application/json",
+                request_id_headers=vendor.request_id_headers,
+            )
+
+        return RetryingSource(produce_source, RetryPolicy.of(limits))
+
+    def _produce_framer(self) -> Framer:
+        limits = self._vendor.context.limits
+        if self._vendor.framing == "ndjson":
+            from vibe_llms.wire.ndjson import NdjsonFramer
+
+            return NdjsonFramer(limits)
+        from vibe_llms.wire.sse import SseFramer
+
+        return SseFramer(limits)
+
+
+def _encode(body: JsonObject) -> bytes:
+    import msgspec
+
+    try:
+        return msgspec.json.encode(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RequestError(
+            detail=f"The request cannot be written as JSON: {error}.",
+            remedy="Half a surrogate pair in a text is the usual cause.",
+        ) from error

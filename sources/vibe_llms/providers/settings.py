@@ -1,0 +1,119 @@
+"""What a user may set for a provider that is reached over the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.secrets import Secret
+from vibe_llms.wire.exchanges import Timeouts
+
+_Check = Callable[[Any], str | None]
+
+
+def _check_text(value: Any) -> str | None:
+    return None if isinstance(value, str) and value.strip() else "a text"
+
+
+def _check_seconds(value: Any) -> str | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return None if is_number and value > 0 else "a number of seconds above 0"
+
+
+def _check_address(value: Any) -> str | None:
+    if isinstance(value, str):
+        try:
+            parts = urlsplit(value)
+        except ValueError:
+            return "an address, as https://example.org/v1"
+        if parts.scheme in ("http", "https") and parts.netloc:
+            return None
+    return "an address, as https://example.org/v1"
+
+
+def _check_table(value: Any) -> str | None:
+    is_table = isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values())
+    return None if is_table else "a table of texts"
+
+
+def _check_transport(value: Any) -> str | None:
+    return None if value in ("direct", "sdk") else "direct or sdk"
+
+
+_TIMEOUTS: Final = tuple(field.name for field in attrs.fields(Timeouts))
+SETTINGS: Final[Mapping[str, _Check]] = {
+    "api_key": _check_text,
+    "api_key_file": _check_text,
+    "api_key_variable": _check_text,
+    "base_url": _check_address,
+    "certificate_authorities": _check_text,
+    "client_certificate": _check_text,
+    "client_key": _check_text,
+    "headers": _check_table,
+    "model": _check_text,
+    "proxy": _check_address,
+    "transport": _check_transport,
+    **dict.fromkeys(_TIMEOUTS, _check_seconds),
+}
+"""The settings that every remote provider has, and what each must be."""
+
+
+@attrs.frozen(kw_only=True)
+class RemoteSettings:
+    """The checked settings.
+
+    Attributes:
+        values: All of them, those of the vendor's own included, as the user wrote them.
+        headers: Are sent with each request; their values are the user's secret.
+    """
+
+    values: Mapping[str, Any] = attrs.field(repr=False)
+    base_url: str
+    headers: Mapping[str, Secret] = attrs.field(repr=False)
+    timeouts: Timeouts
+    model: str
+
+    def access_path(self, name: str) -> Path | None:
+        """Returns the file that a setting names, if it is set."""
+        value = self.values.get(name)
+        return None if value is None else Path(value).expanduser()
+
+
+def read_settings(
+    context: ProviderContext, base_url: str, further: Mapping[str, _Check] | None = None
+) -> RemoteSettings:
+    """Checks a remote provider's table in the configuration.
+
+    Args:
+        base_url: Of the vendor, where the user names none.
+        further: What this vendor can be told besides.
+
+    Raises:
+        ConfigurationError: With all the mistakes in it.
+    """
+    checks = {**SETTINGS, **(further or {})}
+    place = f"providers.{context.name}"
+    findings = []
+    for name, value in context.settings.items():
+        if name not in checks:
+            message = f"{name!r} is no setting of this provider; it has {', '.join(checks)}."
+            findings.append(Finding(place=place, message=message))
+        elif wanted := checks[name](value):
+            findings.append(Finding(place=f"{place}.{name}", message=f"It must be {wanted}."))
+    if findings:
+        raise ConfigurationError(findings=tuple(findings))
+    values = context.settings
+    seconds = {name: values[name] for name in _TIMEOUTS if name in values}
+    return RemoteSettings(
+        values=values,
+        base_url=str(values.get("base_url", base_url)).rstrip("/"),
+        headers={name: Secret(text) for name, text in values.get("headers", {}).items()},
+        timeouts=Timeouts(**seconds),
+        model=str(values.get("model", "")),
+    )

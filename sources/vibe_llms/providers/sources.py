@@ -1,0 +1,145 @@
+"""The way of an answer over the network: bytes, frames, the vendor's decoder, events."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from vibe_llms.events.stream import ResponseStartedEvent, StreamEvent
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.plain import JsonObject
+from vibe_llms.wire.exchanges import Exchange
+from vibe_llms.wire.frames import Framer
+from vibe_llms.wire.selection import ensure_content_type
+
+
+class Decoder(Protocol):
+    """A vendor's frames, or a whole response, as events: a machine for one response."""
+
+    def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
+        """Returns the events of one frame. Raises ConverseError."""
+
+    def decode_response(self, body: bytes) -> list[StreamEvent]:
+        """Returns all events of a whole response. Raises ConverseError."""
+
+    def finish(self) -> list[StreamEvent]:
+        """Returns the last events. Raises StreamTruncatedError where the vendor had not ended."""
+
+
+class WireSource:
+    """An event source over one exchange, which is opened when it is first read.
+
+    Args:
+        open_exchange: Sends the request; its answer has a status that is no error.
+        decoder: A fresh one.
+        produce_framer: Makes the framer of a streamed answer.
+        content_type: Of a streamed answer; one in JSON is taken as a whole response.
+        request_id_headers: Where the vendor names the exchange.
+    """
+
+    def __init__(
+        self,
+        open_exchange: Callable[[], Awaitable[Exchange]],
+        decoder: Decoder,
+        produce_framer: Callable[[], Framer],
+        *,
+        content_type: str,
+        request_id_headers: Sequence[str] = (),
+    ) -> None:
+        self._open_exchange = open_exchange
+        self._decoder = decoder
+        self._produce_framer = produce_framer
+        self._content_type = content_type
+        self._request_id_headers = request_id_headers
+        self._exchange: Exchange | None = None
+        self._framer: Framer | None = None
+        self._request_id: str | None = None
+        self._error: ConverseError | None = None
+        self._ended = False
+
+    async def receive(self) -> Sequence[StreamEvent] | None:
+        """Returns the next events, at least one; None at the end. Raises ConverseError."""
+        if self._exchange is None:
+            whole = await self._open()
+            if whole is not None:
+                return self._name_request(whole)
+        if self._error is not None:
+            raise self._error
+        if self._ended or self._exchange is None or self._framer is None:
+            return None
+        events: list[StreamEvent] = []
+        while not events and not self._ended:
+            data = await self._exchange.receive()
+            self._read(data, events)
+        if self._request_id is not None:
+            return self._name_request(events)
+        return events or None
+
+    async def close(self) -> None:
+        """Closes the connection, unless the answer was read to its end."""
+        if self._exchange is not None:
+            await self._exchange.close()
+
+    async def _open(self) -> list[StreamEvent] | None:
+        """Sends the request; returns the events of an answer that comes whole."""
+        self._exchange = exchange = await self._open_exchange()
+        headers = exchange.headers
+        names = (headers[name] for name in self._request_id_headers if name in headers)
+        self._request_id = next(names, None)
+        await ensure_content_type(exchange, "application/json", self._content_type)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == self._content_type != "application/json":
+            self._framer = self._produce_framer()
+            return None
+        body = await exchange.read()
+        self._ended = True
+        return self._decoder.decode_response(body)
+
+    def _read(self, data: bytes, events: list[StreamEvent]) -> None:
+        """Adds the events of some bytes. What came before an error counts, and comes first."""
+        framer, decode = self._framer, self._decoder.decode
+        assert framer is not None
+        try:
+            for frame in framer.feed(data) if data else framer.finish():
+                events += decode(frame.data, frame.event)
+            if not data:
+                self._ended = True
+                events += self._decoder.finish()
+        except ConverseError as error:
+            if not events:
+                raise
+            self._error = error
+
+    def _name_request(self, events: list[StreamEvent]) -> list[StreamEvent]:
+        """Puts the vendor's name of the exchange on the event that begins the response."""
+        name, self._request_id = self._request_id, None
+        if name is None:
+            return events
+        for index, event in enumerate(events):
+            if isinstance(event, ResponseStartedEvent):
+                events[index] = attrs.evolve(event, request_id=name)
+                return events
+        self._request_id = name
+        return events
+
+
+async def read_problem(exchange: Exchange) -> JsonObject | str:
+    """Returns what an answer with the status of an error says: data where it is JSON."""
+    import msgspec
+
+    async with exchange:
+        try:
+            body = await exchange.read(_PROBLEM_BYTES)
+        except ConverseError:
+            return ""
+    try:
+        problem = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body.decode("utf-8", "replace")
+    return problem if isinstance(problem, Mapping) else {"error": problem}
+
+
+_PROBLEM_BYTES = 1_048_576
+"""How much of an error is read: more than any says."""
