@@ -1,0 +1,359 @@
+"""What every provider shares that is reached over the network, tried without one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import attrs
+import msgspec
+import pytest
+
+from remoting import Counterpart, answer_json, answer_stream, produce_context
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+)
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+    RequestError,
+    StreamTruncatedError,
+    TransportError,
+)
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import StopReason, UserCanister
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.credentials import acquire_key
+from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
+from vibe_llms.providers.remote import RemoteClient, RemoteModel, RemoteProvider, Vendor
+from vibe_llms.providers.settings import read_settings
+from vibe_llms.secrets import Secret
+from vibe_llms.wire.exchanges import Timeouts
+from vibe_llms.wire.memory import MemoryAnswer
+
+REQUEST = Request(canisters=[UserCanister("hello")])
+LIMITS = Limits(attempts=1)
+
+
+class Words:
+    """Decodes frames that are words; ``!`` ends the response, ``?`` is an error."""
+
+    def __init__(self) -> None:
+        self._begun = self._ended = False
+
+    def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
+        if data == b"?":
+            raise ProviderError(detail="bad", fault=ProviderFault.OVERLOADED)
+        events: list[StreamEvent] = []
+        if not self._begun:
+            self._begun = True
+            events = [ResponseStartedEvent(), ContentStartedEvent(index=0, kind="text")]
+        if data == b"!":
+            self._ended = True
+            return events
+        return [*events, ContentDeltaEvent(0, data.decode())]
+
+    def decode_response(self, body: bytes) -> list[StreamEvent]:
+        words = [self.decode(word.encode()) for word in msgspec.json.decode(body)]
+        return [*(event for events in words for event in events), *self.finish()]
+
+    def finish(self) -> list[StreamEvent]:
+        if not self._ended:
+            raise StreamTruncatedError(detail="cut")
+        finished = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED)
+        return [ContentFinishedEvent(index=0), finished]
+
+
+class Counter:
+    """Counts nothing."""
+
+    async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
+        return TokenCount(tokens=0)
+
+    async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
+        return TokenCount(tokens=0)
+
+
+class Parrot(Vendor):
+    """A vendor of the simplest kind."""
+
+    protocol = "parrot"
+    base_url = "https://parrot.example/v1"
+    key_variables = ("PARROT_KEY",)
+
+    def nativize(
+        self, request: Request, model: ModelDescriptor, *, streaming: bool
+    ) -> Translation[JsonObject]:
+        return Translation({"model": model.name, "stream": streaming})
+
+    def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
+        return "/talk"
+
+    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
+        return {} if key is None else {"x-key": key}
+
+    def produce_decoder(self, model: ModelDescriptor, request: Request) -> Words:
+        return Words()
+
+    def produce_error(
+        self, body: JsonObject | str, model: str, *, status: int, headers: Mapping[str, str]
+    ) -> ConverseError:
+        return ProviderError(detail=str(body), status=status, fault=ProviderFault.SERVER)
+
+    def produce_tokenizer(self, client: RemoteClient) -> Counter:
+        return Counter()
+
+
+async def access_parrot(
+    directory: Path, *answers: MemoryAnswer | Exception, limits: Limits = LIMITS, **settings: Any
+) -> tuple[RemoteModel, Counterpart]:
+    """Returns a model of the vendor, and what plays it."""
+    counterpart = Counterpart(list(answers))
+    settings.setdefault("api_key", "canary-key")
+    context = produce_context("parrot", directory, limits=limits, **settings)
+    provider = RemoteProvider(context, Parrot)
+    provider.use_transport(counterpart.transport)
+    return await provider.produce_client().access_model("grey"), counterpart
+
+
+async def test_a_stream_and_a_whole_answer_are_the_same_response(tmp_path: Path) -> None:
+    """Frames or one body: the canisters agree, and the request said which was wanted."""
+    model, counterpart = await access_parrot(
+        tmp_path,
+        answer_stream([b"data: hel", b"lo\n\ndata: you\n\n", b"data: !\n\n"]),
+        answer_json(b'["hello", "you", "!"]'),
+    )
+
+    streamed = await model.converse(REQUEST)
+    whole = await model.converse(REQUEST, stream=False)
+
+    assert streamed.text == whole.text == "helloyou"
+    bodies = [msgspec.json.decode(request.body) for request in counterpart.requests]
+    assert [body["stream"] for body in bodies] == [True, False]
+    assert counterpart.requests[0].url == "https://parrot.example/v1/talk"
+
+
+async def test_an_answer_in_one_piece_to_a_streamed_request_is_taken(tmp_path: Path) -> None:
+    """Some servers do not stream what they were asked to stream."""
+    model, _ = await access_parrot(tmp_path, answer_json(b'["hello", "!"]'))
+
+    assert (await model.converse(REQUEST)).text == "hello"
+
+
+async def test_the_vendors_name_of_the_exchange_is_kept(tmp_path: Path) -> None:
+    """For its support."""
+    answer = answer_stream([b"data: hi\n\ndata: !\n\n"], **{"X-Request-Id": "r-1"})
+    model, _ = await access_parrot(tmp_path, answer)
+
+    assert (await model.converse(REQUEST)).metadata.request_id == "r-1"
+
+
+async def test_what_came_before_an_error_is_delivered_first(tmp_path: Path) -> None:
+    """Words and an error in one packet: the words count, and the error carries them."""
+    model, _ = await access_parrot(tmp_path, answer_stream([b"data: hi\n\ndata: ?\n\n"]))
+
+    with pytest.raises(ProviderError) as caught:
+        await model.converse(REQUEST)
+
+    assert [canister.content[0].text for canister in caught.value.arrived] == ["hi"]
+
+
+async def test_a_stream_without_its_terminator_is_an_error(tmp_path: Path) -> None:
+    """Whatever had come, and however politely the connection was closed."""
+    model, _ = await access_parrot(tmp_path, answer_stream([b"data: hi\n\n"]))
+
+    with pytest.raises(StreamTruncatedError):
+        await model.converse(REQUEST)
+
+
+async def test_the_status_of_an_error_is_the_vendors_error(tmp_path: Path) -> None:
+    """The vendor's table reads the body, as data or as text."""
+    model, _ = await access_parrot(
+        tmp_path, answer_json(b'{"error": "busy"}', 503), MemoryAnswer(status=500, chunks=[b"oops"])
+    )
+
+    with pytest.raises(ProviderError, match="busy"):
+        await model.converse(REQUEST)
+    with pytest.raises(ProviderError, match="oops"):
+        await model.converse(REQUEST)
+
+
+async def test_a_login_page_is_no_answer(tmp_path: Path) -> None:
+    """HTML with a good status says so, and begins to show."""
+    page = MemoryAnswer(headers={"Content-Type": "text/html"}, chunks=[b"<html>Sign in"])
+    model, _ = await access_parrot(tmp_path, page)
+
+    with pytest.raises(ConverseError, match=r"text/html.*Sign in"):
+        await model.converse(REQUEST)
+
+
+async def test_a_failed_attempt_is_repeated_and_counted(tmp_path: Path) -> None:
+    """The response says how often it was asked for."""
+    model, counterpart = await access_parrot(
+        tmp_path,
+        OSError("refused"),
+        answer_stream([b"data: hi\n\ndata: !\n\n"]),
+        limits=Limits(attempts=2),
+    )
+
+    with mock.patch("asyncio.sleep", new=_skip_sleep):
+        response = await model.converse(REQUEST)
+
+    assert response.metadata.attempts == 2
+    assert len(counterpart.requests) == 2
+
+
+_sleep = asyncio.sleep
+
+
+async def _skip_sleep(seconds: float) -> None:
+    await _sleep(0)
+
+
+async def test_the_wire_repeats_nothing(tmp_path: Path) -> None:
+    """With one attempt allowed there is one request."""
+    model, counterpart = await access_parrot(tmp_path, OSError("refused"))
+
+    with pytest.raises(TransportError):
+        await model.converse(REQUEST)
+
+    assert len(counterpart.requests) == 1
+
+
+async def test_a_request_that_json_cannot_say_is_refused(tmp_path: Path) -> None:
+    """Half a surrogate pair is found before anything is sent."""
+    model, counterpart = await access_parrot(tmp_path)
+    halved = attrs.evolve(model.descriptor, name="\ud800")
+    broken = RemoteModel(halved, model._client)
+
+    with pytest.raises(RequestError, match="surrogate"):
+        await broken.converse(REQUEST)
+
+    assert counterpart.requests == []
+
+
+async def test_a_key_is_sent_and_never_shown(tmp_path: Path) -> None:
+    """It is in the header as a secret, and in no representation of anything."""
+    model, counterpart = await access_parrot(
+        tmp_path, answer_json(b"{}", 500), headers={"x-more": "canary-more"}
+    )
+
+    with pytest.raises(ProviderError) as caught:
+        await model.converse(REQUEST)
+
+    sent = counterpart.requests[0].headers
+    assert isinstance(sent["x-key"], Secret)
+    assert sent["x-key"].reveal() == "canary-key"
+    shown = [sent, counterpart.requests[0], caught.value, model._client.vendor.settings]
+    assert "canary" not in " ".join(f"{thing!r} {thing}" for thing in shown)
+
+
+async def test_without_a_transport_of_ones_own_a_key_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the variable to set, before anything is sent."""
+    monkeypatch.delenv("PARROT_KEY", raising=False)
+    context = produce_context("parrot", tmp_path)
+    client = RemoteProvider(context, Parrot).produce_client()
+    model = await client.access_model("grey")
+
+    with pytest.raises(ConfigurationError, match="PARROT_KEY"):
+        await model.converse(REQUEST)
+    await client.close()
+
+
+async def test_side_calls_answer_in_json(tmp_path: Path) -> None:
+    """Counting and listing go the same way, with the same errors."""
+    model, counterpart = await access_parrot(
+        tmp_path, answer_json(b'{"count": 3}'), answer_json(b"<count>", 200)
+    )
+    client = model._client
+
+    assert await client.request_json("POST", "/count", {"text": "hi"}) == {"count": 3}
+    with pytest.raises(ConverseError, match="no JSON"):
+        await client.request_json("GET", "/models")
+    assert counterpart.requests[1].body == b""
+
+
+def test_settings_are_checked_all_at_once(tmp_path: Path) -> None:
+    """Each mistake is named, and none of the values."""
+    context = produce_context(
+        "parrot", tmp_path, base_url="ftp://canary", total_seconds=0, colour="canary", headers=3
+    )
+
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(context, "https://parrot.example")
+
+    assert len(caught.value.findings) == 4
+    assert "canary" not in str(caught.value)
+
+
+def test_settings_become_what_the_wire_takes(tmp_path: Path) -> None:
+    """Seconds, addresses and headers, with defaults for the rest."""
+    context = produce_context(
+        "parrot",
+        tmp_path,
+        base_url="http://127.0.0.1:1/",
+        between_chunks_seconds=3,
+        headers={"x": "y"},
+        client_key="~/k.pem",
+    )
+
+    settings = read_settings(context, "https://parrot.example")
+
+    assert settings.base_url == "http://127.0.0.1:1"
+    assert settings.timeouts == Timeouts(between_chunks_seconds=3)
+    assert settings.headers["x"].reveal() == "y"
+    assert settings.access_path("client_key") == Path("~/k.pem").expanduser()
+    assert settings.access_path("proxy") is None
+
+
+def test_a_key_is_found_where_it_is_nearest(tmp_path: Path) -> None:
+    """In the settings, then in a file, then in a variable."""
+    file = tmp_path / "key"
+    file.write_text(" from-file\n")
+
+    with mock.patch.dict(os.environ, {"PARROT_KEY": "from-variable", "MINE": "from-mine"}):
+        found = [
+            acquire_key("parrot", settings, ("PARROT_KEY",))
+            for settings in (
+                {"api_key": "direct", "api_key_file": str(file)},
+                {"api_key_file": str(file)},
+                {"api_key_variable": "MINE"},
+                {},
+            )
+        ]
+        none = acquire_key("parrot", {}, ())
+
+    revealed = [key.reveal() for key in found if key is not None]
+    assert revealed == ["direct", "from-file", "from-mine", "from-variable"]
+    assert none is None
+
+
+@pytest.mark.parametrize("text", ["a b", "schlüssel", "a\nb", "\x00"])
+def test_what_is_no_key_is_refused_without_being_shown(text: str) -> None:
+    """A header could not carry it; the error names the place alone."""
+    with pytest.raises(ConfigurationError) as caught:
+        acquire_key("parrot", {"api_key": text}, ())
+
+    assert "providers.parrot.api_key" in str(caught.value)
+    assert text not in str(caught.value)
+
+
+def test_a_key_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """With what the system says of it."""
+    with pytest.raises(ConfigurationError, match="No such file"):
+        acquire_key("parrot", {"api_key_file": str(tmp_path / "none")}, ())
