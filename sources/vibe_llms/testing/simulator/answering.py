@@ -1,0 +1,212 @@
+"""From a request that arrived to the answer of its vendor."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .behaviour import respond
+from .catalogue import answer_smaller, count_prompt
+from .complaints import Complaint
+from .delivery import (
+    NDJSON_TYPE,
+    PAGE,
+    SSE_TYPE,
+    cut_connection,
+    encode_json,
+    produce_stream,
+    send_stream,
+    split_bytes,
+)
+from .faces import Setting
+from .faults import Conditions, read_conditions
+from .rendering import prepare_turn
+from .routes import OLLAMA, Route
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from .server import ReceivedRequest, State
+
+JSON_TYPE = "application/json"
+
+
+async def answer(
+    request: web.Request,
+    received: ReceivedRequest,
+    route: Route,
+    path: str,
+    own: Conditions,
+    scope: str,
+    state: State,
+) -> web.StreamResponse:
+    """Answers one request.
+
+    Args:
+        request: The request of the server.
+        received: The same, as it is kept for the test.
+        route: Who answers, and to what.
+        path: The path without what chooses conditions.
+        own: The faults and quirks of this request.
+        scope: How the request named them: refusals are counted for each.
+        state: What the simulator remembers.
+    """
+    conditions = state.conditions.merge(own)
+    if route.purpose == "answer" and state.turns:
+        conditions = conditions.merge(read_conditions(state.turns[0].simulate))
+    body = received.body if isinstance(received.body, Mapping) else {}
+    setting = Setting(
+        path=path,
+        query=received.query,
+        headers=received.headers,
+        body=body,
+        conditions=conditions,
+        mint=state.mint,
+        now=int(time.time()),
+        names=route.names,
+        identity=state.mint("req_", 24),
+    )
+    if "drop_connection_before_headers" in conditions:
+        cut_connection(request)
+        await asyncio.sleep(3600)
+    if (redirection := _redirect(request, conditions, scope, state)) is not None:
+        return redirection
+    if "wrong_content_type" in conditions:
+        return _respond_bytes(PAGE, 200, "text/html; charset=utf-8", {}, conditions)
+    try:
+        if received.data and not isinstance(received.body, Mapping):
+            raise Complaint(400, "invalid", "We could not parse the JSON body of your request.")
+        _refuse_first(setting, scope, state)
+        if route.purpose != "answer":
+            route.face.check_credentials(setting)
+            return await _answer_smaller(request, route, setting, state)
+        return await _converse(request, route, setting, state)
+    except Complaint as complaint:
+        return _respond_complaint(complaint, route, setting)
+
+
+def _redirect(
+    request: web.Request, conditions: Conditions, scope: str, state: State
+) -> web.Response | None:
+    from aiohttp import web
+
+    if "redirect" not in conditions:
+        return None
+    hops = conditions.count("redirect", -1)
+    done = state.redirects.get(scope, 0)
+    if 0 <= hops <= done:
+        return None
+    state.redirects[scope] = done + 1
+    return web.Response(status=307, headers={"location": str(request.rel_url)})
+
+
+def _refuse_first(setting: Setting, scope: str, state: State) -> None:
+    for name, complaint in (
+        ("rate_limit", Complaint(429, "rate", "You have sent too many requests.", retry_after=1)),
+        ("overloaded", Complaint(529, "overloaded", "Overloaded", retry_after=1)),
+        ("server_error", Complaint(500, "server", "Internal server error")),
+    ):
+        if name not in setting.conditions:
+            continue
+        key = f"{name} {scope}"
+        given = state.refusals.get(key, 0)
+        if given < setting.conditions.count(name, 1):
+            state.refusals[key] = given + 1
+            raise complaint
+
+
+async def _converse(
+    request: web.Request, route: Route, setting: Setting, state: State
+) -> web.StreamResponse:
+    face = route.face
+    face.check(setting)
+    ask = face.read(setting)
+    silent = face is OLLAMA  # which truncates the prompt and says nothing
+    if not silent and (
+        "context_overflow" in setting.conditions or ask.received > state.context_tokens
+    ):
+        raise face.overflow(ask, state.context_tokens)
+    turn = state.turns.popleft() if state.turns else respond(ask)
+    turn = prepare_turn(turn, setting.conditions)
+    headers = {**face.produce_headers(setting), **_access_extra_headers(setting)}
+    if ask.streams:
+        headers["content-type"] = SSE_TYPE if face.framing == "sse" else NDJSON_TYPE
+        headers["cache-control"] = "no-cache"
+        pieces = produce_stream(face.stream(turn, ask, setting), face, setting)
+        return await send_stream(request, headers, pieces)
+    rendered = face.render(turn, ask, setting)
+    _store(rendered, state)
+    if "slow" in setting.conditions:
+        await asyncio.sleep(setting.conditions.count("slow", 10) / 1000)
+    return await _send_whole(request, encode_json(rendered, setting.conditions), headers, setting)
+
+
+def _store(rendered: Mapping[str, Any], state: State) -> None:
+    if rendered.get("object") == "response":
+        state.stored[rendered["id"]] = rendered
+
+
+async def _send_whole(
+    request: web.Request, data: bytes, headers: dict[str, str], setting: Setting
+) -> web.StreamResponse:
+    conditions = setting.conditions
+    headers["content-type"] = JSON_TYPE
+    if "comments" in conditions:
+        data = b"\n\n\n" + data
+    if {"cut_at_chunk", "stall_at_chunk", "split_bytes"} & conditions.values.keys():
+        return await send_stream(request, headers, _deliver_slowly(data, conditions))
+    return _respond_bytes(data, 200, JSON_TYPE, headers, conditions)
+
+
+async def _deliver_slowly(data: bytes, conditions: Conditions) -> Any:
+    """The pieces of a body that is whole; of a cut or stalled one, the first half."""
+    from .delivery import Cut
+
+    broken = {"cut_at_chunk", "stall_at_chunk"} & conditions.values.keys()
+    for piece in split_bytes(data[: len(data) // 2] if broken else data, conditions):
+        yield piece
+    if "cut_at_chunk" in broken:
+        raise Cut
+    if broken:
+        await asyncio.Event().wait()
+
+
+def _access_extra_headers(setting: Setting) -> dict[str, str]:
+    return {"x-simulated": ",".join(setting.conditions.values)} if setting.conditions.values else {}
+
+
+async def _answer_smaller(
+    request: web.Request, route: Route, setting: Setting, state: State
+) -> web.StreamResponse:
+    face = route.face
+    headers = face.produce_headers(setting)
+    if route.purpose == "count":
+        rendered: Any = count_prompt(face, setting)
+    else:
+        rendered = answer_smaller(route, setting, state.stored)
+    if not isinstance(rendered, Mapping):
+        headers["content-type"] = NDJSON_TYPE
+        return await send_stream(request, headers, produce_stream(rendered, face, setting))
+    return await _send_whole(request, encode_json(rendered, setting.conditions), headers, setting)
+
+
+def _respond_bytes(
+    data: bytes, status: int, kind: str, headers: Mapping[str, str], conditions: Conditions
+) -> web.Response:
+    from aiohttp import web
+
+    return web.Response(body=data, status=status, headers={**headers, "content-type": kind})
+
+
+def _respond_complaint(complaint: Complaint, route: Route, setting: Setting) -> web.Response:
+    face = route.face
+    headers = face.produce_headers(setting)
+    if complaint.retry_after is not None:
+        headers["retry-after"] = str(complaint.retry_after)
+    if complaint.status in (429, 500, 503, 529):
+        headers["x-should-retry"] = "true"
+    data = encode_json(face.complain(complaint, setting), Conditions())
+    status = face.map_status(complaint)
+    return _respond_bytes(data, status, JSON_TYPE, headers, setting.conditions)

@@ -1,0 +1,158 @@
+"""Everything but conversing: models, counting, what Ollama can tell, stored responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, cast
+
+from . import ollama
+from .complaints import Complaint
+from .faces import Face, Frame, Setting
+from .routes import CHAT, GEMINI, MESSAGES, RESPONSES, Route
+
+MODELS = ("simulated-large", "simulated-small")
+CREATED = 1_790_000_000
+CAPABILITIES = ["completion", "tools", "vision", "thinking"]
+
+
+def count_prompt(face: Face, setting: Setting) -> dict[str, Any]:
+    """Counts the tokens of a request, in the vendor's words."""
+    face.check(setting)
+    received = face.read(setting).received
+    if face is GEMINI:
+        details = [{"modality": "TEXT", "tokenCount": received}]
+        return {"totalTokens": received, "promptTokensDetails": details}
+    if face is RESPONSES:
+        return {"object": "response.input_tokens", "input_tokens": received}
+    return {"input_tokens": received}
+
+
+def answer_smaller(
+    route: Route, setting: Setting, stored: MutableMapping[str, Any]
+) -> Mapping[str, Any] | Iterator[Frame]:
+    """Answers what is no conversing: an object, or the lines of a stream."""
+    match route.purpose:
+        case "models":
+            return _list_models(route.face, setting)
+        case "stored":
+            return _access_stored(route, setting, stored)
+        case "tags":
+            return {"models": [_describe_tag(name) for name in MODELS]}
+        case "ps":
+            running = {"expires_at": "2026-11-22T12:05:00Z", "size_vram": 1, "context_length": 4096}
+            return {"models": [{**_describe_tag(MODELS[0]), **running}]}
+        case "version":
+            return {"version": "0.20.0"}
+        case "show":
+            return _show(setting)
+        case "pull":
+            return _pull(setting)
+    raise Complaint(404, "missing", "There is no such thing.")
+
+
+def _list_models(face: Face, setting: Setting) -> dict[str, Any]:
+    if face is MESSAGES:
+        listed = [_describe_messages_model(name) for name in MODELS]
+        ends = {"first_id": MODELS[0], "last_id": MODELS[-1], "has_more": False}
+        return {"data": listed, **ends}
+    if face is GEMINI:
+        return {"models": [_describe_gemini_model(name) for name in MODELS]}
+    assert face is CHAT
+    extra: dict[str, Any] = {}
+    if "vllm" in setting.conditions:
+        extra = {"max_model_len": 32768, "root": "/models", "parent": None}
+    if "openrouter" in setting.conditions:
+        extra = {"context_length": 200_000, "pricing": {"prompt": "0.000001", "completion": "0"}}
+    listed = [
+        {"id": name, "object": "model", "created": CREATED, "owned_by": "simulated", **extra}
+        for name in MODELS
+    ]
+    return {"object": "list", "data": listed}
+
+
+def _describe_messages_model(name: str) -> dict[str, Any]:
+    supported = {"supported": True}
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": name.replace("-", " ").title(),
+        "created_at": "2026-01-01T00:00:00Z",
+        "lifecycle": "active",
+        "line": "simulated",
+        "max_input_tokens": 200_000,
+        "max_tokens": 64_000,
+        "deprecated_at": None,
+        "retires_at": None,
+        "capabilities": {"image_input": supported, "pdf_input": supported},
+    }
+
+
+def _describe_gemini_model(name: str) -> dict[str, Any]:
+    return {
+        "name": f"models/{name}",
+        "version": "001",
+        "displayName": name,
+        "inputTokenLimit": 1_048_576,
+        "outputTokenLimit": 65_536,
+        "supportedGenerationMethods": ["generateContent", "countTokens"],
+        "thinking": True,
+    }
+
+
+def _access_stored(
+    route: Route, setting: Setting, stored: MutableMapping[str, Any]
+) -> Mapping[str, Any]:
+    identity = route.names["response"]
+    if identity not in stored:
+        raise Complaint(404, "missing", f"Response with id '{identity}' not found.")
+    if setting.headers.get("x-http-method") == "DELETE":
+        del stored[identity]
+        return {"id": identity, "object": "response.deleted", "deleted": True}
+    return cast(Mapping[str, Any], stored[identity])
+
+
+def _describe_tag(name: str) -> dict[str, Any]:
+    details = {"format": "gguf", "family": "simulated", "families": ["simulated"]}
+    return {
+        "name": f"{name}:latest",
+        "model": f"{name}:latest",
+        "modified_at": "2026-01-01T00:00:00Z",
+        "size": 1_000_000,
+        "digest": "0" * 64,
+        "details": {**details, "parameter_size": "1B", "quantization_level": "Q4_K_M"},
+        "capabilities": CAPABILITIES,
+    }
+
+
+def _show(setting: Setting) -> dict[str, Any]:
+    name = str(setting.body.get("model") or setting.body.get("name") or "")
+    ollama.check_model(name)
+    information = {"general.architecture": "simulated", "simulated.context_length": 131_072}
+    return {
+        "modelfile": "",
+        "parameters": "",
+        "template": "{{ .Prompt }}",
+        "details": _describe_tag(name)["details"],
+        "model_info": {**information, "general.parameter_count": 1_000_000_000},
+        "capabilities": CAPABILITIES,
+    }
+
+
+def _pull(setting: Setting) -> Mapping[str, Any] | Iterator[Frame]:
+    name = str(setting.body.get("model") or setting.body.get("name") or "")
+    if setting.body.get("stream") is False:
+        return {"status": "success"}
+    return _stream_pull(name)
+
+
+def _stream_pull(name: str) -> Iterator[Frame]:
+    yield Frame({"status": "pulling manifest"})
+    if "does-not-exist" in name:
+        yield Frame({"error": "pull model manifest: file does not exist"})
+        return
+    digest = f"sha256:{'0' * 64}"
+    for completed in range(0, 1_000_001, 250_000):
+        progress = {"digest": digest, "total": 1_000_000, "completed": completed}
+        yield Frame({"status": f"pulling {'0' * 12}", **progress})
+    for status in ("verifying sha256 digest", "writing manifest", "success"):
+        yield Frame({"status": status}, ends=status == "success")

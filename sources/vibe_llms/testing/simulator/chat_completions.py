@@ -1,0 +1,365 @@
+"""Chat Completions as OpenAI speaks it, and as those speak it who say that they do."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .asking import Ask
+from .chat_requests import check_request, read_request
+from .complaints import Complaint
+from .credentials import check_bearer, check_model
+from .faces import Frame, Setting
+from .perplexity import produce_search_fields, spread_perplexity
+from .rendering import (
+    assign_ids,
+    count_usage,
+    interleave,
+    split_arguments,
+    split_text,
+    write_arguments,
+)
+from .scripts import Cite, Draw, Invoke, Part, Raw, Refuse, Say, Search, Speak, Think, Turn
+from .seals import seal
+
+framing = "sse"
+STOPS = {
+    "end": "stop",
+    "stop_sequence": "stop",
+    "pause": "stop",
+    "tool_use": "tool_calls",
+    "context": "length",
+    "refusal": "stop",
+}
+KINDS = {
+    "authentication": "invalid_request_error",
+    "missing": "invalid_request_error",
+    "invalid": "invalid_request_error",
+    "context": "invalid_request_error",
+    "permission": "invalid_request_error",
+    "too_large": "invalid_request_error",
+    "rate": "requests",
+    "overloaded": "service_unavailable_error",
+    "server": "server_error",
+}
+VLLM_KINDS = {"invalid": "BadRequestError", "missing": "NotFoundError", "rate": "RateLimitError"}
+REASONING_FIELDS = ("reasoning", "reasoning_content")
+
+
+def produce_headers(setting: Setting) -> dict[str, str]:
+    """Produces the vendor's own headers of an answer."""
+    if setting.names.get("deployment"):
+        return {"apim-request-id": setting.identity, "x-ms-region": "Simulated"}
+    return {
+        "x-request-id": setting.identity,
+        "openai-processing-ms": "7",
+        "openai-version": "2020-10-01",
+        "x-ratelimit-limit-requests": "5000",
+        "x-ratelimit-remaining-requests": "4999",
+        "x-ratelimit-reset-requests": "12ms",
+    }
+
+
+def check_credentials(setting: Setting) -> None:
+    """Refuses who has no key, where the vendor asks for one."""
+    if not {"vllm", "llama_cpp"} & setting.conditions.values.keys():
+        check_bearer(setting)
+
+
+def map_status(complaint: Complaint) -> int:
+    """The vendor's own status of HTTP for a complaint."""
+    return 503 if complaint.kind == "overloaded" else complaint.status
+
+
+def overflow(ask: Ask, limit: int) -> Complaint:
+    """Produces the refusal of a prompt that is too long."""
+    return Complaint(
+        400,
+        "context",
+        f"This model's maximum context length is {limit} tokens. However, your messages resulted "
+        f"in {ask.received} tokens. Please reduce the length of the messages.",
+        param="messages",
+    )
+
+
+def check(setting: Setting) -> None:
+    """Refuses what the vendor would refuse."""
+    check_credentials(setting)
+    check_request(setting)
+    check_model(str(setting.body.get("model", "")))
+
+
+def read(setting: Setting) -> Ask:
+    """Reads a request that was checked."""
+    return read_request(setting)
+
+
+def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+    """Writes a whole answer."""
+    conditions = setting.conditions
+    message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
+    if "mistral" in conditions:
+        del message["refusal"]
+    for part, identity in _assign(turn, setting):
+        _add(message, part, identity, setting)
+    if message.get("annotations") is None:
+        message["annotations"] = []
+    choice: dict[str, Any] = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": STOPS.get(turn.ending, turn.ending),
+    }
+    if "vllm" in conditions:
+        choice |= {"stop_reason": None, "token_ids": None}
+    if "openrouter" in conditions:
+        choice["native_finish_reason"] = turn.ending
+    body = {**_head(ask, setting, "chat.completion"), "choices": [choice]}
+    if "no_usage" not in conditions:
+        body["usage"] = _write_usage(turn, ask, setting)
+    if "perplexity" in conditions:
+        choice["delta"] = {"role": "assistant", "content": ""}
+        body |= produce_search_fields(turn)
+    if "llama_cpp" in conditions:
+        body["timings"] = {"prompt_n": ask.received, "predicted_ms": 7.0}
+    return body
+
+
+def _assign(turn: Turn, setting: Setting) -> list[tuple[Part, str]]:
+    def mint() -> str:
+        return setting.mint("", 9) if "mistral" in setting.conditions else setting.mint("call_", 24)
+
+    return assign_ids(turn.parts, setting.conditions, mint)
+
+
+def _head(ask: Ask, setting: Setting, kind: str) -> dict[str, Any]:
+    conditions = setting.conditions
+    head: dict[str, Any] = {
+        "id": setting.identity.replace("req_", "chatcmpl-"),
+        "object": kind,
+        "created": setting.now,
+        "model": ask.model,
+    }
+    if "openrouter" in conditions:
+        head |= {"id": setting.identity.replace("req_", "gen-"), "provider": "Simulated"}
+    elif not {"mistral", "perplexity"} & conditions.values.keys():
+        head |= {"service_tier": "default", "system_fingerprint": "fp_simulated"}
+    return head
+
+
+def _add(message: dict[str, Any], part: Part, identity: str, setting: Setting) -> None:
+    """Adds a part to a whole message."""
+    for delta in _produce_deltas(part, identity, 0, setting, whole=True):
+        for key, value in delta.items():
+            if key == "tool_calls":
+                call = {k: v for k, v in value[0].items() if k != "index"}
+                message.setdefault("tool_calls", []).append(call)
+            elif isinstance(value, list):
+                message[key] = _join(message.get(key), value)
+            elif isinstance(value, str) and isinstance(message.get(key), list):
+                message[key].append({"type": "text", "text": value})
+            elif isinstance(value, str):
+                message[key] = (message.get(key) or "") + value
+            else:
+                message[key] = value
+
+
+def _join(present: Any, added: list[Any]) -> list[Any]:
+    if isinstance(present, str):
+        present = [{"type": "text", "text": present}] if present else []
+    return [*(present or []), *added]
+
+
+def _produce_deltas(
+    part: Part, identity: str, index: int, setting: Setting, *, whole: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The deltas of one part; of a whole message, one for each field."""
+    conditions = setting.conditions
+    match part:
+        case Think(text):
+            yield from _think(text, setting, whole)
+        case Say(text, citations):
+            for piece in [text] if whole else split_text(text, conditions):
+                yield {"content": piece}
+            if citations and "perplexity" not in conditions:
+                yield {"annotations": [_annotate(cite, len(text)) for cite in citations]}
+        case Refuse(text):
+            for piece in [text] if whole else split_text(text, conditions):
+                yield {"refusal": piece} if "mistral" not in conditions else {"content": piece}
+        case Invoke():
+            yield from _invoke(part, identity, index, setting, whole)
+        case Speak(data, transcript):
+            audio = {"id": setting.identity.replace("req_", "audio_"), "transcript": transcript}
+            yield {
+                "audio": {
+                    **audio,
+                    "data": base64.b64encode(data).decode(),
+                    "expires_at": setting.now + 3600,
+                }
+            }
+        case Draw(data):
+            url = "data:image/png;base64," + base64.b64encode(data).decode()
+            yield {"images": [{"type": "image_url", "image_url": {"url": url}, "index": 0}]}
+        case Raw(block):
+            yield dict(block)
+        case Search():
+            pass  # shows in annotations, citations and search_results alone
+
+
+def _think(text: str, setting: Setting, whole: bool) -> Iterator[dict[str, Any]]:
+    conditions = setting.conditions
+    pieces = [text] if whole else list(split_text(text, conditions))
+    for piece in pieces:
+        if "mistral" in conditions:
+            thinking = [{"type": "text", "text": piece}]
+            yield {"content": [{"type": "thinking", "thinking": thinking}]}
+        else:
+            delta: dict[str, Any] = {name: piece for name in REASONING_FIELDS if name in conditions}
+            if "reasoning_details" in conditions:
+                delta["reasoning_details"] = [_detail(piece, text if whole else None)]
+            if delta:
+                yield delta
+    if "reasoning_details" in conditions and not whole:
+        signed = {**_detail("", text)}
+        del signed["text"]
+        yield {"reasoning_details": [signed]}
+
+
+def _detail(piece: str, sealed: str | None) -> dict[str, Any]:
+    detail = {
+        "type": "reasoning.text",
+        "text": piece,
+        "format": "anthropic-claude-v1",
+        "index": 0,
+    }
+    if sealed is not None:
+        detail["signature"] = seal(sealed, kind="chat")
+    return detail
+
+
+def _annotate(cite: Cite, end: int) -> dict[str, Any]:
+    citation = {"start_index": 0, "end_index": end, "title": cite.title, "url": cite.url}
+    return {"type": "url_citation", "url_citation": citation}
+
+
+def _invoke(
+    invoke: Invoke, identity: str, index: int, setting: Setting, whole: bool
+) -> Iterator[dict[str, Any]]:
+    conditions = setting.conditions
+    flavour, field = ("custom", "input") if invoke.custom else ("function", "arguments")
+    text = write_arguments(invoke, conditions)
+    pieces = [text] if whole else split_arguments(text, conditions)
+    address = {} if "missing_index" in conditions else {"index": index}
+    at_once = whole or "whole_arguments" in conditions or "mistral" in conditions
+    first = {field: text if at_once else "", "name": invoke.name}
+    head: dict[str, Any] = {**address, "type": flavour, flavour: first}
+    if identity:
+        head["id"] = identity
+    yield {"tool_calls": [head]}
+    for piece in () if at_once else pieces:
+        yield {"tool_calls": [{**address, flavour: {field: piece}}]}
+
+
+def _write_usage(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+    tokens = count_usage(turn, ask)
+    usage: dict[str, Any] = {
+        "prompt_tokens": tokens.received,
+        "completion_tokens": tokens.produced,
+        "total_tokens": tokens.received + tokens.produced,
+    }
+    if "vllm" in setting.conditions or "perplexity" in setting.conditions:
+        return usage
+    usage["prompt_tokens_details"] = {"cached_tokens": tokens.cached, "audio_tokens": 0}
+    usage["completion_tokens_details"] = {
+        "reasoning_tokens": tokens.reasoning,
+        "audio_tokens": 0,
+        "accepted_prediction_tokens": 0,
+        "rejected_prediction_tokens": 0,
+    }
+    return usage
+
+
+def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+    """Writes the chunks of an answer."""
+    conditions = setting.conditions
+    head = _head(ask, setting, "chat.completion.chunk")
+    asked = (setting.body.get("stream_options") or {}).get("include_usage")
+    with_choice = {"mistral", "deepseek", "groq", "perplexity"} & conditions.values.keys()
+    usage = None if "no_usage" in conditions else _write_usage(turn, ask, setting)
+    tail: dict[str, Any] = {}
+    if asked and not with_choice and "usage_only_at_end" not in conditions:
+        tail["usage"] = None
+    if "usage_every_chunk" in conditions and usage:
+        tail["usage"] = usage
+
+    def chunk(delta: Mapping[str, Any], reason: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        if "openrouter" in conditions:
+            choice["native_finish_reason"] = turn.ending if reason else None
+        return {**head, "choices": [choice], **tail}
+
+    if "empty_choices" in conditions:
+        filters = [{"prompt_index": 0, "content_filter_results": {}}]
+        yield Frame({**head, "choices": [], "prompt_filter_results": filters})
+    yield Frame(chunk({"role": "assistant", "content": "", "refusal": None}))
+    if "perplexity" in conditions:
+        yield from spread_perplexity(turn, head, usage, STOPS)
+        return
+    for delta in _order_deltas(turn, setting):
+        yield Frame(chunk(delta))
+    last = chunk({}, STOPS.get(turn.ending, turn.ending))
+    if usage and "groq" in conditions:
+        last["x_groq"] = {"id": setting.identity, "usage": usage}
+    if usage and with_choice:
+        last["usage"] = usage
+    yield Frame(last, ends=True)
+    if usage and not with_choice and (asked or "usage_only_at_end" in conditions):
+        yield Frame({**head, "choices": [], "usage": usage})
+    yield Frame("[DONE]", ends=True)
+
+
+def _order_deltas(turn: Turn, setting: Setting) -> Iterator[dict[str, Any]]:
+    lanes: list[list[dict[str, Any]]] = []
+    for part, identity in _assign(turn, setting):
+        deltas = _produce_deltas(part, identity, len(lanes), setting)
+        if not isinstance(part, Invoke):
+            yield from deltas
+        elif "interleaved_calls" in setting.conditions:
+            lanes.append(list(deltas))
+        else:
+            lanes.append([])
+            yield from deltas
+    yield from interleave(lanes)
+
+
+def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+    """Writes an error, as the vendor whose quirks hold writes it."""
+    conditions, code = setting.conditions, complaint.code
+    kind = KINDS[complaint.kind]
+    if complaint.kind == "context":
+        code = "context_length_exceeded"
+        if "perplexity" in conditions:
+            kind = "too_many_prompt_tokens"
+    if "vllm" in conditions:
+        kind = VLLM_KINDS.get(complaint.kind, "InternalServerError")
+        error = {"message": complaint.message, "type": kind, "param": complaint.param}
+        return {"error": {**error, "code": complaint.status}}
+    if "perplexity" in conditions:
+        kind = complaint.code or kind
+        return {"error": {"message": complaint.message, "type": kind, "code": complaint.status}}
+    if "openrouter" in conditions:
+        metadata = {"provider_name": "Simulated"}
+        told = {"message": complaint.message, "code": complaint.status, "metadata": metadata}
+        return {"error": told, "user_id": "user_simulated"}
+    if "mistral" in conditions:
+        error = {"object": "error", "message": complaint.message, "type": kind}
+        return {**error, "param": complaint.param, "code": code}
+    error = {"message": complaint.message, "type": kind, "param": complaint.param}
+    return {"error": {**error, "code": code}}
+
+
+def interrupt(complaint: Complaint, setting: Setting) -> Frame:
+    """Writes an error in the middle of a stream."""
+    return Frame(json.loads(json.dumps(complain(complaint, setting))))

@@ -1,0 +1,149 @@
+"""How an answer goes out: events as bytes, and everything that can go wrong on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .complaints import Complaint
+from .faces import Face, Frame, Setting
+from .faults import Conditions
+from .rendering import NOT_A_CHARACTER
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+RATE_LIMITED = Complaint(429, "rate", "You have sent too many requests.", retry_after=1)
+OVERLOADED = Complaint(529, "overloaded", "Overloaded")
+SSE_TYPE, NDJSON_TYPE = "text/event-stream; charset=utf-8", "application/x-ndjson"
+PAGE = b"<!DOCTYPE html><html><body><h1>Welcome to the gateway</h1></body></html>\n"
+
+
+class Cut(Exception):
+    """The socket is to be closed now."""
+
+
+def encode_json(value: Any, conditions: Conditions) -> bytes:
+    """Writes plain data as JSON, with what the faults do to it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if "deep_nesting" in conditions and text.endswith("}"):
+        depth = conditions.count("deep_nesting", 100_000)
+        text = f'{text[:-1]},"nested":{"[" * depth}{"]" * depth}}}'
+    data = text.encode("utf-8", "surrogatepass")
+    return data.replace(NOT_A_CHARACTER.encode(), b"\xff\xfe")
+
+
+def encode_frame(frame: Frame, framing: str, conditions: Conditions) -> bytes:
+    """Writes one event."""
+    if isinstance(frame.data, str):
+        data = frame.data.encode()
+    else:
+        data = encode_json(frame.data, conditions)
+    if framing == "ndjson":
+        return data + (b"\r\n" if "crlf" in conditions else b"\n")
+    lines = [b"event: " + frame.event.encode()] if frame.event else []
+    lines += [b"data: " + data, b"", b""]
+    ending = b"\r\n" if "crlf" in conditions else b"\r" if "cr" in conditions else b"\n"
+    return ending.join(lines)
+
+
+def _frame_pieces(
+    frames: Iterable[Frame], face: Face, setting: Setting
+) -> Iterator[tuple[bytes, bool]]:
+    """The bytes of each chunk, and whether it counts as one."""
+    conditions = setting.conditions
+    if "bom" in conditions:
+        yield b"\xef\xbb\xbf", False
+    garbage = conditions.count("garbage_line", 1) if "garbage_line" in conditions else -1
+    limits = _find_interruptions(conditions)
+    nested = conditions
+    for place, frame in enumerate(frames):
+        if place == garbage:
+            yield (b"" if face.framing == "ndjson" else b"data: ") + b'{"oops\x01 ]]\n\n', False
+        if place in limits:
+            complaint = limits[place]
+            yield encode_frame(face.interrupt(complaint, setting), face.framing, nested), True
+            return
+        if frame.ends and "no_terminator" in conditions:
+            continue
+        if frame.data == "[DONE]" and "no_done" in conditions:
+            continue
+        if "comments" in conditions:
+            yield (b"\n" if face.framing == "ndjson" else b": keep-alive\n\n"), False
+        yield encode_frame(frame, face.framing, nested), True
+        nested = _without(nested, "deep_nesting")
+
+
+def _find_interruptions(conditions: Conditions) -> dict[int, Complaint]:
+    found = {}
+    if "midstream_rate_limit" in conditions:
+        found[conditions.count("midstream_rate_limit", 3)] = RATE_LIMITED
+    if "midstream_overloaded" in conditions:
+        found[conditions.count("midstream_overloaded", 3)] = OVERLOADED
+    return found
+
+
+def _without(conditions: Conditions, name: str) -> Conditions:
+    if name not in conditions:
+        return conditions
+    return Conditions({key: value for key, value in conditions.values.items() if key != name})
+
+
+async def produce_stream(
+    frames: Iterable[Frame], face: Face, setting: Setting
+) -> AsyncIterator[bytes]:
+    """Produces the bytes of a stream, one chunk at a time.
+
+    Raises:
+        Cut: The socket is to be closed instead of ending the stream.
+    """
+    conditions = setting.conditions
+    stall = conditions.count("stall_at_chunk", 2) if "stall_at_chunk" in conditions else -1
+    cut = conditions.count("cut_at_chunk", 2) if "cut_at_chunk" in conditions else -1
+    sent = 0
+    for data, counts in _frame_pieces(frames, face, setting):
+        if counts and sent == stall:
+            await asyncio.Event().wait()
+        if counts and sent == cut:
+            raise Cut
+        if "slow" in conditions:
+            await asyncio.sleep(conditions.count("slow", 10) / 1000)
+        for piece in split_bytes(data, conditions):
+            yield piece
+        sent += counts
+    if sent <= max(stall, 0) and stall >= 0:
+        await asyncio.Event().wait()
+    if cut >= sent:
+        raise Cut
+
+
+def split_bytes(data: bytes, conditions: Conditions) -> Iterator[bytes]:
+    """Cuts bytes where the fault says so."""
+    size = max(1, conditions.count("split_bytes", 1)) if "split_bytes" in conditions else len(data)
+    for start in range(0, len(data), size or 1):
+        yield data[start : start + size]
+
+
+async def send_stream(
+    request: web.Request, headers: dict[str, str], pieces: AsyncIterator[bytes]
+) -> web.StreamResponse:
+    """Sends pieces as they come; a cut closes the socket."""
+    from aiohttp import web
+
+    response = web.StreamResponse(headers=headers)
+    await response.prepare(request)
+    try:
+        async for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+    except Cut:
+        cut_connection(request)
+    return response
+
+
+def cut_connection(request: web.Request) -> None:
+    """Closes the socket of a request, whatever was promised."""
+    if request.transport is not None:
+        request.transport.close()  # what was written before still arrives

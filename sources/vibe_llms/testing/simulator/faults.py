@@ -1,0 +1,127 @@
+"""Everything that can be made to go wrong, or to be odd, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import attrs
+
+FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "missing_index": "Deltas of invocations carry no index (Chat Completions, Ollama).",
+        "reused_ids": "All invocations of an answer have the same id.",
+        "missing_ids": "Invocations have no id (Chat Completions, Gemini, Ollama).",
+        "usage_only_at_end": "Tokens are told once, at the very end, asked for or not.",
+        "usage_every_chunk": "Tokens are told, so far, with each chunk (Chat Completions).",
+        "no_usage": "Tokens are never told.",
+        "stall_at_chunk": "=n: after n chunks of the stream (2) nothing comes, and nothing ends.",
+        "midstream_rate_limit": "=n: after n chunks (3) of a stream under status 200, the "
+        "error of status 429.",
+        "midstream_overloaded": "=n: after n chunks (3) of a stream under status 200, the "
+        "error of status 529 or 503.",
+        "cut_at_chunk": "=n: after n chunks (2) of the stream the socket is closed.",
+        "no_terminator": "The stream ends in good order, but nothing says that it is complete.",
+        "no_done": "The stream of Chat Completions has no [DONE]; its finish_reason is there.",
+        "garbage_line": "=n: after n chunks (1) a line that is no JSON.",
+        "invalid_utf8": "A text holds two bytes that are no UTF-8.",
+        "split_bytes": "=n: the body is delivered n bytes at a time (1).",
+        "crlf": "Lines end in CR LF.",
+        "cr": "Lines of events end in CR alone.",
+        "bom": "The stream of events starts with a byte order mark.",
+        "comments": "Comments (in NDJSON: blank lines) stand between the events; a body that is "
+        "not streamed starts with blank lines.",
+        "wrong_content_type": "A page of HTML, under status 200.",
+        "broken_arguments": "The arguments of invocations are no JSON; Gemini and Ollama, which "
+        "parse them, fail in their own way.",
+        "interleaved_calls": "The deltas of parallel invocations alternate.",
+        "whole_arguments": "Arguments come in one chunk.",
+        "empty_choices": "A chunk without choices (candidates) comes first.",
+        "rate_limit": "=n: the first n requests (1) are refused, with retry-after.",
+        "overloaded": "=n: the first n requests (1) find the vendor overloaded.",
+        "server_error": "=n: the first n requests (1) end in status 500.",
+        "slow": "=n: each chunk of a stream, or the whole body, comes n milliseconds (10) late.",
+        "context_overflow": "The prompt is too long, said as the vendor says it; Ollama truncates "
+        "in silence.",
+        "silent_overflow": "The answer ends because the context is full, under status 200.",
+        "drop_connection_before_headers": "The socket is closed without an answer.",
+        "redirect": "=n: n redirections to the same place; without a number, for ever.",
+        "huge_event": "=n: one event of n bytes (1,000,000) of text.",
+        "deep_nesting": "=n: an unknown field that is nested n times (100,000).",
+        "many_events": "=n: n events (100,000) of one letter each.",
+    }
+)
+"""From the name of each fault to what it does, in a line; numbers in brackets are defaults."""
+
+QUIRKS: Mapping[str, str] = MappingProxyType(
+    {
+        "prefix_bound_thinking": "Seals hold for the whole earlier conversation, not only for "
+        "the reasoning.",
+        "redacted_thinking": "Reasoning comes redacted (Messages).",
+        "signatures_optional": "Gemini does not insist on the thoughtSignature of invocations.",
+        "reasoning": "Chat Completions with reasoning in `reasoning` (vLLM, Ollama, Groq).",
+        "reasoning_content": "Chat Completions with reasoning in `reasoning_content`.",
+        "reasoning_details": "Chat Completions with sealed reasoning in `reasoning_details`.",
+        "mistral": "Mistral: content in chunks with thinking parts, ids of nine letters, usage "
+        "with the finish_reason.",
+        "vllm": "vLLM: `reasoning`, `stop_reason`, `token_ids`, its errors.",
+        "deepseek": "DeepSeek: `reasoning_content`, which must come back with invocations; "
+        "keep-alive comments, leading blank lines.",
+        "openrouter": "OpenRouter: `reasoning`, `reasoning_details`, native_finish_reason, "
+        "comments, its errors.",
+        "perplexity": "Perplexity: citations and search_results, delta and whole message at once.",
+        "azure": "Azure: a first chunk without choices, filter results.",
+        "groq": "Groq: `reasoning`, usage in x_groq.",
+        "xai": "xAI: `reasoning_content`, usage with every chunk.",
+        "llama_cpp": "llama.cpp: `reasoning_content`, timings.",
+    }
+)
+"""From the name of each quirk to what it does."""
+
+_DIALECTS = {
+    "mistral": (),
+    "vllm": ("reasoning",),
+    "deepseek": ("reasoning_content", "comments"),
+    "openrouter": ("reasoning", "reasoning_details", "comments"),
+    "azure": ("empty_choices",),
+    "groq": ("reasoning",),
+    "xai": ("reasoning_content", "usage_every_chunk"),
+    "llama_cpp": ("reasoning_content",),
+}
+
+
+@attrs.frozen
+class Conditions:
+    """The faults and quirks that hold for one request, with their numbers."""
+
+    values: Mapping[str, int | None] = attrs.field(factory=dict, hash=False)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def count(self, name: str, default: int) -> int:
+        """The number of a fault, or `default` where none was given."""
+        number = self.values.get(name)
+        return default if number is None else number
+
+    def merge(self, other: Conditions) -> Conditions:
+        """Both; the other's numbers win."""
+        return Conditions({**self.values, **other.values})
+
+
+def read_conditions(text: str) -> Conditions:
+    """Reads names of faults and quirks as ``x-simulate`` has them: ``slow=20,cut_at_chunk=3``.
+
+    Raises:
+        ValueError: A name is not known, or a number is none.
+    """
+    values: dict[str, int | None] = {}
+    for item in filter(None, (item.strip() for item in text.split(","))):
+        name, equals, number = item.partition("=")
+        name = name.strip()
+        if name not in FAULTS and name not in QUIRKS:
+            raise ValueError(f"There is no fault or quirk {name!r}; see FAULTS and QUIRKS.")
+        for implied in _DIALECTS.get(name, ()):
+            values.setdefault(implied, None)
+        values[name] = int(number) if equals else None
+    return Conditions(values)

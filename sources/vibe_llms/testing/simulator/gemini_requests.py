@@ -1,0 +1,239 @@
+"""generateContent: what a request may be, and what it asks for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .asking import Ask, Attachment, Offer, Outcome, count_request_tokens, read_base64
+from .complaints import Complaint, require
+from .credentials import ABSENT
+from .faces import Setting
+from .seals import OPEN_SEALS, is_intact, seal
+
+NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
+DATA = (
+    *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
+    *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
+)
+
+
+def get(value: Mapping[str, Any], name: str) -> Any:
+    """A field, in camel case or with underscores, as Google's servers take both."""
+    if name in value:
+        return value[name]
+    return value.get(re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name))
+
+
+def seal_invocation(call: Mapping[str, Any]) -> str:
+    """The thoughtSignature of an invocation."""
+    return seal(_write_call(call), kind="gemini")
+
+
+def _write_call(call: Mapping[str, Any]) -> str:
+    return json.dumps([call.get("name"), call.get("args") or {}], sort_keys=True)
+
+
+def check_request(setting: Setting) -> None:
+    """Refuses what Google would refuse."""
+    body = setting.body
+    model = setting.names["model"]
+    if ABSENT in model:
+        message = (
+            f"models/{model} is not found for API version v1beta, or is not supported for "
+            "generateContent. Call ListModels to see the list of available models and their "
+            "supported methods."
+        )
+        raise Complaint(404, "missing", message)
+    contents = body.get("contents") or (body.get("generateContentRequest") or {}).get("contents")
+    require(contents, "* GenerateContentRequest.contents: contents is not specified\n")
+    for index, content in enumerate(contents or []):
+        _check_content(content, index)
+    _check_turns(list(contents or []))
+    if "signatures_optional" not in setting.conditions:
+        _check_signatures(list(contents or []))
+    _check_tools(body)
+
+
+def _check_content(content: Any, index: int) -> None:
+    place = f"* GenerateContentRequest.contents[{index}]"
+    require(isinstance(content, Mapping), f"Invalid value at 'contents[{index}]'")
+    role = content.get("role", "user")
+    require(
+        role in ("user", "model", "function"),
+        "Please use a valid role: user, model.",
+    )
+    parts = content.get("parts")
+    require(parts, f"{place}.parts: contents.parts must not be empty.\n")
+    for number, part in enumerate(parts or []):
+        held = [name for name in DATA if get(part, name) is not None]
+        require(
+            len(held) == 1,
+            f"{place}.parts[{number}].data: required oneof field 'data' must have one initialized "
+            "field\n",
+        )
+        if held == ["functionCall"]:
+            args = get(part, "functionCall").get("args") or {}
+            require(isinstance(args, Mapping), f"Invalid value at 'contents[{index}].args' (Map)")
+        if held == ["functionResponse"]:
+            response = get(part, "functionResponse")
+            require(
+                response.get("name"),
+                f"{place}.parts[{number}].function_response.name: Name cannot be empty.\n",
+            )
+            require(
+                isinstance(response.get("response"), Mapping),
+                f"Invalid value at 'contents[{index}].parts[{number}].function_response.response'",
+            )
+
+
+def _pick(content: Mapping[str, Any], name: str) -> list[Any]:
+    parts = content.get("parts") or ()
+    return [get(part, name) for part in parts if get(part, name) is not None]
+
+
+def _check_turns(contents: list[Any]) -> None:
+    merged: list[dict[str, Any]] = []
+    for content in contents:
+        role = "model" if content.get("role") == "model" else "user"
+        if merged and merged[-1]["role"] == role:
+            merged[-1]["parts"] = [*merged[-1]["parts"], *content["parts"]]
+        else:
+            merged.append({"role": role, "parts": list(content["parts"])})
+    for before, content in zip([{}, *merged], [*merged, {}], strict=True):
+        calls, responses = _pick(before, "functionCall"), _pick(content, "functionResponse")
+        require(
+            len(calls) == len(responses),
+            "Please ensure that the number of function response parts is equal to the number of "
+            "function call parts of the function call turn.",
+        )
+        wanted = sorted(str(call.get("name")) for call in calls)
+        require(
+            wanted == sorted(str(response["name"]) for response in responses),
+            "Please ensure that function call turn comes immediately after a user turn or after a "
+            "function response turn.",
+        )
+        known = {call.get("id") for call in calls if call.get("id")}
+        for response in responses:
+            identity = response.get("id")
+            require(not identity or not known or identity in known, "Unknown function call id.")
+
+
+def _check_signatures(contents: list[Any]) -> None:
+    """Google insists in the current turn: after the last text of the user."""
+    spoken = [
+        index
+        for index, content in enumerate(contents)
+        if content.get("role") != "model" and not _pick(content, "functionResponse")
+    ]
+    for index in range(spoken[-1] if spoken else 0, len(contents)):
+        first = True
+        for part in contents[index]["parts"]:
+            call = get(part, "functionCall")
+            if call is None:
+                continue
+            signature = get(part, "thoughtSignature")
+            require(
+                signature or not first,
+                f"Function call is missing a thought_signature in functionCall parts. This is "
+                "required for tools to work correctly, and missing thought_signature may lead to "
+                f"degraded model performance. Additional data, function call "
+                f"`default_api:{call.get('name')}`, position {index + 1}.",
+            )
+            if signature and signature not in OPEN_SEALS:
+                intact = is_intact(signature, _write_call(call), kind="gemini")
+                require(intact, "Thought signature is not valid")
+            first = False
+
+
+def _check_tools(body: Mapping[str, Any]) -> None:
+    for tool in body.get("tools") or ():
+        for index, function in enumerate(get(tool, "functionDeclarations") or ()):
+            require(
+                NAME.fullmatch(str(function.get("name"))),
+                f"* GenerateContentRequest.tools[0].function_declarations[{index}].name: Invalid "
+                "function name. Must start with a letter or an underscore.\n",
+            )
+            schema = function.get("parameters")
+            if schema is not None:
+                _check_schema(schema, f"tools[0].function_declarations[{index}].parameters")
+
+
+def _check_schema(schema: Mapping[str, Any], place: str) -> None:
+    """The old `parameters` field knows a part of JSON Schema only."""
+    for name in ("additionalProperties", "$schema", "const", "oneOf", "allOf", "$ref", "$defs"):
+        require(
+            name not in schema,
+            f"Invalid JSON payload received. Unknown name \"{name}\" at '{place}': Cannot find "
+            "field.",
+        )
+    for name, part in (schema.get("properties") or {}).items():
+        if isinstance(part, Mapping):
+            _check_schema(part, f"{place}.properties[{name}].value")
+    if isinstance(schema.get("items"), Mapping):
+        _check_schema(schema["items"], f"{place}.items")
+
+
+def read_request(setting: Setting) -> Ask:
+    """Reads a request that was checked."""
+    body = setting.body.get("generateContentRequest") or setting.body
+    contents = body["contents"]
+    config = get(body, "generationConfig") or {}
+    users = [content for content in contents if content.get("role") != "model"]
+    spoken = [content for content in users if _pick(content, "text")] or users[-1:]
+    last = spoken[-1] if spoken else {"parts": []}
+    tools = body.get("tools") or ()
+    calling = get(get(body, "toolConfig") or {}, "functionCallingConfig") or {}
+    thinking = get(config, "thinkingConfig") or {}
+    modalities = [str(item).upper() for item in get(config, "responseModalities") or ()]
+    schema = get(config, "responseJsonSchema") or get(config, "responseSchema")
+    if schema is None and get(config, "responseMimeType") == "application/json":
+        schema = {}
+    return Ask(
+        model=setting.names["model"],
+        text="".join(_pick(last, "text")),
+        attachments=tuple(_read_media(last)) if contents[-1] is last else (),
+        offers=tuple(_read_offers(tools)),
+        outcomes=tuple(_read_outcomes(contents[-1])),
+        demand=_read_choice(calling),
+        schema=schema,
+        reasons=bool(get(thinking, "includeThoughts")),
+        searches=any("googleSearch" in tool or "google_search" in tool for tool in tools),
+        draws="IMAGE" in modalities,
+        speaks="AUDIO" in modalities,
+        limit=get(config, "maxOutputTokens"),
+        stops=tuple(get(config, "stopSequences") or ()),
+        received=count_request_tokens(contents, get(body, "systemInstruction"), tools),
+        streams=setting.path.endswith(":streamGenerateContent"),
+    )
+
+
+def _read_offers(tools: Any) -> Iterator[Offer]:
+    for tool in tools:
+        for function in get(tool, "functionDeclarations") or ():
+            schema = get(function, "parametersJsonSchema") or function.get("parameters") or {}
+            yield Offer(name=function["name"], schema=schema)
+
+
+def _read_choice(calling: Mapping[str, Any]) -> str | None:
+    names = get(calling, "allowedFunctionNames") or ["*"]
+    return {"ANY": str(names[0]), "NONE": "-"}.get(str(calling.get("mode")).upper())
+
+
+def _read_outcomes(content: Mapping[str, Any]) -> Iterator[Outcome]:
+    for response in _pick(content, "functionResponse"):
+        told = response["response"]
+        said = next((told[key] for key in ("output", "result", "error") if key in told), told)
+        text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        yield Outcome(name=response["name"], text=text)
+
+
+def _read_media(content: Mapping[str, Any]) -> Iterator[Attachment]:
+    for inline in _pick(content, "inlineData"):
+        yield Attachment(
+            media_type=get(inline, "mimeType"), data=read_base64(inline["data"]) or b""
+        )
+    for file in _pick(content, "fileData"):
+        yield Attachment(media_type=get(file, "mimeType") or "file/*")

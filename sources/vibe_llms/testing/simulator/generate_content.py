@@ -1,0 +1,247 @@
+"""generateContent, as Google speaks it for Gemini."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from .asking import Ask
+from .complaints import Complaint
+from .credentials import WRONG
+from .faces import Frame, Setting
+from .gemini_requests import check_request, read_request, seal_invocation
+from .rendering import assign_ids, count_usage, is_broken, read_arguments, split_text
+from .scripts import Cite, Draw, Invoke, Part, Raw, Refuse, Say, Search, Speak, Think, Turn
+from .seals import seal
+
+framing = "sse"
+STOPS = {
+    "end": "STOP",
+    "tool_use": "STOP",
+    "stop_sequence": "STOP",
+    "length": "MAX_TOKENS",
+    "context": "MAX_TOKENS",
+    "refusal": "SAFETY",
+    "content_filter": "SAFETY",
+    "pause": "STOP",
+}
+STATUSES = {
+    "authentication": "INVALID_ARGUMENT",
+    "permission": "PERMISSION_DENIED",
+    "missing": "NOT_FOUND",
+    "rate": "RESOURCE_EXHAUSTED",
+    "overloaded": "UNAVAILABLE",
+    "server": "INTERNAL",
+}
+
+
+def produce_headers(setting: Setting) -> dict[str, str]:
+    """Produces the vendor's own headers of an answer."""
+    return {"server-timing": "gfet4t7; dur=7", "vary": "Origin, X-Origin, Referer"}
+
+
+def check_credentials(setting: Setting) -> None:
+    """Refuses who has no key."""
+    bearer = setting.headers.get("authorization", "").removeprefix("Bearer ")
+    key = setting.headers.get("x-goog-api-key") or setting.query.get("key") or bearer
+    if not key:
+        message = (
+            "Method doesn't allow unregistered callers (callers without established identity). "
+            "Please use API Key or other form of API consumer identity to call this API."
+        )
+        raise Complaint(403, "permission", message)
+    if any(word in key for word in WRONG):
+        message = "API key not valid. Please pass a valid API key."
+        raise Complaint(400, "authentication", message, code="API_KEY_INVALID")
+
+
+def check(setting: Setting) -> None:
+    """Refuses what the vendor would refuse."""
+    check_credentials(setting)
+    check_request(setting)
+
+
+def map_status(complaint: Complaint) -> int:
+    """The vendor's own status of HTTP for a complaint."""
+    return 503 if complaint.kind == "overloaded" else complaint.status
+
+
+def overflow(ask: Ask, limit: int) -> Complaint:
+    """Produces the refusal of a prompt that is too long."""
+    message = (
+        f"The input token count ({max(ask.received, limit + 1)}) exceeds the maximum number of "
+        f"tokens allowed ({limit})."
+    )
+    return Complaint(400, "context", message)
+
+
+def read(setting: Setting) -> Ask:
+    """Reads a request that was checked."""
+    return read_request(setting)
+
+
+def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+    """Writes a whole answer."""
+    turn = _fail_broken(turn, setting)
+    parts = [part for group in _produce_parts(turn, ask, setting, whole=True) for part in group]
+    candidate = {"content": {"parts": parts, "role": "model"}, **_ending(turn)}
+    return _wrap(candidate, turn, ask, setting, last=True)
+
+
+def _fail_broken(turn: Turn, setting: Setting) -> Turn:
+    """An invocation that the vendor cannot parse ends the answer, which then is empty."""
+    if not is_broken(turn, setting.conditions):
+        return turn
+    return Turn(parts=(), stop="MALFORMED_FUNCTION_CALL", usage=turn.usage)
+
+
+def _ending(turn: Turn) -> dict[str, Any]:
+    ending: dict[str, Any] = {"finishReason": STOPS.get(turn.ending, turn.ending), "index": 0}
+    if turn.ending == "refusal":
+        ending["safetyRatings"] = [
+            {
+                "category": "HARM_CATEGORY_DANGEROUS_CONTENT",
+                "probability": "HIGH",
+                "blocked": True,
+            }
+        ]
+    if turn.ending == "MALFORMED_FUNCTION_CALL":
+        ending["finishMessage"] = "Malformed function call: the arguments are no JSON."
+    sources = [cite for part in turn.parts if isinstance(part, Say) for cite in part.citations]
+    if sources:
+        ending["groundingMetadata"] = _ground(turn, sources)
+    return ending
+
+
+def _ground(turn: Turn, sources: list[Cite]) -> dict[str, Any]:
+    supports, start = [], 0
+    for part in turn.parts:
+        if not isinstance(part, Say):
+            continue
+        end = start + len(part.text.encode())
+        if part.citations:
+            indices = [sources.index(cite) for cite in part.citations]
+            segment = {"startIndex": start, "endIndex": end, "text": part.text}
+            supports.append({"segment": segment, "groundingChunkIndices": indices})
+        start = end
+    queries = [part.query for part in turn.parts if isinstance(part, Search)]
+    return {
+        "webSearchQueries": queries,
+        "groundingChunks": [{"web": {"uri": s.url, "title": s.title}} for s in sources],
+        "groundingSupports": supports,
+    }
+
+
+def _produce_parts(
+    turn: Turn, ask: Ask, setting: Setting, *, whole: bool
+) -> Iterator[list[dict[str, Any]]]:
+    """The parts, in the groups that the chunks of a stream hold."""
+    conditions = setting.conditions
+    signed = False
+    texts = [part for part in turn.parts if isinstance(part, Say)]
+    for part, identity in assign_ids(turn.parts, conditions, lambda: setting.mint("", 8).lower()):
+        match part:
+            case Think(text):
+                for piece in [text] if whole else split_text(text, conditions):
+                    yield [{"text": piece, "thought": True}]
+            case Say(text):
+                for piece in [text] if whole else split_text(text, conditions):
+                    yield [{"text": piece}]
+                thoughts = any(isinstance(other, Think) for other in turn.parts)
+                if part is texts[-1] and thoughts and not whole:
+                    yield [{"text": "", "thoughtSignature": seal(ask.model, kind="gemini-text")}]
+            case Invoke():
+                yield [_invoke(part, identity, signed)]
+                signed = True
+            case _:
+                yield _produce_other(part)
+
+
+def _invoke(invoke: Invoke, identity: str, signed: bool) -> dict[str, Any]:
+    call: dict[str, Any] = {"name": invoke.name, "args": read_arguments(invoke)}
+    if identity:
+        call["id"] = identity
+    part: dict[str, Any] = {"functionCall": call}
+    if not signed:  # of parallel invocations the first alone is signed
+        part["thoughtSignature"] = seal_invocation(call)
+    return part
+
+
+def _produce_other(part: Part) -> list[dict[str, Any]]:
+    match part:
+        case Draw(data):
+            inline = {"mimeType": "image/png", "data": base64.b64encode(data).decode()}
+            return [{"inlineData": inline}]
+        case Speak(data):
+            inline = {"mimeType": "audio/wav", "data": base64.b64encode(data).decode()}
+            return [{"inlineData": inline}]
+        case Raw(block):
+            return [dict(block)]
+        case Refuse() | Search():
+            return []  # says nothing: shows in the finishReason, or in the grounding
+    return []
+
+
+def _wrap(
+    candidate: dict[str, Any] | None, turn: Turn, ask: Ask, setting: Setting, *, last: bool
+) -> dict[str, Any]:
+    conditions = setting.conditions
+    body: dict[str, Any] = {"candidates": [candidate] if candidate else []}
+    counted = last or "usage_only_at_end" not in conditions
+    if "no_usage" not in conditions and counted:
+        body["usageMetadata"] = _write_usage(turn, ask, last=last)
+    identity = setting.identity.removeprefix("req_")
+    return {**body, "modelVersion": ask.model, "responseId": identity}
+
+
+def _write_usage(turn: Turn, ask: Ask, *, last: bool) -> dict[str, Any]:
+    tokens = count_usage(turn, ask)
+    usage: dict[str, Any] = {
+        "promptTokenCount": tokens.received,
+        "totalTokenCount": tokens.received + (tokens.produced if last else 0),
+        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens.received}],
+    }
+    if tokens.cached:
+        usage["cachedContentTokenCount"] = tokens.cached
+    if last:
+        usage["candidatesTokenCount"] = tokens.produced - tokens.reasoning
+    if tokens.reasoning and last:
+        usage["thoughtsTokenCount"] = tokens.reasoning
+    return usage
+
+
+def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+    """Writes the chunks of an answer: each a whole response, whose parts are new."""
+    turn = _fail_broken(turn, setting)
+    if "empty_choices" in setting.conditions:
+        yield Frame(_wrap(None, turn, ask, setting, last=False))
+    for group in _produce_parts(turn, ask, setting, whole=False):
+        if group:
+            candidate = {"content": {"parts": group, "role": "model"}, "index": 0}
+            yield Frame(_wrap(candidate, turn, ask, setting, last=False))
+    last = {"content": {"parts": [{"text": ""}], "role": "model"}, **_ending(turn)}
+    yield Frame(_wrap(last, turn, ask, setting, last=True), ends=True)
+
+
+def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+    """Writes an error."""
+    status = STATUSES.get(complaint.kind, "INVALID_ARGUMENT")
+    error: dict[str, Any] = {
+        "code": map_status(complaint),
+        "message": complaint.message,
+        "status": status,
+    }
+    if complaint.code:
+        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": complaint.code}
+        error["details"] = [{**info, "domain": "googleapis.com"}]
+    if complaint.retry_after is not None:
+        delay = f"{complaint.retry_after}s"
+        retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+        error["details"] = [retry]
+    return {"error": error}
+
+
+def interrupt(complaint: Complaint, setting: Setting) -> Frame:
+    """Writes an error in the middle of a stream."""
+    return Frame(complain(complaint, setting))

@@ -1,0 +1,316 @@
+"""Messages: what a request may be, and what it asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .asking import Ask, Attachment, Offer, Outcome, count_request_tokens, read_base64, write_text
+from .complaints import Complaint, require
+from .credentials import ABSENT
+from .faces import Setting
+from .seals import canonicalize, is_intact
+
+ID = re.compile(r"[a-zA-Z0-9_-]+")
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+NEW_VERSION = "2026-10-21"
+SAMPLING = ("temperature", "top_p", "top_k")
+KNOWN = frozenset(
+    {
+        *("model", "max_tokens", "messages", "system", "tools", "tool_choice", "thinking"),
+        *("output_config", "output_format", "stop_sequences", "stream", "metadata"),
+        *("cache_control", "container", "service_tier", "speed", "inference_geo", "diagnostics"),
+        *("temperature", "top_p", "top_k", "anthropic_version", "anthropic_beta", "betas"),
+        *("mcp_servers", "context_management", "compaction", "fallbacks", "billing_policy"),
+        *("fallback_credit_token", "thread"),
+    }
+)
+ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking", "tool_use", "server_tool_use"})
+
+
+def check_request(setting: Setting) -> None:
+    """Refuses what Anthropic would refuse."""
+    body = setting.body
+    counting = setting.path.endswith("count_tokens")
+    for name in sorted(set(body) - KNOWN):
+        raise Complaint(400, "invalid", f"{name}: Extra inputs are not permitted")
+    named = body.get("model") or setting.names.get("model")
+    require(named, "model: Field required")
+    if ABSENT in str(named):
+        raise Complaint(404, "missing", f"model: {named}")
+    require("messages" in body, "messages: Field required")
+    messages = body["messages"]
+    require(isinstance(messages, list), "messages: Input should be a valid list")
+    require(messages, "messages: at least one message is required")
+    if not counting:
+        require("max_tokens" in body, "max_tokens: Field required")
+        require(
+            isinstance(body["max_tokens"], int) and body["max_tokens"] >= 0,
+            "max_tokens: Input should be greater than or equal to 0",
+        )
+    new = setting.headers.get("anthropic-version", "") >= NEW_VERSION
+    for name in SAMPLING if new else ():
+        require(name not in body, f"{name}: Extra inputs are not permitted")
+    merged = merge_messages(messages)
+    for index, message in enumerate(messages):
+        _check_message(message, f"messages.{index}", new)
+    require(
+        any(message["role"] == "user" for message in merged) and merged[0]["role"] != "assistant",
+        'messages: first message must use the "user" role',
+    )
+    _check_pairs(merged)
+    _check_thinking(merged, setting)
+    _check_tools(body)
+
+
+def merge_messages(messages: list[Any]) -> list[dict[str, Any]]:
+    """Joins messages of one role that follow each other, and makes lists of texts."""
+    merged: list[dict[str, Any]] = []
+    for message in messages:
+        require(isinstance(message, Mapping), "messages: Input should be a valid dictionary")
+        content = message.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        require(isinstance(blocks, list), "messages: content: Input should be a valid list")
+        if merged and merged[-1]["role"] == message.get("role"):
+            merged[-1]["content"] = [*merged[-1]["content"], *(blocks or [])]
+        else:
+            merged.append({"role": message.get("role"), "content": list(blocks or [])})
+    return merged
+
+
+def _check_message(message: Mapping[str, Any], place: str, new: bool) -> None:
+    role = message.get("role")
+    require(
+        role in ("user", "assistant", "system"),
+        f"{place}.role: Input should be 'user', 'assistant' or 'system'",
+    )
+    content = message["content"]
+    if isinstance(content, str):
+        require(
+            content or role == "assistant", f"{place}: user messages must have non-empty content"
+        )
+        return
+    for index, block in enumerate(content):
+        where = f"{place}.content.{index}"
+        kind = block.get("type")
+        require(kind, f"{where}.type: Field required")
+        if kind == "text":
+            text = block.get("text")
+            require(isinstance(text, str), f"{where}.text.text: Field required")
+            require(text.strip(), "messages: text content blocks must contain non-whitespace text")
+            if new and role == "user":
+                require(
+                    not block.get("citations"), f"{where}.citations: not permitted in user turns"
+                )
+        if kind in ("tool_use", "server_tool_use"):
+            _check_tool_use(block, where)
+        if role == "user":
+            require(
+                kind not in ASSISTANT_BLOCKS,
+                f"{where}: `{kind}` blocks can only be in `assistant` messages",
+            )
+        else:
+            require(
+                kind != "tool_result",
+                f"{where}: `tool_result` blocks can only be in `user` messages",
+            )
+            require(
+                not new or kind != "document",
+                f"{where}: `document` blocks are not permitted in `assistant` messages",
+            )
+
+
+def _check_tool_use(block: Mapping[str, Any], place: str) -> None:
+    identity = str(block.get("id", ""))
+    require(
+        ID.fullmatch(identity),
+        f"{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+    )
+    require(NAME.fullmatch(str(block.get("name"))), f"{place}.tool_use.name: Field required")
+    require(
+        isinstance(block.get("input"), Mapping),
+        f"{place}.tool_use.input: Input should be a valid dictionary",
+    )
+
+
+def _check_pairs(messages: list[dict[str, Any]]) -> None:
+    pending: list[str] = []
+    seen: set[str] = set()
+    for index, message in enumerate([*messages, {"role": "end", "content": []}]):
+        if message["role"] == "system":
+            continue
+        results = [b.get("tool_use_id") for b in message["content"] if b["type"] == "tool_result"]
+        missing = [identity for identity in pending if identity not in results]
+        require(
+            not missing,
+            f"messages.{index - 1}: `tool_use` ids were found without `tool_result` blocks "
+            f"immediately after: {', '.join(missing)}. Each `tool_use` block must have a "
+            "corresponding `tool_result` block in the next message.",
+        )
+        for identity in results:
+            require(
+                identity in pending,
+                f"messages.{index}.content.0: unexpected `tool_use_id` found in `tool_result` "
+                f"blocks: {identity}. Each `tool_result` block must have a corresponding "
+                "`tool_use` block in the previous message.",
+            )
+        require(
+            len(results) == len(set(results)),
+            f"messages.{index}: each tool_use must have a single result. Found multiple "
+            "`tool_result` blocks with the same id",
+        )
+        pending = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+        for identity in pending:
+            require(identity not in seen, "messages: `tool_use` ids must be unique")
+            seen.add(identity)
+
+
+def _check_thinking(messages: list[dict[str, Any]], setting: Setting) -> None:
+    body = setting.body
+    bound = "prefix_bound_thinking" in setting.conditions
+    for index, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before = write_prefix(body, messages[:index]) if bound else None
+        for place, block in enumerate(message["content"]):
+            where = f"messages.{index}.content.{place}"
+            if block["type"] == "thinking":
+                intact = is_intact(
+                    block.get("signature"), block.get("thinking"), kind="messages", prefix=before
+                )
+                require(intact, f"{where}: Invalid `signature` in `thinking` block")
+            if block["type"] == "redacted_thinking":
+                intact = is_intact(block.get("data"), None, kind="redacted", prefix=before)
+                require(intact, f"{where}: Invalid `data` in `redacted_thinking` block")
+    _check_order(messages, body)
+
+
+def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> None:
+    thinks = (body.get("thinking") or {}).get("type") == "enabled"
+    budget = (body.get("thinking") or {}).get("budget_tokens")
+    if thinks:
+        require(
+            isinstance(budget, int) and budget >= 1024,
+            "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
+        )
+        limit = body.get("max_tokens")
+        require(
+            limit is None or limit > budget,
+            "`max_tokens` must be greater than `thinking.budget_tokens`.",
+        )
+    for index, message in enumerate(messages[-2:]):
+        kinds = [block["type"] for block in message["content"]]
+        thoughts = [i for i, kind in enumerate(kinds) if kind in ("thinking", "redacted_thinking")]
+        if message["role"] != "assistant" or "tool_use" not in kinds or not thoughts:
+            continue
+        require(
+            thoughts[0] < kinds.index("tool_use"),
+            f"messages.{index}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
+            "found `tool_use`. When `thinking` is enabled, a final `assistant` message must start "
+            "with a thinking block.",
+        )
+
+
+def write_prefix(body: Mapping[str, Any], messages: list[dict[str, Any]]) -> str:
+    """The conversation before a message, as seals are bound to it."""
+    system = body.get("system")
+    if isinstance(system, str):
+        system = [{"type": "text", "text": system}]
+    return canonicalize(system, body.get("tools"), messages)
+
+
+def _check_tools(body: Mapping[str, Any]) -> None:
+    names: set[str] = set()
+    for index, tool in enumerate(body.get("tools") or ()):
+        if tool.get("type") == "mcp_toolset":
+            continue
+        name = str(tool.get("name"))
+        require(
+            NAME.fullmatch(name),
+            f"tools.{index}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'",
+        )
+        require(name not in names, "tools: Tool names must be unique.", code="tool_name_conflict")
+        names.add(name)
+        if tool.get("type") in (None, "custom"):
+            schema = tool.get("input_schema")
+            require(
+                isinstance(schema, Mapping), f"tools.{index}.custom.input_schema: Field required"
+            )
+            require(
+                schema.get("type") == "object",
+                f"tools.{index}.custom.input_schema.type: Input should be 'object'",
+            )
+    kind = (body.get("tool_choice") or {}).get("type")
+    require(kind in (None, "auto", "any", "tool", "none"), "tool_choice: unknown type")
+    if kind in ("any", "tool"):
+        require(names, "tool_choice: tools must be given")
+        require(
+            (body.get("thinking") or {}).get("type") != "enabled",
+            "Thinking may not be enabled when tool_choice forces tool use.",
+        )
+
+
+def read_request(setting: Setting) -> Ask:
+    """Reads a request that was checked."""
+    body = setting.body
+    messages = merge_messages(body["messages"])
+    last: dict[str, Any] = next(
+        (m for m in reversed(messages) if m["role"] == "user"), {"content": []}
+    )
+    tools = body.get("tools") or ()
+    choice = body.get("tool_choice") or {}
+    form = (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
+    texts = [b.get("text", "") for m in messages if m["role"] == "user" for b in m["content"][-1:]]
+    said = [b["text"] for b in last["content"] if b["type"] == "text"]
+    return Ask(
+        model=str(body.get("model") or setting.names.get("model")),
+        text="".join(said) or next((text for text in reversed(texts) if text), ""),
+        attachments=tuple(_read_media(last["content"])) if messages[-1] is last else (),
+        offers=tuple(
+            Offer(name=tool["name"], schema=tool.get("input_schema") or {})
+            for tool in tools
+            if tool.get("type") in (None, "custom")
+        ),
+        outcomes=tuple(_read_outcomes(messages)),
+        demand={"any": "*", "none": "-", "tool": choice.get("name")}.get(str(choice.get("type"))),
+        parallel=not choice.get("disable_parallel_tool_use"),
+        schema=form.get("schema") if form.get("type") == "json_schema" else None,
+        reasons=(body.get("thinking") or {}).get("type") in ("enabled", "adaptive"),
+        searches=any(str(tool.get("type")).startswith("web_search") for tool in tools),
+        limit=body.get("max_tokens"),
+        stops=tuple(body.get("stop_sequences") or ()),
+        received=count_request_tokens(body.get("system"), messages, tools),
+        prefix=write_prefix(body, messages),
+        streams=bool(body.get("stream")) or setting.path.endswith(":streamRawPredict"),
+    )
+
+
+def _read_outcomes(messages: list[dict[str, Any]]) -> Iterator[Outcome]:
+    names = {
+        block["id"]: block["name"]
+        for message in messages
+        for block in message["content"]
+        if block["type"] == "tool_use"
+    }
+    for block in messages[-1]["content"]:
+        if block["type"] == "tool_result":
+            text = write_text(block.get("content") or "")
+            yield Outcome(name=names[block["tool_use_id"]], text=text)
+
+
+def _read_media(blocks: list[Any]) -> Iterator[Attachment]:
+    for block in blocks:
+        if block["type"] not in ("image", "document"):
+            continue
+        source = block.get("source") or {}
+        kind = source.get("media_type") or f"{block['type']}/*"
+        match source.get("type"):
+            case "base64":
+                data = read_base64(source.get("data"))
+                require(data, "messages: image.source.base64.data: invalid base64 data")
+                yield Attachment(media_type=kind, data=data)
+            case "text":
+                yield Attachment(media_type="text/plain", data=str(source.get("data")).encode())
+            case _:
+                yield Attachment(media_type=kind)

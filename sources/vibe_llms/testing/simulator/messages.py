@@ -1,0 +1,324 @@
+"""Messages, as Anthropic speaks it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from .asking import Ask
+from .complaints import Complaint
+from .credentials import WRONG
+from .faces import Frame, Setting
+from .message_requests import check_request, read_request
+from .rendering import (
+    assign_ids,
+    count_usage,
+    interleave,
+    read_arguments,
+    split_arguments,
+    split_text,
+    write_arguments,
+)
+from .scripts import Cite, Draw, Invoke, Part, Raw, Refuse, Say, Search, Speak, Think, Turn
+from .seals import seal
+
+framing = "sse"
+STOPS = {
+    "end": "end_turn",
+    "length": "max_tokens",
+    "pause": "pause_turn",
+    "context": "model_context_window_exceeded",
+    "content_filter": "refusal",
+}
+KINDS = {
+    "authentication": "authentication_error",
+    "permission": "permission_error",
+    "missing": "not_found_error",
+    "too_large": "request_too_large",
+    "rate": "rate_limit_error",
+    "overloaded": "overloaded_error",
+    "server": "api_error",
+}
+
+
+def produce_headers(setting: Setting) -> dict[str, str]:
+    """Produces the vendor's own headers of an answer."""
+    limits = {
+        f"anthropic-ratelimit-{what}-{field}": value
+        for what in ("requests", "input-tokens", "output-tokens")
+        for field, value in (
+            ("limit", "4000"),
+            ("remaining", "3999"),
+            ("reset", "2026-11-22T12:00:00Z"),
+        )
+    }
+    return {"request-id": setting.identity, "anthropic-organization-id": "org_simulated", **limits}
+
+
+def check_credentials(setting: Setting) -> None:
+    """Refuses who has no key, or does not say which version they speak."""
+    headers = setting.headers
+    key = headers.get("x-api-key") or headers.get("api-key") or ""
+    if headers.get("authorization", "").lower().startswith("bearer "):
+        key = key or headers["authorization"][7:].strip()
+    if not key:
+        message = "x-api-key header is required"
+        raise Complaint(401, "authentication", message)
+    if any(word in key for word in WRONG):
+        raise Complaint(401, "authentication", "invalid x-api-key")
+    if "anthropic-version" not in headers and "anthropic_version" not in setting.body:
+        raise Complaint(400, "invalid", "anthropic-version: header is required")
+
+
+def check(setting: Setting) -> None:
+    """Refuses what the vendor would refuse."""
+    check_credentials(setting)
+    check_request(setting)
+
+
+def map_status(complaint: Complaint) -> int:
+    """The vendor's own status of HTTP for a complaint."""
+    return complaint.status
+
+
+def overflow(ask: Ask, limit: int) -> Complaint:
+    """Produces the refusal of a prompt that is too long."""
+    message = f"prompt is too long: {max(ask.received, limit + 1)} tokens > {limit} maximum"
+    return Complaint(400, "context", message)
+
+
+def read(setting: Setting) -> Ask:
+    """Reads a request that was checked."""
+    return read_request(setting)
+
+
+def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+    """Writes a whole answer."""
+    blocks = [
+        block
+        for part, identity in _assign(turn, setting)
+        for block, _ in _produce_blocks(part, identity, ask, setting)
+    ]
+    message = {**_head(ask, setting), "content": blocks, **_ending(turn)}
+    message["usage"] = _write_usage(turn, ask) | {"output_tokens": count_usage(turn, ask).produced}
+    if "no_usage" in setting.conditions:
+        del message["usage"]
+    return message
+
+
+def _assign(turn: Turn, setting: Setting) -> list[tuple[Part, str]]:
+    return assign_ids(turn.parts, setting.conditions, lambda: setting.mint("toolu_01", 22))
+
+
+def _head(ask: Ask, setting: Setting) -> dict[str, Any]:
+    identity = setting.identity.replace("req_", "msg_01")
+    return {"id": identity, "type": "message", "role": "assistant", "model": ask.model}
+
+
+def _ending(turn: Turn) -> dict[str, Any]:
+    reason = STOPS.get(turn.ending, turn.ending)
+    ending: dict[str, Any] = {"stop_reason": reason, "stop_sequence": turn.stop_sequence}
+    if reason == "refusal":
+        explanation = next((part.text for part in turn.parts if isinstance(part, Refuse)), None)
+        ending["stop_details"] = {
+            "type": "refusal",
+            "category": "general_harms",
+            "explanation": explanation,
+        }
+    return ending
+
+
+def _write_usage(turn: Turn, ask: Ask) -> dict[str, Any]:
+    tokens = count_usage(turn, ask)
+    searches = sum(isinstance(part, Search) for part in turn.parts)
+    usage: dict[str, Any] = {
+        "input_tokens": tokens.received - tokens.cached - tokens.written,
+        "cache_creation_input_tokens": tokens.written,
+        "cache_read_input_tokens": tokens.cached,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": tokens.written,
+            "ephemeral_1h_input_tokens": 0,
+        },
+        "output_tokens": 1,
+        "service_tier": "standard",
+    }
+    if searches:
+        usage["server_tool_use"] = {"web_search_requests": searches, "web_fetch_requests": 0}
+    return usage
+
+
+Deltas = list[dict[str, Any]]
+
+
+def _produce_blocks(
+    part: Part, identity: str, ask: Ask, setting: Setting
+) -> Iterator[tuple[dict[str, Any], Deltas]]:
+    """The blocks of one part, whole, each with the deltas that it streams as."""
+    conditions = setting.conditions
+    match part:
+        case Think(text, redacted=redacted):
+            if redacted or "redacted_thinking" in conditions:
+                sealed = seal(text, kind="redacted", prefix=ask.prefix, carry=True)
+                yield {"type": "redacted_thinking", "data": sealed}, []
+                return
+            signature = seal(text, kind="messages", prefix=ask.prefix)
+            block = {"type": "thinking", "thinking": text, "signature": signature}
+            deltas: Deltas = [
+                {"type": "thinking_delta", "thinking": piece}
+                for piece in split_text(text, conditions)
+            ]
+            yield block, [*deltas, {"type": "signature_delta", "signature": signature}]
+        case Say(text, citations):
+            yield _say(text, citations, setting)
+        case Refuse(text):
+            yield {"type": "text", "text": text}, [{"type": "text_delta", "text": text}]
+        case Invoke():
+            yield _invoke(part, identity, setting)
+        case Search():
+            yield from _search(part, setting)
+        case Raw(block):
+            yield dict(block), []
+        case Draw() | Speak():
+            note = {"type": "text", "text": "(This vendor answers text alone.)"}
+            yield note, [{"type": "text_delta", "text": note["text"]}]
+
+
+def _say(text: str, citations: tuple[Cite, ...], setting: Setting) -> tuple[dict[str, Any], Deltas]:
+    written = [_cite(cite) for cite in citations]
+    deltas: Deltas = [{"type": "citations_delta", "citation": citation} for citation in written]
+    if "many_events" in setting.conditions:
+        pieces: Any = text
+    else:
+        pieces = split_text(text, setting.conditions)
+    deltas += [{"type": "text_delta", "text": piece} for piece in pieces]
+    block: dict[str, Any] = {"type": "text", "text": text}
+    if written:
+        block["citations"] = written
+    return block, deltas
+
+
+def _cite(cite: Cite) -> dict[str, Any]:
+    return {
+        "type": "web_search_result_location",
+        "cited_text": cite.quote,
+        "url": cite.url,
+        "title": cite.title,
+        "encrypted_index": seal(cite.url, kind="citation", carry=True),
+    }
+
+
+def _invoke(invoke: Invoke, identity: str, setting: Setting) -> tuple[dict[str, Any], Deltas]:
+    text = write_arguments(invoke, setting.conditions)
+    arguments = read_arguments(invoke)
+    broken = not isinstance(arguments, dict) or "broken_arguments" in setting.conditions
+    block = {
+        "type": "tool_use",
+        "id": identity,
+        "name": invoke.name,
+        "input": text if broken else arguments,
+    }
+    pieces = split_arguments(text, setting.conditions) if text != "{}" else []
+    return block, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
+
+
+def _search(search: Search, setting: Setting) -> Iterator[tuple[dict[str, Any], Deltas]]:
+    identity = setting.mint("srvtoolu_01", 22)
+    query = json.dumps({"query": search.query}, ensure_ascii=False)
+    yield (
+        {
+            "type": "server_tool_use",
+            "id": identity,
+            "name": "web_search",
+            "input": {"query": search.query},
+        },
+        [
+            {"type": "input_json_delta", "partial_json": piece}
+            for piece in split_arguments(query, setting.conditions)
+        ],
+    )
+    results = [
+        {
+            "type": "web_search_result",
+            "title": result.title,
+            "url": result.url,
+            "encrypted_content": seal(result.quote, kind="search", carry=True),
+            "page_age": None,
+        }
+        for result in search.results
+    ]
+    yield {"type": "web_search_tool_result", "tool_use_id": identity, "content": results}, []
+
+
+def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+    """Writes the events of an answer."""
+    conditions = setting.conditions
+    usage = _write_usage(turn, ask)
+    start = {**_head(ask, setting), "content": [], "stop_reason": None, "stop_sequence": None}
+    start["usage"] = {**usage, "input_tokens": 0} if "usage_only_at_end" in conditions else usage
+    if "no_usage" in conditions:
+        del start["usage"]
+    yield _frame({"type": "message_start", "message": start})
+    yield from _stream_blocks(turn, ask, setting)
+    delta: dict[str, Any] = {"type": "message_delta", "delta": _ending(turn)}
+    tokens = count_usage(turn, ask)
+    details = {"output_tokens_details": {"thinking_tokens": tokens.reasoning}}
+    delta["usage"] = {**usage, "output_tokens": tokens.produced, **details}
+    for name in ("cache_creation", "service_tier"):
+        del delta["usage"][name]
+    if "no_usage" in conditions:
+        del delta["usage"]
+    yield _frame(delta)
+    yield Frame({"type": "message_stop"}, "message_stop", ends=True)
+
+
+def _frame(data: dict[str, Any]) -> Frame:
+    return Frame(data, data["type"])
+
+
+def _stream_blocks(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+    lanes: list[list[Frame]] = []
+    index = 0
+    for part, identity in _assign(turn, setting):
+        for block, deltas in _produce_blocks(part, identity, ask, setting):
+            frames = _stream_block(block, deltas, index)
+            if isinstance(part, Invoke) and "interleaved_calls" in setting.conditions:
+                lanes.append(list(frames))
+            else:
+                yield from frames
+            if index == 0:
+                yield _frame({"type": "ping"})
+            index += 1
+    yield from interleave(lanes)
+
+
+EMPTY: dict[str, dict[str, Any]] = {
+    "text": {"text": ""},
+    "thinking": {"thinking": "", "signature": ""},
+    "tool_use": {"input": {}},
+    "server_tool_use": {"input": {}},
+}
+
+
+def _stream_block(block: dict[str, Any], deltas: Deltas, index: int) -> Iterator[Frame]:
+    start = {**block, **EMPTY.get(block["type"], {})} if deltas else block
+    if deltas:
+        start.pop("citations", None)
+    yield _frame({"type": "content_block_start", "index": index, "content_block": start})
+    for delta in deltas:
+        yield _frame({"type": "content_block_delta", "index": index, "delta": delta})
+    yield _frame({"type": "content_block_stop", "index": index})
+
+
+def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+    """Writes an error."""
+    kind = KINDS.get(complaint.kind, "invalid_request_error")
+    error: dict[str, Any] = {"type": kind, "message": complaint.message}
+    if complaint.code is not None:
+        error["details"] = {"error_code": complaint.code}
+    return {"type": "error", "error": error, "request_id": setting.identity}
+
+
+def interrupt(complaint: Complaint, setting: Setting) -> Frame:
+    """Writes an error in the middle of a stream."""
+    return Frame(complain(complaint, setting), "error")

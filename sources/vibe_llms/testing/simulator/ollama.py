@@ -1,0 +1,241 @@
+"""/api/chat, as Ollama speaks it."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from .asking import (
+    Ask,
+    Attachment,
+    Offer,
+    Outcome,
+    count_request_tokens,
+    read_base64,
+    recognize_media,
+)
+from .complaints import Complaint, require
+from .credentials import ABSENT, WRONG
+from .faces import Frame, Setting
+from .rendering import assign_ids, count_usage, is_broken, read_arguments, split_text
+from .scripts import Draw, Invoke, Part, Raw, Refuse, Say, Think, Turn
+
+framing = "ndjson"
+STOPS = {"length": "length", "context": "length"}
+CONTEXT_TOKENS = 4096
+"""What the server gives a request that does not set num_ctx."""
+
+
+def produce_headers(setting: Setting) -> dict[str, str]:
+    """Produces the vendor's own headers of an answer: it has none."""
+    return {}
+
+
+def check_credentials(setting: Setting) -> None:
+    """Refuses a wrong key; none is needed."""
+    if any(word in setting.headers.get("authorization", "") for word in WRONG):
+        raise Complaint(401, "authentication", "unauthorized")
+
+
+def map_status(complaint: Complaint) -> int:
+    """The vendor's own status of HTTP for a complaint."""
+    return 503 if complaint.kind == "overloaded" else complaint.status
+
+
+def overflow(ask: Ask, limit: int) -> Complaint:
+    """Produces the refusal of a prompt that is too long."""
+    return Complaint(400, "context", "input length exceeds the context length")
+
+
+def check(setting: Setting) -> None:
+    """Refuses what the server would refuse."""
+    check_credentials(setting)
+    body = setting.body
+    require(body.get("model"), "model is required")
+    check_model(str(body["model"]))
+    messages = body.get("messages") or []
+    require(isinstance(messages, list), "json: cannot unmarshal object into Go struct field")
+    for message in messages:
+        role = message.get("role")
+        require(role in ("system", "user", "assistant", "tool"), f"invalid role: {role}")
+        require(
+            isinstance(message.get("content", ""), str),
+            "json: cannot unmarshal array into Go struct field ChatRequest.messages.content of "
+            "type string",
+        )
+        for image in message.get("images") or ():
+            require(read_base64(image), "illegal base64 data at input byte 0")
+        for call in message.get("tool_calls") or ():
+            require(
+                isinstance((call.get("function") or {}).get("arguments"), Mapping),
+                "json: cannot unmarshal string into Go struct field "
+                "ChatRequest.messages.tool_calls.function.arguments of type "
+                "api.ToolCallFunctionArguments",
+            )
+    form = body.get("format")
+    require(
+        form in (None, "", "json") or isinstance(form, Mapping),
+        f'invalid format: "{form}"; expected "json" or a valid JSON Schema object',
+    )
+
+
+def check_model(model: str) -> None:
+    """Refuses a model that was not pulled."""
+    if ABSENT in model:
+        raise Complaint(404, "missing", f"model '{model}' not found")
+
+
+def read(setting: Setting) -> Ask:
+    """Reads a request that was checked; what the context does not hold is forgotten in silence."""
+    body = setting.body
+    options = body.get("options") or {}
+    tools = body.get("tools") or ()
+    messages, received = _truncate(list(body.get("messages") or []), options, tools)
+    last: dict[str, Any] = next((m for m in reversed(messages) if m["role"] == "user"), {})
+    form = body.get("format") or None
+    stops = options.get("stop") or ()
+    limit = options.get("num_predict")
+    return Ask(
+        model=body["model"],
+        text=last.get("content") or "",
+        attachments=tuple(_read_media(last)) if messages and messages[-1] is last else (),
+        offers=tuple(
+            Offer(name=tool["function"]["name"], schema=tool["function"].get("parameters") or {})
+            for tool in tools
+        ),
+        outcomes=tuple(_read_outcomes(messages)),
+        schema={} if form == "json" else form,
+        reasons=bool(body.get("think")),
+        limit=limit if isinstance(limit, int) and limit > 0 else None,
+        stops=(stops,) if isinstance(stops, str) else tuple(stops),
+        received=received,
+        streams=body.get("stream") is not False,
+    )
+
+
+def _truncate(messages: list[Any], options: Mapping[str, Any], tools: Any) -> tuple[list[Any], int]:
+    room = options.get("num_ctx") or CONTEXT_TOKENS
+    received = count_request_tokens(messages, tools)
+    while received > room and len(messages) > 1:
+        dropped = next((i for i, m in enumerate(messages) if m["role"] != "system"), 0)
+        if dropped == len(messages) - 1:
+            dropped = 0
+        del messages[dropped]
+        received = count_request_tokens(messages, tools)
+    return messages, min(received, room)
+
+
+def _read_media(message: Mapping[str, Any]) -> Iterator[Attachment]:
+    for image in message.get("images") or ():
+        data = read_base64(image) or b""
+        yield Attachment(media_type=recognize_media(data), data=data)
+
+
+def _read_outcomes(messages: list[Any]) -> Iterator[Outcome]:
+    start = len(messages)
+    while start and messages[start - 1]["role"] == "tool":
+        start -= 1
+    calls = [call for message in messages[:start][-1:] for call in message.get("tool_calls") or ()]
+    names = {call.get("id"): call["function"]["name"] for call in calls}
+    for place, message in enumerate(messages[start:]):
+        known = calls[place]["function"]["name"] if place < len(calls) else "the tool"
+        name = message.get("tool_name") or names.get(message.get("tool_call_id")) or known
+        yield Outcome(name=name, text=message.get("content") or "")
+
+
+def _head(ask: Ask, setting: Setting) -> dict[str, Any]:
+    moment = datetime.datetime.fromtimestamp(setting.now, datetime.UTC)
+    return {"model": ask.model, "created_at": moment.strftime("%Y-%m-%dT%H:%M:%S.123456Z")}
+
+
+def _metrics(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+    metrics: dict[str, Any] = {
+        "done": True,
+        "done_reason": STOPS.get(turn.ending, "stop"),
+        "total_duration": 7_000_000,
+        "load_duration": 1_000_000,
+    }
+    if "no_usage" not in setting.conditions:
+        tokens = count_usage(turn, ask)
+        metrics |= {
+            "prompt_eval_count": tokens.received,
+            "prompt_eval_duration": 2_000_000,
+            "eval_count": tokens.produced,
+            "eval_duration": 4_000_000,
+        }
+    return metrics
+
+
+def _refuse_broken(turn: Turn, setting: Setting) -> None:
+    if is_broken(turn, setting.conditions):
+        message = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
+        raise Complaint(500, "server", message)
+
+
+def _assign(turn: Turn, setting: Setting) -> list[tuple[Part, str]]:
+    return assign_ids(turn.parts, setting.conditions, lambda: setting.mint("call_", 8).lower())
+
+
+def _call(invoke: Invoke, identity: str, index: int, setting: Setting) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": invoke.name, "arguments": read_arguments(invoke)}
+    if "missing_index" not in setting.conditions:
+        function["index"] = index
+    return {"id": identity, "function": function} if identity else {"function": function}
+
+
+def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+    """Writes a whole answer."""
+    _refuse_broken(turn, setting)
+    message: dict[str, Any] = {"role": "assistant", "content": ""}
+    for delta in _produce_deltas(attrs.evolve(turn), setting, whole=True):
+        for key, value in delta.items():
+            message[key] = (message.get(key) or type(value)()) + value
+    return {**_head(ask, setting), "message": message, **_metrics(turn, ask, setting)}
+
+
+def _produce_deltas(turn: Turn, setting: Setting, *, whole: bool) -> Iterator[dict[str, Any]]:
+    index = 0
+    for part, identity in _assign(turn, setting):
+        match part:
+            case Think(text):
+                for piece in [text] if whole else split_text(text, setting.conditions):
+                    yield {"thinking": piece}
+            case Say(text) | Refuse(text):
+                for piece in [text] if whole else split_text(text, setting.conditions):
+                    yield {"content": piece}
+            case Invoke():
+                yield {"tool_calls": [_call(part, identity, index, setting)]}
+                index += 1
+            case Draw(data):
+                yield {"images": [base64.b64encode(data).decode()]}
+            case Raw(block):
+                yield dict(block)
+            case _:
+                pass  # neither audio nor a search of its own
+
+
+def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+    """Writes the lines of an answer."""
+    head = _head(ask, setting)
+    if is_broken(turn, setting.conditions):
+        yield Frame({"error": "error parsing tool call: unexpected end of JSON input"})
+        return
+    for delta in _produce_deltas(turn, setting, whole=False):
+        message = {"role": "assistant", "content": "", **delta}
+        yield Frame({**head, "message": message, "done": False})
+    message = {"role": "assistant", "content": ""}
+    yield Frame({**head, "message": message, **_metrics(turn, ask, setting)}, ends=True)
+
+
+def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+    """Writes an error."""
+    return {"error": complaint.message}
+
+
+def interrupt(complaint: Complaint, setting: Setting) -> Frame:
+    """Writes an error in the middle of a stream."""
+    return Frame(complain(complaint, setting))

@@ -1,0 +1,64 @@
+"""What Perplexity adds to Chat Completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .behaviour import SOURCES
+from .faces import Frame
+from .scripts import Cite, Refuse, Say, Search, Turn
+
+
+def _collect_sources(turn: Turn) -> list[Cite]:
+    found: list[Cite] = []
+    for part in turn.parts:
+        if isinstance(part, Search):
+            found.extend(part.results)
+        if isinstance(part, Say):
+            found.extend(part.citations)
+    return list(dict.fromkeys(found or SOURCES))
+
+
+def produce_search_fields(turn: Turn) -> dict[str, Any]:
+    """Produces the citations and results that stand beside the choices."""
+    sources = _collect_sources(turn)
+    return {
+        "citations": [source.url for source in sources],
+        "search_results": [
+            {
+                "title": source.title,
+                "url": source.url,
+                "date": "2026-01-02",
+                "last_updated": "2026-01-03",
+                "snippet": source.quote,
+                "source": "web",
+            }
+            for source in sources
+        ],
+    }
+
+
+def spread_perplexity(
+    turn: Turn, head: Mapping[str, Any], usage: Mapping[str, Any] | None, stops: Mapping[str, str]
+) -> Iterator[Frame]:
+    """Writes chunks that hold both what is new and all that was said."""
+    texts = [part.text for part in turn.parts if isinstance(part, Say | Refuse)]
+    pieces = [f"{word} " for word in "".join(texts).split(" ")]
+    pieces[-1] = pieces[-1][:-1]
+    counted = {} if usage is None else {"usage": usage}
+    so_far = ""
+    for place, piece in enumerate(pieces):
+        so_far += piece
+        is_last = place == len(pieces) - 1
+        choice = {
+            "index": 0,
+            "delta": {"role": "assistant", "content": piece},
+            "message": {"role": "assistant", "content": so_far},
+            "finish_reason": stops.get(turn.ending, turn.ending) if is_last else None,
+        }
+        extras = {**produce_search_fields(turn), **counted}
+        object_kind = "chat.completion.done" if is_last else "chat.completion.chunk"
+        frame = {**head, "object": object_kind, "choices": [choice], **extras}
+        yield Frame(frame, ends=is_last)
+    yield Frame("[DONE]", ends=True)

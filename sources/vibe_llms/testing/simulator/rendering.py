@@ -1,0 +1,128 @@
+"""What the protocols share when they write an answer: ids, pieces, arguments and counts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import attrs
+
+from .asking import Ask, count_tokens
+from .faults import Conditions
+from .scripts import Draw, Invoke, Part, Refuse, Say, Search, Speak, Think, Tokens, Turn
+
+Item = TypeVar("Item")
+NOT_A_CHARACTER = "\ufdd0"
+"""Stands where two bytes that are no UTF-8 are to be sent."""
+
+
+def prepare_turn(turn: Turn, conditions: Conditions) -> Turn:
+    """Applies the faults that change what is said rather than how it is sent."""
+    parts = list(turn.parts)
+    place = next((i for i, part in enumerate(parts) if isinstance(part, Say)), None)
+    if place is not None:
+        said = parts[place]
+        assert isinstance(said, Say)
+        if "huge_event" in conditions:
+            said = attrs.evolve(said, text="x" * conditions.count("huge_event", 1_000_000))
+        if "many_events" in conditions:
+            said = attrs.evolve(said, text="." * conditions.count("many_events", 100_000))
+        if "invalid_utf8" in conditions:
+            said = attrs.evolve(said, text=said.text + NOT_A_CHARACTER)
+        parts[place] = said
+    if "silent_overflow" in conditions:
+        return attrs.evolve(turn, parts=tuple(parts), stop="context")
+    return attrs.evolve(turn, parts=tuple(parts))
+
+
+def split_text(text: str, conditions: Conditions) -> Iterable[str]:
+    """Cuts a text into the pieces of a stream: words, or as the faults will have it."""
+    if "huge_event" in conditions:
+        return [text]
+    if "many_events" in conditions:
+        return iter(text)
+    return re.findall(r"\s*\S+|\s+\Z", text)
+
+
+def split_arguments(text: str, conditions: Conditions) -> list[str]:
+    """Cuts arguments into pieces, in the middle of words and numbers."""
+    if "whole_arguments" in conditions:
+        return [text]
+    return [text[start : start + 7] for start in range(0, len(text), 7)] or [""]
+
+
+def write_arguments(invoke: Invoke, conditions: Conditions) -> str:
+    """The arguments as text, broken where a fault will have it."""
+    text = invoke.arguments
+    if not isinstance(text, str):
+        text = json.dumps(text, ensure_ascii=False, separators=(",", ":"))
+    if "broken_arguments" in conditions and not invoke.custom:
+        return text[:-1] + ',"' if text.endswith("}") else text + "{"
+    return text
+
+
+def read_arguments(invoke: Invoke) -> Any:
+    """The arguments as an object; None where they are broken."""
+    if not isinstance(invoke.arguments, str):
+        return dict(invoke.arguments)
+    try:
+        return json.loads(invoke.arguments)
+    except ValueError:
+        return None
+
+
+def is_broken(turn: Turn, conditions: Conditions) -> bool:
+    """Whether an invocation has arguments that a vendor who parses them stumbles over."""
+    calls = [part for part in turn.parts if isinstance(part, Invoke)]
+    return bool(calls) and (
+        "broken_arguments" in conditions
+        or any(not isinstance(read_arguments(call), dict) for call in calls)
+    )
+
+
+def assign_ids(
+    parts: Sequence[Part], conditions: Conditions, mint: Callable[[], str]
+) -> list[tuple[Part, str]]:
+    """Gives each invocation an id: its own, a minted one, or what the faults will have."""
+    assigned: list[tuple[Part, str]] = []
+    first = ""
+    for part in parts:
+        identity = ""
+        if isinstance(part, Invoke) and "missing_ids" not in conditions:
+            identity = part.id or (mint() if not first or "reused_ids" not in conditions else "")
+            if "reused_ids" in conditions:
+                identity = first = first or identity
+        assigned.append((part, identity))
+    return assigned
+
+
+def interleave(lanes: Sequence[Sequence[Item]]) -> Iterator[Item]:
+    """One item of each lane in turn, until all are empty."""
+    for place in range(max(map(len, lanes), default=0)):
+        for lane in lanes:
+            if place < len(lane):
+                yield lane[place]
+
+
+def count_usage(turn: Turn, ask: Ask) -> Tokens:
+    """The tokens of an exchange: the script's, or counted."""
+    if turn.usage is not None:
+        return turn.usage
+    produced = reasoning = 0
+    for part in turn.parts:
+        match part:
+            case Think(text):
+                reasoning += count_tokens(text)
+            case Say(text) | Refuse(text):
+                produced += count_tokens(text)
+            case Invoke(name, arguments):
+                produced += count_tokens(name) + count_tokens(str(arguments))
+            case Draw(data) | Speak(data):
+                produced += len(data) // 100 + 1
+            case Search(query):
+                produced += count_tokens(query)
+            case _:
+                produced += 1
+    return Tokens(received=ask.received, produced=produced + reasoning, reasoning=reasoning)

@@ -1,0 +1,260 @@
+"""Responses, as OpenAI speaks it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from .asking import Ask
+from .complaints import Complaint
+from .credentials import check_bearer, check_model
+from .faces import Frame, Setting
+from .rendering import assign_ids, count_usage, write_arguments
+from .response_requests import check_request, read_request
+from .response_streams import stream_items
+from .scripts import Cite, Draw, Invoke, Part, Raw, Refuse, Say, Search, Speak, Think, Turn
+from .seals import seal
+
+framing = "sse"
+INCOMPLETE = {
+    "length": "max_output_tokens",
+    "context": "max_output_tokens",
+    "content_filter": "content_filter",
+}
+ECHOED: dict[str, Any] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}, "verbosity": "medium"},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+
+
+def produce_headers(setting: Setting) -> dict[str, str]:
+    """Produces the vendor's own headers of an answer."""
+    return {
+        "x-request-id": setting.identity,
+        "openai-processing-ms": "7",
+        "openai-version": "2020-10-01",
+    }
+
+
+def check_credentials(setting: Setting) -> None:
+    """Refuses who has no key."""
+    check_bearer(setting)
+
+
+def check(setting: Setting) -> None:
+    """Refuses what the vendor would refuse."""
+    check_credentials(setting)
+    check_request(setting)
+    check_model(str(setting.body.get("model", "")))
+
+
+def map_status(complaint: Complaint) -> int:
+    """The vendor's own status of HTTP for a complaint."""
+    return 503 if complaint.kind == "overloaded" else complaint.status
+
+
+def overflow(ask: Ask, limit: int) -> Complaint:
+    """Produces the refusal of a prompt that is too long."""
+    message = (
+        "Your input exceeds the context window of this model. Please adjust your input and try "
+        "again."
+    )
+    return Complaint(400, "context", message, param="input", code="context_length_exceeded")
+
+
+def read(setting: Setting) -> Ask:
+    """Reads a request that was checked."""
+    return read_request(setting)
+
+
+def produce_items(turn: Turn, ask: Ask, setting: Setting) -> list[dict[str, Any]]:
+    """Produces the items of an answer; texts that follow each other are one message."""
+    items: list[dict[str, Any]] = []
+    for part, identity in assign_ids(
+        turn.parts, setting.conditions, lambda: setting.mint("call_", 24)
+    ):
+        if isinstance(part, Say | Refuse):
+            if not items or items[-1]["type"] != "message":
+                items.append(
+                    {
+                        "id": setting.mint("msg_", 48).lower(),
+                        "type": "message",
+                        "status": "completed",
+                        "role": "assistant",
+                        "content": [],
+                    }
+                )
+            items[-1]["content"].append(_produce_content(part))
+        else:
+            items.append(_produce_item(part, identity, ask, setting))
+    if turn.ending in INCOMPLETE and items and "status" in items[-1]:
+        items[-1]["status"] = "incomplete"
+    return items
+
+
+def _produce_content(part: Say | Refuse) -> dict[str, Any]:
+    if isinstance(part, Refuse):
+        return {"type": "refusal", "refusal": part.text}
+    annotations = [_annotate(cite, len(part.text)) for cite in part.citations]
+    return {"type": "output_text", "annotations": annotations, "logprobs": [], "text": part.text}
+
+
+def _annotate(cite: Cite, end: int) -> dict[str, Any]:
+    place = {"type": "url_citation", "start_index": 0, "end_index": end}
+    return {**place, "title": cite.title, "url": cite.url}
+
+
+def _produce_item(part: Part, identity: str, ask: Ask, setting: Setting) -> dict[str, Any]:
+    def mint(prefix: str) -> str:
+        return setting.mint(prefix, 48).lower()
+
+    match part:
+        case Think(text):
+            sealed = seal(text, kind="responses", prefix=ask.prefix, carry=True)
+            summary = [] if part.redacted else [{"type": "summary_text", "text": text}]
+            item = {"id": mint("rs_"), "type": "reasoning", "summary": summary}
+            if "reasoning.encrypted_content" in (setting.body.get("include") or ()):
+                item["encrypted_content"] = sealed
+            return item
+        case Invoke(custom=True):
+            text = write_arguments(part, setting.conditions)
+            head = {"id": mint("ctc_"), "type": "custom_tool_call", "status": "completed"}
+            return {**head, "call_id": identity, "input": text, "name": part.name}
+        case Invoke():
+            text = write_arguments(part, setting.conditions)
+            head = {"id": mint("fc_"), "type": "function_call", "status": "completed"}
+            return {**head, "arguments": text, "call_id": identity, "name": part.name}
+        case Search(query, results):
+            sources = [{"type": "url", "url": result.url} for result in results]
+            action: dict[str, Any] = {"type": "search", "queries": [query], "query": query}
+            if "web_search_call.action.sources" in (setting.body.get("include") or ()):
+                action["sources"] = sources
+            head = {"id": mint("ws_"), "type": "web_search_call", "status": "completed"}
+            return {**head, "action": action}
+        case Draw(data):
+            return {
+                "id": mint("ig_"),
+                "type": "image_generation_call",
+                "status": "completed",
+                "background": "opaque",
+                "output_format": "png",
+                "quality": "low",
+                "size": "1024x1024",
+                "revised_prompt": ask.text,
+                "result": base64.b64encode(data).decode(),
+            }
+        case Raw(block):
+            return dict(block)
+        case Speak() | _:
+            note = "(This protocol answers no audio.)"
+            return {
+                "id": mint("msg_"),
+                "type": "message",
+                "status": "completed",
+                "role": "assistant",
+                "content": [_produce_content(Say(note))],
+            }
+
+
+def _wrap(
+    turn: Turn, ask: Ask, setting: Setting, items: list[dict[str, Any]], *, started: bool = False
+) -> dict[str, Any]:
+    """The response object, as it is when it starts and when it ends."""
+    body = setting.body
+    reason = None if started else INCOMPLETE.get(turn.ending)
+    status = "in_progress" if started else "incomplete" if reason else "completed"
+    response: dict[str, Any] = {
+        "id": setting.identity.replace("req_", "resp_"),
+        "object": "response",
+        "created_at": setting.now,
+        "status": status,
+        "background": False,
+        "completed_at": None if started or reason else setting.now,
+        "error": None,
+        "incomplete_details": {"reason": reason} if reason else None,
+        "model": ask.model,
+        "output": [] if started else items,
+        "service_tier": "auto" if started else "default",
+    }
+    for name, default in ECHOED.items():
+        response[name] = body[name] if body.get(name) is not None else default
+    response["usage"] = None if started else _write_usage(turn, ask)
+    if "no_usage" in setting.conditions:
+        response["usage"] = None
+    return response
+
+
+def _write_usage(turn: Turn, ask: Ask) -> dict[str, Any]:
+    tokens = count_usage(turn, ask)
+    return {
+        "input_tokens": tokens.received,
+        "input_tokens_details": {
+            "cached_tokens": tokens.cached,
+            "cache_write_tokens": tokens.written,
+        },
+        "output_tokens": tokens.produced,
+        "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
+        "total_tokens": tokens.received + tokens.produced,
+    }
+
+
+def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+    """Writes a whole answer."""
+    return _wrap(turn, ask, setting, produce_items(turn, ask, setting))
+
+
+def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+    """Writes the events of an answer, numbered."""
+    items = produce_items(turn, ask, setting)
+    number = 0
+
+    def frame(kind: str, fields: dict[str, Any], *, ends: bool = False) -> Frame:
+        nonlocal number
+        number += 1
+        return Frame({"type": kind, **fields, "sequence_number": number - 1}, kind, ends)
+
+    start = _wrap(turn, ask, setting, items, started=True)
+    yield frame("response.created", {"response": start})
+    yield frame("response.in_progress", {"response": start})
+    for kind, fields in stream_items(items, setting.conditions):
+        yield frame(kind, fields)
+    end = _wrap(turn, ask, setting, items)
+    yield frame(f"response.{end['status']}", {"response": end}, ends=True)
+
+
+def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+    """Writes an error."""
+    kind = {"rate": "requests", "server": "server_error", "overloaded": "server_error"}
+    code = complaint.code or {"rate": "rate_limit_exceeded"}.get(complaint.kind)
+    return {
+        "error": {
+            "message": complaint.message,
+            "type": kind.get(complaint.kind, "invalid_request_error"),
+            "param": complaint.param,
+            "code": code,
+        }
+    }
+
+
+def interrupt(complaint: Complaint, setting: Setting) -> Frame:
+    """Writes an error in the middle of a stream: the flat event."""
+    code = {"rate": "rate_limit_exceeded"}.get(complaint.kind, "server_error")
+    error = {"code": code, "message": complaint.message, "param": None}
+    return Frame({"type": "error", **error, "sequence_number": 99}, "error")

@@ -1,0 +1,52 @@
+"""What OpenAI demands of schemas that are to be kept strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .complaints import Complaint
+
+
+def check_strict_schema(schema: Any, subject: str, param: str) -> None:
+    """Refuses a schema whose objects are open, or have optional properties.
+
+    Args:
+        schema: The JSON schema.
+        subject: What it belongs to, as the message names it.
+        param: Its place in the request.
+    """
+    for context, part in _walk(schema, ()):
+        if part.get("type") != "object" and "properties" not in part:
+            continue
+        names = [*(part.get("properties") or {})]
+        problem = ""
+        if part.get("additionalProperties") is not False:
+            problem = "'additionalProperties' is required to be supplied and to be false."
+        elif missing := [name for name in names if name not in (part.get("required") or [])]:
+            problem = (
+                "'required' is required to be supplied and to be an array including every key in "
+                f"properties. Missing '{missing[0]}'."
+            )
+        if problem:
+            raise Complaint(
+                400,
+                "invalid",
+                f"Invalid schema for {subject}: In context={context!r}, {problem}",
+                param=param,
+                code="invalid_function_parameters" if "function" in subject else None,
+            )
+
+
+def _walk(schema: Any, context: tuple[str, ...]) -> Any:
+    if not isinstance(schema, Mapping):
+        return
+    yield context, schema
+    for group in ("properties", "$defs", "definitions"):
+        for name, part in (schema.get(group) or {}).items():
+            yield from _walk(part, (*context, group, name))
+    for union in ("anyOf", "oneOf", "allOf"):
+        for index, part in enumerate(schema.get(union) or ()):
+            yield from _walk(part, (*context, union, str(index)))
+    if "items" in schema:
+        yield from _walk(schema["items"], (*context, "items"))

@@ -1,0 +1,78 @@
+"""Seals on reasoning: whoever changes what is sealed, or what came before, is found out."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+
+KEY = b"the simulated vendors have one key, so that a conversation outlives a simulator"
+TAG_BYTES = 16
+OPEN_SEALS = frozenset({"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"})
+"""What Google's documentation tells clients to send for invocations of other models."""
+
+
+def _tag(*texts: str) -> bytes:
+    joined = b"\x00".join(text.encode("utf-8", "surrogatepass") for text in texts)
+    return hmac.new(KEY, joined, hashlib.sha256).digest()[:TAG_BYTES]
+
+
+def seal(text: str, *, kind: str, prefix: str = "", carry: bool = False) -> str:
+    """Seals a text, alone and together with what came before it.
+
+    Args:
+        text: What is sealed.
+        kind: Whose seal it is; another protocol's is none.
+        prefix: The conversation before, from :func:`canonicalize`.
+        carry: Whether the seal holds the text, as encrypted reasoning does.
+    """
+    payload = _tag(kind, text) + _tag(kind, prefix, text)
+    if carry:
+        payload += text.encode("utf-8", "surrogatepass")
+    return base64.b64encode(payload).decode("ascii")
+
+
+def is_intact(seal_text: object, text: str | None, *, kind: str, prefix: str | None = None) -> bool:
+    """Whether a seal is one of ours and fits.
+
+    Args:
+        seal_text: What the client sent back.
+        text: What it must seal; None for a seal that carries its text.
+        kind: Whose seal it must be.
+        prefix: The conversation before, where the seal is bound to it; None where it is not.
+    """
+    if not isinstance(seal_text, str):
+        return False
+    try:
+        payload = base64.b64decode(seal_text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    if text is None:
+        text = payload[2 * TAG_BYTES :].decode("utf-8", "replace")
+    intact = hmac.compare_digest(payload[:TAG_BYTES], _tag(kind, text))
+    if prefix is None or not intact:
+        return intact
+    return hmac.compare_digest(payload[TAG_BYTES : 2 * TAG_BYTES], _tag(kind, prefix, text))
+
+
+def canonicalize(*values: object) -> str:
+    """A text that is the same for conversations that mean the same.
+
+    Marks for caches are left out, and a text is the same as a list of one text block.
+    """
+    return json.dumps([_simplify(value) for value in values], sort_keys=True)
+
+
+def _simplify(value: object) -> object:
+    if isinstance(value, Mapping):
+        plain = {key: _simplify(item) for key, item in value.items() if key != "cache_control"}
+        content = plain.get("content")
+        if isinstance(content, str):
+            plain["content"] = [{"type": "text", "text": content}]
+        return plain
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_simplify(item) for item in value]
+    return value

@@ -1,0 +1,191 @@
+"""The server: receives requests, keeps them for the test, and lets the protocols answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+from .answering import answer
+from .faces import produce_minting
+from .faults import Conditions, read_conditions
+from .routes import find_route
+from .scripts import Part, Turn
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+PREFIX = "/simulate/"
+BODY_BYTES = 256 * 1024 * 1024
+
+
+@attrs.define(kw_only=True)
+class ReceivedRequest:
+    """One request that arrived.
+
+    Attributes:
+        method: Of HTTP.
+        path: With what chose the conditions, without the query.
+        query: The parameters of the query.
+        headers: With names in lower case.
+        data: The body as it came.
+        body: The body as plain data; None where it is no JSON.
+        received_at: The monotonic clock when it had arrived.
+        disconnected_at: The monotonic clock when the client went away before the answer was
+            complete; None where it did not.
+        answered: Whether the answer was sent to its end.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    data: bytes = attrs.field(repr=False)
+    body: Any = attrs.field(default=None, repr=False)
+    received_at: float = attrs.field(factory=time.monotonic)
+    disconnected_at: float | None = None
+    answered: bool = False
+
+
+@attrs.define(kw_only=True)
+class State:
+    """What one simulator remembers between requests."""
+
+    conditions: Conditions
+    context_tokens: int
+    turns: deque[Turn] = attrs.field(factory=deque)
+    refusals: dict[str, int] = attrs.field(factory=dict)
+    mint: Any = attrs.field(factory=produce_minting)
+    stored: dict[str, Any] = attrs.field(factory=dict)
+    redirects: dict[str, int] = attrs.field(factory=dict)
+
+
+class Simulator:
+    """Vendors on loopback: a real HTTP server that speaks every protocol that we do.
+
+    It is an asynchronous context manager; :class:`SynchronousSimulator` is the same in a thread.
+
+    Args:
+        simulate: Faults and quirks that hold for each request, as in ``x-simulate``:
+            ``"deepseek,slow=5"``. Requests may add their own by that header, or by a base URL
+            from :meth:`access_url`.
+        host: The address to listen at.
+        port: The port, 0 for any that is free.
+        context_tokens: How long a prompt may be, in tokens of four bytes.
+
+    Raises:
+        ValueError: A fault or quirk is not known.
+    """
+
+    def __init__(
+        self,
+        simulate: str = "",
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        context_tokens: int = 200_000,
+    ) -> None:
+        self._state = State(conditions=read_conditions(simulate), context_tokens=context_tokens)
+        self._host = host
+        self._port = port
+        self._runner: web.AppRunner | None = None
+        self.requests: list[ReceivedRequest] = []
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a slash at the end."""
+        return f"http://{self._host}:{self._port}"
+
+    def access_url(self, simulate: str) -> str:
+        """The base URL of a vendor with these faults and quirks, for clients without headers."""
+        read_conditions(simulate)
+        return f"{self.url}{PREFIX}{simulate}"
+
+    def enqueue(self, *parts: Part | Turn, simulate: str = "") -> None:
+        """Tells the model what to say to the next request that is answered.
+
+        Args:
+            parts: One turn each; parts that are no turns make one turn together.
+            simulate: Faults and quirks for these turns alone.
+        """
+        read_conditions(simulate)
+        loose = tuple(part for part in parts if not isinstance(part, Turn))
+        turns = [part for part in parts if isinstance(part, Turn)]
+        if loose:
+            turns.append(Turn(parts=loose))
+        for turn in turns:
+            self._state.turns.append(attrs.evolve(turn, simulate=simulate) if simulate else turn)
+
+    def switch(self, simulate: str) -> None:
+        """Replaces the faults and quirks that hold for each request, and forgets their counts."""
+        self._state.conditions = read_conditions(simulate)
+        self._state.refusals.clear()
+        self._state.redirects.clear()
+
+    async def __aenter__(self) -> Self:
+        from aiohttp import web
+
+        application = web.Application(client_max_size=BODY_BYTES)
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(
+            application, handle_signals=False, access_log=None, handler_cancellation=True
+        )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port, shutdown_timeout=0.05)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        received = ReceivedRequest(
+            method=request.method,
+            path=request.path,
+            query=dict(request.query),
+            headers={name.lower(): value for name, value in request.headers.items()},
+            data=await request.read(),
+        )
+        try:
+            received.body = json.loads(received.data) if received.data else None
+        except (ValueError, RecursionError):
+            received.body = None
+        self.requests.append(received)
+        try:
+            response = await self._answer(request, received)
+            received.answered = True
+            return response
+        except (asyncio.CancelledError, ConnectionError):
+            received.disconnected_at = time.monotonic()
+            raise
+
+    async def _answer(self, request: web.Request, received: ReceivedRequest) -> web.StreamResponse:
+        from aiohttp import web
+
+        path, chosen = received.path, received.headers.get("x-simulate", "")
+        if path.startswith(PREFIX):
+            names, slash, rest = path[len(PREFIX) :].partition("/")
+            path, chosen = slash + rest, f"{names},{chosen}"
+        try:
+            own = read_conditions(chosen)
+        except ValueError as error:
+            return web.Response(status=400, text=str(error))
+        route = find_route(received.method, path, received.headers)
+        if route is None:
+            return web.json_response({"error": {"message": f"Not found: {path}"}}, status=404)
+        if path == "/chat/completions" and not own.values and not self._state.conditions.values:
+            own = read_conditions("perplexity")
+        return await answer(request, received, route, path, own, chosen, self._state)
