@@ -88,6 +88,16 @@ KEYS: Final = (
              kind="interval", minimum=-2, maximum=2),
     _control("reasoning_effort", "How hard the model thinks before it answers.",
              kind="options", options=_EFFORTS),
+    _control("reasoning_budget_tokens", "How much the model may think, in tokens.",
+             kind="interval", minimum=0, grade=1),
+    _control("reasoning_summary", "How its reasoning is told again in short.",
+             kind="options", options=("auto", "concise", "detailed")),
+    _control("verbosity", "How long an answer the model aims at.",
+             kind="options", options=("low", "medium", "high")),
+    _control("parallel_invocations", "Whether several tools may be asked for at once.",
+             kind="boolean"),
+    _control("service_tier", "Which class of service is asked for, in the vendor's words.",
+             kind="text"),
     _capability("supports_images", "Takes pictures."),
     _capability("supports_audio", "Takes sound."),
     _capability("supports_video", "Takes moving pictures."),
@@ -105,6 +115,8 @@ KEYS: Final = (
     _attribute("output_limit_tokens", "Output, at most."),
     _attribute("knowledge_cutoff", "Until when the model knows the world."),
     _attribute("license", "Under which the weights are."),
+    _attribute("token_encoding", "The public encoding that makes its tokens."),
+    _attribute("image_tokens", "The rule by which the size of a picture becomes tokens."),
 )  # fmt: skip
 """The table. A key without a row is a control if the data define one of its name, a capability
 if it begins with ``supports_``, and else an attribute."""

@@ -1,0 +1,129 @@
+"""How many tokens a request is, where no vendor is asked: texts, pictures, and an overhead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, assert_never
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
+from vibe_llms.messages.contents import (
+    AnyContent,
+    FileContent,
+    ImageContent,
+    MediaContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+)
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.pictures import estimate_image
+from vibe_llms.models.tokens import TokenCount, count_text
+
+MESSAGE_OVERHEAD: Final = TokenCount(tokens=4, error_tokens=4)
+"""What surrounds a message: 3 tokens and its role in OpenAI's formats, more in others.
+
+https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken, read 2026-11-22.
+"""
+
+PRIMING_OVERHEAD: Final = TokenCount(tokens=3, error_tokens=3)
+"""What begins the answer; the same source."""
+
+INVOCABLE_OVERHEAD: Final = TokenCount(tokens=12, error_tokens=12)
+"""What surrounds the description of one invocable; the same source."""
+
+INVOCABLES_OVERHEAD: Final = TokenCount(tokens=160, error_tokens=190)
+"""What a vendor says to its model about invoking: 12 tokens at OpenAI, 346 at Anthropic once.
+
+https://docs.anthropic.com/en/docs/build-with-claude/tool-use/overview, read 2026-11-22.
+"""
+
+_UNSEEN_MEDIA: Final = TokenCount(tokens=1500, error_tokens=1500)
+"""A document, a sound or a film of which nothing is known. It may well be more."""
+
+
+def estimate_request(request: Request, attributes: ModelAttributes | None = None) -> TokenCount:
+    """Estimates what a request would occupy as input, overhead included.
+
+    Texts are counted exactly where that can be done (see :func:`~tokens.count_text`); how the
+    vendor wraps them is not public, so that the whole is never exact.
+
+    Args:
+        attributes: Of the model that is asked; without them the estimate is wider.
+    """
+    total = PRIMING_OVERHEAD
+    for canister in request.canisters:
+        total += _count_canister(canister, attributes)
+    if request.invocables:
+        total += INVOCABLES_OVERHEAD
+    for invocable in request.invocables:
+        total += _count_invocable(invocable, attributes)
+    if request.schema is not None:
+        total += count_text(_write(request.schema), attributes).widen(1.0)
+    return total
+
+
+def _count_canister(canister: AnyCanister, attributes: ModelAttributes | None) -> TokenCount:
+    total = MESSAGE_OVERHEAD
+    if isinstance(canister, InvocationCanister):
+        total += count_text(canister.name, attributes) + count_text(canister.arguments, attributes)
+    return total + estimate_contents(canister.content, attributes)
+
+
+def estimate_contents(
+    contents: Iterable[AnyContent], attributes: ModelAttributes | None = None
+) -> TokenCount:
+    """Estimates contents by themselves, without what surrounds a message."""
+    total = TokenCount(tokens=0)
+    for content in contents:
+        total += _count_content(content, attributes)
+    return total
+
+
+def _count_content(content: AnyContent, attributes: ModelAttributes | None) -> TokenCount:
+    match content:
+        case TextualContent() | RefusalContent():
+            return count_text(content.text, attributes)
+        case ReasoningContent():
+            # Whether a model is shown its earlier reasoning differs, and a seal hides its length.
+            shown = count_text(content.text or "".join(content.summary), attributes)
+            sealed = len(content.seal or "") // 4 if not content.text else 0
+            return shown.widen(1.0) + TokenCount(tokens=sealed // 2, error_tokens=sealed // 2 + 1)
+        case ImageContent():
+            rule = attributes.access_value("image_tokens") if attributes else ABSENT
+            return estimate_image(content, rule)
+        case NativeContent():
+            return count_text(content.native.data, attributes).widen(0.5)
+        case _:
+            return _estimate_media(content, attributes)
+    assert_never(content)
+
+
+def _estimate_media(content: MediaContent, attributes: ModelAttributes | None) -> TokenCount:
+    data = content.data
+    if data is None:
+        return _UNSEEN_MEDIA
+    if isinstance(content, FileContent) and content.mime_type.startswith("text/"):
+        return count_text(data.decode("utf-8", "replace"), attributes).widen(0.1)
+    return TokenCount(tokens=len(data) // 40, error_tokens=len(data) // 40 + 1)
+
+
+def _count_invocable(
+    invocable: InvocableDescription, attributes: ModelAttributes | None
+) -> TokenCount:
+    """Counts the name, the purpose and the schema; how a vendor writes them is its own affair."""
+    texts = [invocable.name, invocable.description]
+    if invocable.native is not None:
+        texts.append(invocable.native.data)
+    if invocable.schema is not None:
+        texts.append(_write(invocable.schema))
+    return INVOCABLE_OVERHEAD + count_text("\n".join(texts), attributes).widen(0.4)
+
+
+def _write(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

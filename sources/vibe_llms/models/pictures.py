@@ -1,0 +1,117 @@
+"""How many tokens a picture is: the vendors' published rules, as data of the model's family.
+
+The attribute ``image_tokens`` is a table whose ``rule`` says how to read the rest:
+
+- ``patches``: squares of ``size`` pixels cover the picture, and each is ``factor`` tokens. A larger
+  picture is first made smaller, until its longer edge is at most ``edge`` and its patches at most
+  ``budget``. ``high_edge`` and ``high_budget`` hold instead where the detail ``high`` is asked for,
+  ``low_edge`` where ``low`` is.
+- ``tiles``: fitted into a square of 2048 pixels, its shorter edge made 768, covered with squares of
+  512: ``base`` tokens, and ``tile`` for each square; with the detail ``low`` only ``base``.
+- ``crops``: ``tokens`` for a picture whose edges are at most ``small``, and else as many for each
+  square of ``size`` pixels that covers it.
+- ``flat``: ``tokens``, whatever its size.
+
+``error`` is how far off the rule may be, as a part of the count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from vibe_llms.absence import Absence
+from vibe_llms.messages.contents import ImageContent
+from vibe_llms.models.measures import ImageSize, measure_image
+from vibe_llms.models.tokens import TokenCount
+from vibe_llms.plain import JsonObject, JsonValue
+
+_TYPICAL_SIZE: Final = ImageSize(1024, 1024)
+"""Where neither the data nor the size is here: what most rules make about a thousand tokens."""
+
+
+def estimate_image(content: ImageContent, rule: JsonValue | Absence) -> TokenCount:
+    """Counts a picture by a rule; without a known rule or size it says how little it knows.
+
+    Args:
+        content: Its data say its size. Without them it may be of any size.
+        rule: The attribute ``image_tokens`` of the model; absent for an unknown one.
+    """
+    size = measure_image(content.data) if content.data is not None else None
+    if not isinstance(rule, Mapping):
+        return _guess(size or _TYPICAL_SIZE)
+    count = apply_rule(rule, size or _TYPICAL_SIZE, detail=content.detail or "auto")
+    return count if size or rule.get("rule") == "flat" else count.widen(1.0)
+
+
+def apply_rule(rule: JsonObject, size: ImageSize, detail: str = "auto") -> TokenCount:
+    """Counts a picture of a known size by a rule. An unknown rule is a guess."""
+    compute = _RULES.get(str(rule.get("rule")))
+    if compute is None:
+        return _guess(size)
+    tokens = compute(rule, size, detail)
+    return TokenCount(tokens=tokens).widen(_read(rule, "error", 0.02))
+
+
+def _guess(size: ImageSize) -> TokenCount:
+    """A token for 750 pixels, at most 1600, is near several vendors; it may be any other."""
+    return TokenCount(tokens=max(min(size.width * size.height // 750, 1600), 85)).widen(1.0)
+
+
+def _count_patches(rule: JsonObject, size: ImageSize, detail: str) -> int:
+    patch, factor = _read(rule, "size", 32), _read(rule, "factor", 1)
+    edge, budget = _read(rule, "edge", math.inf), _read(rule, "budget", math.inf)
+    if detail in ("high", "low"):
+        edge = _read(rule, f"{detail}_edge", edge)
+        budget = _read(rule, f"{detail}_budget", budget)
+    width, height = _fit(size, edge)
+    if math.ceil(width / patch) * math.ceil(height / patch) > budget:
+        # The vendor's own arithmetic: shrink to the area, then so that one edge ends at a patch.
+        shrink = math.sqrt(patch**2 * budget / (width * height))
+        across, down = width * shrink / patch, height * shrink / patch
+        shrink *= min(max(math.floor(across), 1) / across, max(math.floor(down), 1) / down)
+        width, height = width * shrink, height * shrink
+    patches = math.ceil(round(width / patch, 6)) * math.ceil(round(height / patch, 6))
+    return math.ceil(min(patches, budget) * factor)
+
+
+def _count_tiles(rule: JsonObject, size: ImageSize, detail: str) -> int:
+    base = int(_read(rule, "base", 0))
+    if detail == "low":
+        return base
+    width, height = _fit(size, 2048)
+    shrink = min(768 / min(width, height), 1.0)
+    across, down = (math.ceil(round(each * shrink / 512, 6)) for each in (width, height))
+    return base + int(_read(rule, "tile", 0)) * across * down
+
+
+def _count_crops(rule: JsonObject, size: ImageSize, detail: str) -> int:
+    tokens = int(_read(rule, "tokens", 0))
+    if max(size) <= _read(rule, "small", 384):
+        return tokens
+    crop = _read(rule, "size", 768)
+    return tokens * math.ceil(size.width / crop) * math.ceil(size.height / crop)
+
+
+def _count_flat(rule: JsonObject, size: ImageSize, detail: str) -> int:
+    return int(_read(rule, "tokens", 0))
+
+
+_RULES: Final = {
+    "patches": _count_patches,
+    "tiles": _count_tiles,
+    "crops": _count_crops,
+    "flat": _count_flat,
+}
+
+
+def _fit(size: ImageSize, edge: float) -> tuple[float, float]:
+    """Shrinks until the longer edge fits."""
+    shrink = min(edge / max(size), 1.0)
+    return max(size.width * shrink, 1.0), max(size.height * shrink, 1.0)
+
+
+def _read(rule: JsonObject, key: str, default: float) -> float:
+    value = rule.get(key, default)
+    return value if isinstance(value, int | float) else default
