@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 _IDEMPOTENT_BY_NATURE = frozenset({"POST", "PATCH"})
 """Methods which aiohttp never repeats on its own."""
+
+
+_PIECE_BYTES = 262_144
+"""Up to this size a body goes out in one write, beyond it piece by piece."""
 
 
 class DirectTransport:
@@ -100,7 +105,7 @@ class DirectTransport:
                 return await session.request(
                     request.method,
                     _parse(request.url),
-                    data=request.body or None,
+                    data=_wrap(request.body),
                     headers=_reveal(request.headers),
                     allow_redirects=False,
                     proxy=self._proxies.access(request.url, address),
@@ -224,6 +229,13 @@ class DirectExchange:
 
 def _add(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else first + second
+
+
+def _wrap(body: bytes) -> bytes | io.BytesIO | None:
+    """Returns a body as aiohttp wants it: in one piece only where it is small."""
+    if not body:
+        return None
+    return body if len(body) <= _PIECE_BYTES else io.BytesIO(body)
 
 
 def _reveal(headers: Mapping[str, str | Secret]) -> dict[str, str]:

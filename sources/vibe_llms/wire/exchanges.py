@@ -28,6 +28,13 @@ class Timeouts:
     total_seconds: float | None = None
 
 
+def _show_url(url: str) -> str:
+    """Returns what of a URL may stand in a log: neither its query nor who is asking."""
+    scheme, _, rest = url.partition("?")[0].partition("#")[0].rpartition("://")
+    host, slash, path = rest.partition("/")
+    return repr(f"{scheme}://{host.rpartition('@')[2]}{slash}{path}")
+
+
 @attrs.frozen(kw_only=True)
 class WireRequest:
     """One HTTP request, ready to be sent, and sent once.
@@ -41,7 +48,7 @@ class WireRequest:
     """
 
     method: str = "POST"
-    url: str
+    url: str = attrs.field(repr=_show_url)
     headers: Mapping[str, str | Secret] = attrs.field(factory=dict, repr=False)
     body: bytes = attrs.field(default=b"", repr=False)
     timeouts: Timeouts | None = None

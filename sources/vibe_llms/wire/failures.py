@@ -38,6 +38,10 @@ class Watch:
     begun: float
 
 
+class Unreachable(ConnectionError):
+    """What a transport without aiohttp raises, to be translated, where nobody is there."""
+
+
 _PHASES = {
     "connect": "No connection to {address} came about",
     "first-byte": "{address} did not answer",
@@ -124,7 +128,7 @@ def _translate_rest(error: Exception, watch: Watch, stage: Stage) -> ConverseErr
         case aiohttp.ClientProxyConnectionError():
             detail = f"The proxy on the way to {address} cannot be reached{because}."
             stage = Stage.CONNECT
-        case aiohttp.ClientConnectorError():
+        case aiohttp.ClientConnectorError() | Unreachable():
             detail = f"{address} cannot be reached{because}."
             remedy = "Check the base URL and the network."
             stage = Stage.CONNECT

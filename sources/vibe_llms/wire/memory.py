@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -71,10 +72,15 @@ def _translate(error: Exception, address: str, stage: Stage) -> ConverseError:
     )
 
 
-async def _iterate(chunks: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncIterator[bytes]:
+async def _iterate(chunks: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncGenerator[bytes, None]:
     if isinstance(chunks, AsyncIterable):
-        async for chunk in chunks:
-            yield chunk
+        try:
+            async for chunk in chunks:
+                yield chunk
+        finally:
+            close = getattr(chunks, "aclose", None)
+            if close is not None:
+                await close()
         return
     for chunk in chunks:
         await asyncio.sleep(0)  # as a connection would, let others run in between
@@ -86,7 +92,7 @@ class _MemoryExchange:
         self,
         status: int,
         headers: Mapping[str, str],
-        chunks: AsyncIterator[bytes],
+        chunks: AsyncGenerator[bytes, None],
         address: str,
         limits: Limits,
     ) -> None:
@@ -118,9 +124,8 @@ class _MemoryExchange:
 
     async def close(self) -> None:
         self._is_closed = True
-        close = getattr(self._chunks, "aclose", None)
-        if close is not None:
-            await close()
+        with suppress(RuntimeError):  # somebody waits in it, and is told when it goes on
+            await self._chunks.aclose()
 
     async def __aenter__(self) -> Self:
         return self

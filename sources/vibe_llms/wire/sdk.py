@@ -234,5 +234,7 @@ def _translate(error: Exception, watch: failures.Watch, stage: Stage) -> Convers
             return failures.produce_timeout_error(watch, "connect")
         return failures.translate(TimeoutError(), watch, stage)
     if names & {"APIConnectionError", "TransportError"}:
-        return failures.translate(ConnectionError(), watch, stage)
+        broken = failures.Unreachable() if "ConnectError" in names else ConnectionError()
+        broken.__cause__ = error
+        return failures.translate(broken, watch, stage)
     return failures.translate(error, watch, stage)
