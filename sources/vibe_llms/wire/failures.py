@@ -164,12 +164,9 @@ def walk_chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_too_long(error: BaseException) -> bool:
-    """Tells whether the headers were too long, or one too many."""
-    return any(
-        type(each).__name__ in ("LineTooLong", "TooManyHeaders")
-        or "Got more than" in str(getattr(each, "message", ""))
-        for each in walk_chain(error)
-    )
+    """Tells whether the headers were too long, or too many."""
+    texts = [str(getattr(each, "message", "")) for each in walk_chain(error)]
+    return any("Got more than" in text or "Too many headers" in text for text in texts)
 
 
 def _find_reason(error: BaseException) -> str:
