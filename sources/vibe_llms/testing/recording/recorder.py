@@ -1,0 +1,172 @@
+"""A transport that writes down what passes through it, without its secrets."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from vibe_llms.secrets import HIDDEN, Secret
+from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
+
+from .recordings import Recording, read_body, write_recording
+from .scrubbing import Scrubber
+
+SECRET_NAMES = re.compile(r"auth|key|token|secret|cookie|password|signature|credential|^sig$", re.I)
+"""Headers and parameters of a query whose values are secrets, whatever they hold."""
+KEPT_HEADERS = {
+    "retry-after": re.compile(r"[0-9.]{1,12}"),
+    "retry-after-ms": re.compile(r"[0-9.]{1,12}"),
+    "x-should-retry": re.compile(r"true|false"),
+}
+"""The only headers of an answer that are kept, and what their values must look like."""
+CONTENT_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?:; *charset=[\w-]+)?")
+
+
+def find_secrets(request: WireRequest) -> list[str]:
+    """The secrets that a request gives away: in its headers, its query and its address."""
+    found: list[str] = []
+    for name, value in request.headers.items():
+        if isinstance(value, Secret):
+            found.append(value.reveal())
+        elif SECRET_NAMES.search(name):
+            found.append(value)
+    parts = urlsplit(request.url)
+    found += [value for name, value in parse_qsl(parts.query) if SECRET_NAMES.search(name)]
+    found += [text for text in (parts.username, parts.password) if text]
+    # of "Bearer KEY" the key alone is secret as well
+    return [*found, *(text.partition(" ")[2] for text in found if " " in text)]
+
+
+def scrub_query(query: str, scrubber: Scrubber) -> str:
+    """A query whose secret parameters are struck out, in the order of its parameters."""
+    pairs = [
+        (name, HIDDEN if SECRET_NAMES.search(name) else scrubber.scrub_text(value))
+        for name, value in parse_qsl(query, keep_blank_values=True)
+    ]
+    return "&".join(
+        f"{quote(scrubber.scrub_text(name), safe='*')}={quote(value, safe='*')}"
+        for name, value in pairs
+    )
+
+
+class Recorder:
+    """Records what another transport carries, one line of JSON for each exchange.
+
+    No header of a request is written at all, and of an answer only what
+    :data:`KEPT_HEADERS` names; secrets of the request are struck out of everything else in every
+    form that :class:`Scrubber` knows. An exchange is written when its body was read to the end,
+    or when it is closed.
+
+    Args:
+        transport: What really sends.
+        path: The file that lines are added to.
+        secrets: More that must not be written.
+    """
+
+    def __init__(
+        self, transport: Transport, path: Path, *, secrets: Iterable[Secret | str] = ()
+    ) -> None:
+        self._transport = transport
+        self._path = path
+        self._scrubber = Scrubber(secrets)
+
+    async def send(self, request: WireRequest) -> Exchange:
+        """Sends a request by the other transport; see :class:`Transport`."""
+        self._scrubber.add(*find_secrets(request))
+        exchange = await self._transport.send(request)
+        return _RecordedExchange(exchange, request, self._scrubber, self._path)
+
+    async def close(self) -> None:
+        """Closes the other transport."""
+        await self._transport.close()
+
+
+class _RecordedExchange:
+    """An exchange that remembers what was received."""
+
+    def __init__(
+        self, exchange: Exchange, request: WireRequest, scrubber: Scrubber, path: Path
+    ) -> None:
+        self._exchange = exchange
+        self._request = request
+        self._scrubber = scrubber
+        self._path = path
+        self._chunks: list[bytes] = []
+        self._is_written = False
+
+    @property
+    def status(self) -> int:
+        return self._exchange.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._exchange.headers
+
+    async def receive(self) -> bytes:
+        data = await self._exchange.receive()
+        if data:
+            self._chunks.append(data)
+        else:
+            self._write(is_complete=True)
+        return data
+
+    async def read(self, limit: int | None = None) -> bytes:
+        data = await self._exchange.read(limit)
+        if data:
+            self._chunks.append(data)
+        self._write(is_complete=True)
+        return data
+
+    async def close(self) -> None:
+        self._write(is_complete=False)
+        await self._exchange.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _write(self, *, is_complete: bool) -> None:
+        if self._is_written:
+            return
+        self._is_written = True
+        line = write_recording(self._produce_recording(is_complete))
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+    def _produce_recording(self, is_complete: bool) -> Recording:
+        scrubber, request = self._scrubber, self._request
+        parts = urlsplit(request.url)
+        body = scrubber.scrub(request.body)
+        chunks = tuple(piece for piece in scrubber.scrub_pieces(self._chunks) if piece)
+        identity = hashlib.sha256(b"\0".join([parts.path.encode(), body, *chunks])).hexdigest()
+        headers = self._exchange.headers
+        content_type = headers.get("content-type", "")
+        return Recording(
+            id=identity[:16],
+            method=request.method,
+            host=scrubber.scrub_text(parts.hostname or ""),
+            path=scrubber.scrub_text(parts.path),
+            query=scrub_query(parts.query, scrubber),
+            request=read_body(body),
+            status=self._exchange.status,
+            content_type=content_type if CONTENT_TYPE.fullmatch(content_type) else "",
+            headers={
+                name: headers[name]
+                for name, form in KEPT_HEADERS.items()
+                if form.fullmatch(headers.get(name, ""))
+            },
+            chunks=chunks,
+            is_complete=is_complete,
+        )

@@ -1,0 +1,140 @@
+"""A transport that answers from recordings, and from nothing else."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from vibe_llms.exceptions import Stage, TransportError
+from vibe_llms.secrets import Secret
+from vibe_llms.wire.exchanges import Exchange, WireRequest
+from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
+
+from .recorder import find_secrets
+from .recordings import Recording, read_body, read_recordings
+from .scrubbing import Scrubber
+
+
+class UnrecordedRequestError(LookupError):
+    """No recording fits a request; the message names the nearest, and what is different.
+
+    It is none of the errors that a provider handles, so that a test cannot mistake it for one.
+    """
+
+
+class Replayer:
+    """Answers requests from recordings: those of the same method, path and body.
+
+    Hosts, headers and queries play no part. Where several recordings fit they are used in their
+    order, and the last of them again and again. An answer that was not recorded to its end
+    breaks off where the recording does.
+
+    Args:
+        path: A file of recordings, as :class:`Recorder` writes it; or the recordings.
+        chunk_bytes: Deliver bodies in pieces of so many bytes instead of those that came.
+        secrets: What the recorder was told to strike out of bodies.
+
+    Raises:
+        ValueError: The file is none of recordings.
+    """
+
+    def __init__(
+        self,
+        path: Path | Iterable[Recording],
+        *,
+        chunk_bytes: int | None = None,
+        secrets: Iterable[Secret | str] = (),
+    ) -> None:
+        self._name = str(path) if isinstance(path, Path) else "the given recordings"
+        self._recordings = read_recordings(path) if isinstance(path, Path) else list(path)
+        self._chunk_bytes = chunk_bytes
+        self._scrubber = Scrubber(secrets)
+        self._waiting: dict[tuple[str, str, str], deque[Recording]] = {}
+        for recording in self._recordings:
+            key = (recording.method, unquote(recording.path), self._digest(recording.request))
+            self._waiting.setdefault(key, deque()).append(recording)
+
+    async def send(self, request: WireRequest) -> Exchange:
+        """Answers from a recording; see :class:`Transport`.
+
+        Raises:
+            UnrecordedRequestError: None fits.
+        """
+        recording = self.match(request)
+
+        async def answer(_: WireRequest) -> MemoryAnswer:
+            headers = {**recording.headers, "content-type": recording.content_type}
+            chunks = _deliver(recording, self._chunk_bytes)
+            return MemoryAnswer(status=recording.status, headers=headers, chunks=chunks)
+
+        return await MemoryTransport(answer).send(request)
+
+    async def close(self) -> None:
+        """Closes nothing."""
+
+    def match(self, request: WireRequest) -> Recording:
+        """Finds the recording that answers a request, and uses it.
+
+        Raises:
+            UnrecordedRequestError: None fits.
+        """
+        self._scrubber.add(*find_secrets(request))
+        path = self._scrubber.scrub_text(unquote(urlsplit(request.url).path))
+        body = read_body(self._scrubber.scrub(request.body))
+        fitting = self._waiting.get((request.method, path, self._digest(body)))
+        if not fitting:
+            raise UnrecordedRequestError(self._explain(request.method, path, body))
+        return fitting.popleft() if len(fitting) > 1 else fitting[0]
+
+    def _digest(self, request: Any) -> str:
+        """The same for requests that mean the same, whatever the order of their fields."""
+        text = json.dumps(request, sort_keys=True)
+        return hashlib.sha256(self._scrubber.scrub(text.encode())).hexdigest()
+
+    def _explain(self, method: str, path: str, body: Any) -> str:
+        subject = f"No recording in {self._name} fits {method} {path}"
+        if not self._recordings:
+            return f"{subject}: there are none. Record the exchange first."
+        same = [r for r in self._recordings if (r.method, r.path) == (method, path)]
+        if not same:
+            paths = sorted({f"{r.method} {r.path}" for r in self._recordings})
+            near = difflib.get_close_matches(f"{method} {path}", paths, n=1, cutoff=0)
+            return f"{subject}; the nearest path is {near[0]}. Record the exchange first."
+        nearest = max(same, key=lambda recording: _measure_likeness(recording.request, body))
+        different = ", ".join(_survey_differences(nearest.request, body)) or "its type"
+        return (
+            f"{subject} with this body; the nearest is {nearest.id!r}, which differs in "
+            f"{different}. Record the exchange again."
+        )
+
+
+def _deliver(recording: Recording, chunk_bytes: int | None) -> Iterator[bytes]:
+    chunks: Iterable[bytes] = recording.chunks
+    if chunk_bytes is not None:
+        body = recording.body
+        chunks = (body[at : at + chunk_bytes] for at in range(0, len(body), chunk_bytes))
+    yield from chunks
+    if not recording.is_complete:
+        raise TransportError(
+            detail="The recording breaks off here.", address=recording.host, stage=Stage.FRAME
+        )
+
+
+def _measure_likeness(first: Any, second: Any) -> float:
+    texts = [json.dumps(value, sort_keys=True)[:20_000] for value in (first, second)]
+    alike = difflib.SequenceMatcher(a=texts[0], b=texts[1], autojunk=True).quick_ratio()
+    return alike - len(_survey_differences(first, second))
+
+
+def _survey_differences(first: Any, second: Any) -> list[str]:
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return [] if first == second else ["the whole body"]
+    absent = object()
+    names = [*first, *(name for name in second if name not in first)]
+    return [name for name in names if first.get(name, absent) != second.get(name, absent)]
