@@ -217,6 +217,8 @@ async def test_recordings_of_others_are_replayed() -> None:
     for path in sorted(Path(folder).glob("*.jsonl")):
         recordings = read_recordings(path)
         for recording in recordings:
+            if not recording.path.startswith("/"):
+                continue  # a placeholder where the path was
             request = WireRequest(
                 method=recording.method,
                 url=f"https://{recording.host}{quote(recording.path)}",

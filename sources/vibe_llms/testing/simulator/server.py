@@ -134,10 +134,14 @@ class Simulator:
         application = web.Application(client_max_size=BODY_BYTES)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
-            application, handle_signals=False, access_log=None, handler_cancellation=True
+            application,
+            handle_signals=False,
+            access_log=None,
+            handler_cancellation=True,
+            shutdown_timeout=0.05,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port, shutdown_timeout=0.05)
+        site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
         self._port = self._runner.addresses[0][1]
         return self
