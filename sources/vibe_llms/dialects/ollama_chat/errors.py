@@ -1,0 +1,171 @@
+"""What a server's error means: it has a status and a sentence, and no codes.
+
+The sentences are those of Ollama's server, which has said them alike for years; a status alone
+decides where none of them fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.openai_errors import read_retry_after
+from vibe_llms.exceptions import (
+    CapabilityError,
+    ContextOverflowError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+    Stage,
+)
+
+FAULTS_BY_SENTENCE: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), fault, remedy)
+    for pattern, fault, remedy in (
+        (
+            r"model .* not found|no such model|pull.*(it )?first",
+            ProviderFault.NOT_FOUND,
+            "Fetch it: ollama pull {model}",
+        ),
+        (
+            r"requires more system memory|out of memory|insufficient memory",
+            ProviderFault.INVALID_REQUEST,
+            "Take a smaller model, or a smaller num_ctx.",
+        ),
+        (
+            r"server busy|maximum pending requests|server overloaded|model is overloaded",
+            ProviderFault.OVERLOADED,
+            "Ask again in a while.",
+        ),
+        (
+            r"usage limit|subscription|usage credits|quota",
+            ProviderFault.QUOTA,
+            "See the account at ollama.com.",
+        ),
+        (r"too many requests|rate limit", ProviderFault.RATE_LIMITED, "Ask again in a while."),
+        (
+            r"unauthorized|signin|sign in|invalid (api )?key",
+            ProviderFault.AUTHENTICATION,
+            "Sign in by 'ollama signin', or set OLLAMA_API_KEY.",
+        ),
+        (r"timed out|deadline exceeded", ProviderFault.TIMEOUT, "Ask again."),
+        (
+            r"invalid options?|invalid format|option .* must be of type|think value|"
+            r"missing request body|is required|invalid tool|failed to parse",
+            ProviderFault.INVALID_REQUEST,
+            "",
+        ),
+        (
+            r"runner process|unexpectedly stopped|terminated|EOF|upstream|bad gateway",
+            ProviderFault.SERVER,
+            "Look at the server's log; ask again.",
+        ),
+    )
+)
+"""In the order in which they are looked at."""
+
+FAULTS_BY_STATUS: Final = {
+    400: ProviderFault.INVALID_REQUEST,
+    401: ProviderFault.AUTHENTICATION,
+    402: ProviderFault.QUOTA,
+    403: ProviderFault.PERMISSION,
+    404: ProviderFault.NOT_FOUND,
+    405: ProviderFault.INVALID_REQUEST,
+    408: ProviderFault.TIMEOUT,
+    413: ProviderFault.INVALID_REQUEST,
+    422: ProviderFault.INVALID_REQUEST,
+    429: ProviderFault.RATE_LIMITED,
+    500: ProviderFault.SERVER,
+    502: ProviderFault.SERVER,
+    503: ProviderFault.OVERLOADED,
+    504: ProviderFault.TIMEOUT,
+}
+
+_OVERFLOW: Final = re.compile(
+    r"prompt (is )?too long|exceed\w* (the )?(max(imum)? |available )?context|"
+    r"input length exceeds|exceed_context_size|context (length|window|size) exceeded",
+    re.IGNORECASE,
+)
+_INCAPABLE: Final = re.compile(
+    r"does not support (?P<what>tools|thinking|chat|vision|images?|audio|generate|insert)|"
+    r"(?P<images>only supports one image|missing data required for image|"
+    r"image input is not supported)",
+    re.IGNORECASE,
+)
+_CAPABILITIES: Final = {
+    "audio": "supports_audio",
+    "image": "supports_images",
+    "images": "supports_images",
+    "thinking": "supports_reasoning",
+    "tools": "supports_invocations",
+    "vision": "supports_images",
+}
+
+
+def produce_error(
+    body: object,
+    *,
+    provider: str,
+    model: str = "",
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> ConverseError:
+    """Makes the exception for an error in the server's words.
+
+    Args:
+        body: What came: ``{"error": "…"}``, or anything else.
+        status: The HTTP status; ``None`` where the error came in a stream.
+        headers: Of the answer.
+    """
+    message, code = _find_message(body)
+    if _OVERFLOW.search(message):
+        return ContextOverflowError(
+            model=model,
+            detail=f"{message.rstrip('.')}.",
+            remedy="Shorten the conversation, set a larger num_ctx, or take another model.",
+            path="canisters",
+            stage=Stage.PROVIDER,
+        )
+    if match := _INCAPABLE.search(message):
+        what = (match.group("what") or "images").lower()
+        return CapabilityError(
+            model=model,
+            capability=_CAPABILITIES.get(what, what),
+            detail=f"{message.rstrip('.')}.",
+            remedy="Leave it out, or ask a model that does.",
+            stage=Stage.PROVIDER,
+        )
+    fault, remedy = _find_fault(message, status)
+    named = {name.lower(): value for name, value in (headers or {}).items()}
+    return ProviderError(
+        provider=provider,
+        fault=fault,
+        detail=f"{message.rstrip('.')}.",
+        remedy=remedy.format(model=model or "MODEL"),
+        status=status,
+        vendor_code=code,
+        request_id=named.get("x-request-id"),
+        retry_after_seconds=read_retry_after(headers),
+    )
+
+
+def _find_message(body: object) -> tuple[str, str | None]:
+    """Returns the sentence, and the code where a proxy or the cloud has added one."""
+    inner: Any = body
+    code = None
+    while isinstance(inner, Mapping):
+        code = inner.get("code") or code
+        inner = inner.get("error") or inner.get("message") or ""
+    message = str(inner or "").strip() or "it gave no reason"
+    return message, None if code is None else str(code)
+
+
+def _find_fault(message: str, status: int | None) -> tuple[ProviderFault, str]:
+    for pattern, fault, remedy in FAULTS_BY_SENTENCE:
+        if pattern.search(message):
+            return fault, remedy
+    if status is None or status < 400:
+        return ProviderFault.SERVER if status is None else ProviderFault.UNKNOWN, ""
+    default = ProviderFault.SERVER if status >= 500 else ProviderFault.INVALID_REQUEST
+    return FAULTS_BY_STATUS.get(status, default), ""

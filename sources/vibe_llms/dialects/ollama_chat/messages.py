@@ -1,0 +1,187 @@
+"""Canisters as the messages of a request.
+
+A message of this dialect is one text, with pictures and invocations beside it that have no
+place within it. What a conversation says otherwise is brought into that form, and each such change
+is a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ollama_chat.parts import Parts, PartsWriter
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.ollama_chat.residues import merge_residue, open_residue
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+
+def nativize_canisters(
+    canisters: Sequence[AnyCanister],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+) -> Translation[JsonObject]:
+    """Returns ``{"messages": […]}``.
+
+    Args:
+        provider: Whose request it is; residues of other providers stay behind.
+
+    Raises:
+        CapabilityError: The model is known not to take what a canister holds.
+        RequestError: The bytes of a medium are not there.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    writer = MessagesWriter(PartsWriter(attributes, ledger), quirks, ledger)
+    messages = writer.write(repair_history(canisters, HistoryRules(), ledger))
+    return Translation({"messages": messages}, ledger.losses)
+
+
+def frame_document(canister: DocumentCanister) -> tuple[AnyContent, ...]:
+    """Returns the contents of a document between marks, without a word of advice."""
+    title = "" if canister.title is None else f' title="{canister.title}"'
+    begin, end = TextualContent(f"<document{title}>\n"), TextualContent("\n</document>")
+    return (begin, *canister.content, end)
+
+
+@attrs.define
+class MessagesWriter:
+    """Writes a repaired conversation, message by message."""
+
+    parts: PartsWriter
+    quirks: Quirks
+    ledger: Ledger
+    _names: dict[str, str] = attrs.field(factory=dict, init=False)
+    _nameless: set[str] = attrs.field(factory=set, init=False)
+
+    def write(self, conversation: Sequence[Placed]) -> list[JsonObject]:
+        """Returns the messages of a conversation."""
+        messages: list[JsonObject] = []
+        turn: list[Placed] = []
+        for placed in conversation:
+            if turn and not belongs(turn[-1].canister, placed.canister):
+                messages += self.write_turn(turn)
+                turn = []
+            match placed.canister:
+                case AssistantCanister() | InvocationCanister():
+                    turn.append(placed)
+                case ResultCanister() if placed.canister.owner is Owner.VENDOR:
+                    turn.append(placed)
+                case ResultCanister():
+                    messages.append(self._write_result(placed.canister, placed.path))
+                case _:
+                    messages.append(self._write_input(placed.canister, placed.path))
+        return messages + self.write_turn(turn)
+
+    def write_turn(self, turn: Sequence[Placed]) -> list[JsonObject]:
+        """Returns the one message of a turn; none where nothing of it may be said here."""
+        gathered = Parts()
+        calls: list[JsonObject] = []
+        residue: dict[str, Any] = {}
+        shown = 0
+        for canister, path in ((placed.canister, placed.path) for placed in turn):
+            if getattr(canister, "owner", None) is Owner.VENDOR:
+                self.ledger.withhold(path, "what a vendor executed itself is shown to it alone")
+                continue
+            shown += 1
+            if isinstance(canister, InvocationCanister):
+                calls.append(self._write_call(canister, path, residue))
+                continue
+            if calls and canister.content:
+                self.ledger.coerce(path, "what follows an invocation in its turn goes before it")
+            self.parts.add(gathered, canister.content, path, is_spoken=True)
+            residue |= open_residue(canister.native, path, canister, self.ledger)
+        if not shown:
+            return []
+        message: dict[str, Any] = {"role": "assistant", **gathered.compose("")}
+        if calls:
+            message["tool_calls"] = calls
+        return [_finish(message, residue)]
+
+    def _write_call(
+        self, canister: InvocationCanister, path: str, residue: dict[str, Any]
+    ) -> JsonObject:
+        """Writes one invocation; what its native says of the whole message joins the residue."""
+        function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
+        call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
+        kept = open_residue(canister.native, path, canister, self.ledger)
+        residue |= kept.pop("message", {})
+        merge_residue(call, kept)
+        if not self.quirks.takes_invocation_ids:
+            call.pop("id", None)
+        self._names[canister.invocation_id] = canister.name
+        if not call.get("id"):
+            self._nameless.add(canister.invocation_id)
+        return call
+
+    def _write_arguments(self, canister: InvocationCanister, path: str) -> Any:
+        """Returns the arguments as the object that this dialect wants."""
+        if canister.form == "text":
+            self.ledger.coerce(f"{path}.arguments", "free text goes as the field 'input'")
+            return {"input": canister.arguments}
+        if canister.fault is None:
+            return msgspec.json.decode(canister.arguments)
+        reason = f"they go as the field 'arguments' of an object: {canister.fault}"
+        self.ledger.coerce(f"{path}.arguments", reason)
+        return {"arguments": canister.arguments}
+
+    def _write_result(self, canister: ResultCanister, path: str) -> JsonObject:
+        message: dict[str, Any] = {"role": "tool"}
+        gathered = Parts()
+        self.parts.add(gathered, canister.content, path)
+        message |= gathered.compose("\n")
+        name = canister.name or self._names.get(canister.invocation_id)
+        if name:
+            message["tool_name"] = name
+        if self.quirks.takes_invocation_ids and canister.invocation_id not in self._nameless:
+            message["tool_call_id"] = canister.invocation_id
+        if canister.is_error:
+            self.ledger.drop(f"{path}.is_error", "there is no field that says it; the text remains")
+        return _finish(message, open_residue(canister.native, path, canister, self.ledger))
+
+    def _write_input(
+        self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
+    ) -> JsonObject:
+        contents, separator = canister.content, "\n"
+        match canister:
+            case SupervisorCanister():
+                role = "system"
+            case DocumentCanister():
+                role, contents, separator = "user", frame_document(canister), ""
+                self.ledger.coerce(path, "a document goes as the user's words, between marks")
+            case UserCanister():
+                role = "user"
+            case _:
+                assert_never(canister)
+        gathered = Parts()
+        is_framed = isinstance(canister, DocumentCanister)
+        self.parts.add(gathered, contents, path, shift=int(is_framed))
+        message: dict[str, Any] = {"role": role, **gathered.compose(separator)}
+        return _finish(message, open_residue(canister.native, path, canister, self.ledger))
+
+
+def _finish(message: dict[str, Any], residue: dict[str, Any]) -> JsonObject:
+    """Lays the residue of a message over it; that it had no text holds only while it has none."""
+    if message["content"]:
+        residue.pop("content", None)
+    merge_residue(message, residue)
+    return message

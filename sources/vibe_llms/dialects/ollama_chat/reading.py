@@ -1,0 +1,203 @@
+"""A client's messages as canisters: what a gateway reads, and what recorded requests say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.ledger import keep_native
+from vibe_llms.dialects.ollama_chat.media import read_media
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+
+COMMON_FIELDS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls"})
+"""The fields of a message for which there is a common word."""
+
+
+def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
+    """Returns the canisters of a request's ``messages``.
+
+    Invocations without ids get such as follow from their places; on the way back they have none.
+
+    Raises:
+        RequestError: A message makes no sense.
+    """
+    reader = _MessagesReader()
+    canisters: list[AnyCanister] = []
+    for index, message in enumerate(native.get("messages") or ()):
+        path = f"messages[{index}]"
+        try:
+            canisters.extend(reader.read(message, path))
+        except RequestError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RequestError(
+                path=path,
+                detail=f"The message at {path} makes no sense: {error!r}.",
+                remedy="Compare it with the reference of Ollama's /api/chat.",
+            ) from error
+    return Translation(tuple(canisters), reader.losses)
+
+
+def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """Returns the name, the arguments as text, and the residue of an invocation.
+
+    The residue says ``null`` for an id that is not there.
+    """
+    function = call["function"]
+    name, arguments = function["name"], function.get("arguments", {})
+    if not isinstance(name, str):
+        raise TypeError("the name of a function is no text")
+    residue = {key: value for key, value in call.items() if key not in ("id", "function")}
+    inner = {key: value for key, value in function.items() if key not in ("name", "arguments")}
+    if arguments is None or "arguments" not in function:
+        inner["arguments"] = None
+        arguments = {}
+    if inner:
+        residue["function"] = inner
+    if not call.get("id"):
+        residue["id"] = call.get("id")
+    text = arguments if isinstance(arguments, str) else encode_arguments(arguments)
+    return name, text, residue
+
+
+def encode_arguments(arguments: object) -> str:
+    """Returns the text of arguments that came as data: in their order, numbers as they are."""
+    return msgspec.json.encode(arguments).decode("utf-8")
+
+
+@attrs.frozen
+class _Pending:
+    """An invocation of the last turn that is not answered yet."""
+
+    invocation_id: str
+    name: str
+    is_made_up: bool
+
+
+@attrs.define
+class _MessagesReader:
+    """Reads one message after the other; results may answer without saying what."""
+
+    losses: list[Loss] = attrs.field(factory=list)
+    _pending: list[_Pending] = attrs.field(factory=list, init=False)
+
+    def read(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
+        residue = {name: message[name] for name in message.keys() - COMMON_FIELDS}
+        if message.get("content") is None:
+            residue["content"] = None
+        role = message["role"]
+        contents = _read_contents(message, residue)
+        if role not in ("assistant", "tool") and (thinking := message.get("thinking")):
+            residue["thinking"] = thinking
+        if role != "assistant" and (calls := message.get("tool_calls")):
+            residue["tool_calls"] = calls
+        if role == "assistant":
+            yield from self._read_turn(message, contents, residue, path)
+        elif role == "tool":
+            yield self._read_result(contents, residue, path)
+        elif role == "user":
+            yield UserCanister(contents, native=keep_native(PROTOCOL, residue))
+        elif isinstance(role, str):
+            if role != "system":  # a model's template may know further ones
+                residue["role"] = role
+            yield SupervisorCanister(contents, native=keep_native(PROTOCOL, residue))
+        else:
+            raise RequestError(path=path, detail=f"A role is a text, not {role!r}.")
+
+    def _read_turn(
+        self,
+        message: Mapping[str, Any],
+        contents: list[AnyContent],
+        residue: dict[str, Any],
+        path: str,
+    ) -> Iterator[AnyCanister]:
+        turn_id = produce_identity()
+        self._pending.clear()
+        thinking = message.get("thinking")
+        if thinking:
+            contents.insert(0, ReasoningContent(text=thinking))
+        calls = message.get("tool_calls") or ()
+        if contents or not calls:
+            native = keep_native(PROTOCOL, residue)
+            yield AssistantCanister(contents, turn_id=turn_id, native=native)
+            residue = {}
+        for index, call in enumerate(calls):
+            name, arguments, kept = read_call(call)
+            identity = call.get("id") or self._make_up_id(f"{path}.tool_calls[{index}]")
+            if residue:
+                kept["message"], residue = residue, {}
+            self._pending.append(_Pending(identity, name, identity != call.get("id")))
+            yield InvocationCanister(
+                invocation_id=identity,
+                name=name,
+                arguments=arguments,
+                turn_id=turn_id,
+                native=keep_native(PROTOCOL, kept),
+            )
+
+    def _read_result(
+        self, contents: list[AnyContent], residue: dict[str, Any], path: str
+    ) -> ResultCanister:
+        given = residue.pop("tool_call_id", None)
+        name = residue.pop("tool_name", None)
+        answered = self._answer(given, name or residue.get("name"))
+        identity = answered.invocation_id if answered else given or self._make_up_id(path)
+        if identity != given:
+            residue["tool_call_id"] = given
+        if not name:
+            residue["tool_name"] = name
+        return ResultCanister(
+            contents,
+            invocation_id=identity,
+            name=name or (answered.name if answered else None),
+            native=keep_native(PROTOCOL, residue),
+        )
+
+    def _answer(self, given: str | None, name: str | None) -> _Pending | None:
+        """Finds the invocation which a result answers: by id, then by name, then by order."""
+        candidates = [item for item in self._pending if not given or item.is_made_up]
+        by_id = [item for item in self._pending if item.invocation_id == given]
+        by_name = [item for item in candidates if item.name == name]
+        found = next(iter((*by_id, *by_name, *candidates)), None)
+        if found is not None:
+            self._pending.remove(found)
+        return found
+
+    def _make_up_id(self, path: str) -> str:
+        place = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")
+        self.losses.append(
+            Loss(kind=LossKind.SYNTHESIZED, path=f"{path}.id", reason="there is no id")
+        )
+        return f"call_{place}"
+
+
+def _read_contents(message: Mapping[str, Any], residue: dict[str, Any]) -> list[AnyContent]:
+    """Returns the pictures, which a template puts first, and the text."""
+    contents: list[AnyContent] = []
+    if images := message.get("images"):
+        media = read_media(images)
+        if media is None:
+            residue["images"] = images
+        else:
+            contents += media
+    text = message.get("content")
+    if text:
+        if not isinstance(text, str):
+            raise TypeError("the content is no text")
+        contents.append(TextualContent(text))
+    return contents

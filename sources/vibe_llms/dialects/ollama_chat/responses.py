@@ -1,0 +1,76 @@
+"""A response as the body that a server would have sent: what a gateway answers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ollama_chat.messages import MessagesWriter
+from vibe_llms.dialects.ollama_chat.parts import PartsWriter
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.ollama_chat.residues import merge_residue
+from vibe_llms.dialects.ollama_chat.usage import nativize_usage
+from vibe_llms.messages.canisters import Origin, StopReason
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Response
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.genera import Genus
+from vibe_llms.plain import JsonObject
+
+_WORDS: Final = {
+    StopReason.ANSWERED: "stop",
+    StopReason.INVOCATION: "stop",
+    StopReason.LIMIT: "length",
+}
+
+
+def nativize_response(response: Response) -> Translation[JsonObject]:
+    """Returns the whole body of a response, streamed or not, of whichever vendor.
+
+    The inverse of ``Decoder.decode_response``.
+    """
+    ledger = Ledger(protocol=PROTOCOL)
+    origin = response.metadata.origin
+    native = response.metadata.native
+    residue = ledger.open(native, "metadata")
+    body: dict[str, Any] = {
+        "model": origin.model,
+        "created_at": _tell_moment(response),
+        "message": _write_message(response, ledger),
+        "done": True,
+        **_nativize_reason(origin, ledger),
+        **nativize_usage(origin.usage, ledger),
+    }
+    merge_residue(body, residue)
+    return Translation(body, ledger.losses)
+
+
+def _write_message(response: Response, ledger: Ledger) -> JsonObject:
+    unknown = ModelAttributes(
+        address=ModelAddress("any"), genus=Genus.CONVERSER, controls=(), traced=()
+    )
+    writer = MessagesWriter(PartsWriter(unknown, ledger), Quirks(), ledger)
+    placed = [
+        Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
+    ]
+    messages = writer.write_turn(placed)
+    return messages[0] if messages else {"role": "assistant", "content": ""}
+
+
+def _tell_moment(response: Response) -> str:
+    """Returns when the response came, as its first canister tells."""
+    first = next(iter(response.canisters), None)
+    moment = first.timestamp if first else response.request.canisters[-1].timestamp
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _nativize_reason(origin: Origin, ledger: Ledger) -> dict[str, str]:
+    if origin.protocol == PROTOCOL:
+        word = origin.native_stop_reason
+        return {} if word is None else {"done_reason": word}
+    if origin.stop_reason not in _WORDS:
+        reason = f"{origin.stop_reason} goes as 'stop': this protocol has no word for it"
+        ledger.coerce("metadata.stop_reason", reason)
+    return {"done_reason": _WORDS.get(origin.stop_reason, "stop")}

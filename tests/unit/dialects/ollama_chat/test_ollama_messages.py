@@ -1,0 +1,357 @@
+"""Canisters as messages of Ollama's chat: what goes, what changes, and what is said of it."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+
+from strategies.ollama import PNG, describe_model
+from vibe_llms.dialects.ollama_chat import (
+    PROTOCOL,
+    Quirks,
+    nativize_canisters,
+    nativize_controls,
+    nativize_invocables,
+    nativize_request,
+    normalize_messages,
+    normalize_request,
+)
+from vibe_llms.exceptions import CapabilityError, ControlError, RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Origin,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AudioContent,
+    Citation,
+    FileContent,
+    ImageContent,
+    Native,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.requests import Request
+
+SOUND = AudioContent(mime_type="audio/wav", data=b"RIFF0000WAVE")
+
+
+def write(*canisters: AnyCanister, **options: Any) -> tuple[list[Any], list[tuple[str, str]]]:
+    """Returns the messages, and the kinds and places of what was lost."""
+    learnt = options.pop("learnt", {})
+    translation = nativize_canisters(canisters, describe_model(**learnt), Quirks(), **options)
+    return translation.value["messages"], tell(translation.losses)  # type: ignore[return-value]
+
+
+def tell(losses: tuple[Loss, ...]) -> list[tuple[str, str]]:
+    return [(str(loss.kind), loss.path) for loss in losses]
+
+
+def test_a_tool_exchange_goes_with_objects_and_names() -> None:
+    """Arguments become an object in their own order; a result names tool and invocation."""
+    call = InvocationCanister(invocation_id="c1", name="add", arguments='{"b": 1.0, "a": [2]}')
+    messages, losses = write(
+        SupervisorCanister("Be brief."),
+        UserCanister("2 + 1?"),
+        AssistantCanister((ReasoningContent(text="Hm."), TextualContent("Wait."))),
+        call,
+        ResultCanister("3", invocation_id="c1"),
+    )
+
+    assert losses == []
+    assert messages[0] == {"role": "system", "content": "Be brief."}
+    assert messages[2]["thinking"] == "Hm."
+    assert messages[2]["content"] == "Wait."
+    assert msgspec.json.encode(messages[2]["tool_calls"][0]["function"]) == (
+        b'{"name":"add","arguments":{"b":1.0,"a":[2]}}'
+    )
+    assert messages[3] == {
+        "role": "tool",
+        "content": "3",
+        "tool_name": "add",
+        "tool_call_id": "c1",
+    }
+
+
+def test_a_made_up_id_never_reaches_the_server() -> None:
+    """Invocations without ids, and results that answer by order, go out again without."""
+    native = [
+        {"role": "user", "content": "?"},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {"function": {"name": "a", "arguments": {}}},
+                {"function": {"name": "b", "arguments": {}}},
+            ],
+        },
+        {"role": "tool", "content": "of b", "tool_name": "b"},
+        {"role": "tool", "content": "of a"},
+    ]
+    read = normalize_messages({"messages": native})
+    calls = [item for item in read.value if isinstance(item, InvocationCanister)]
+    results = [item for item in read.value if isinstance(item, ResultCanister)]
+
+    assert [item.invocation_id for item in results] == [
+        calls[1].invocation_id,
+        calls[0].invocation_id,
+    ]
+    assert {loss.kind for loss in read.losses} == {LossKind.SYNTHESIZED}
+    assert write(*read.value) == (native, [])
+    fresh = ResultCanister("again", invocation_id=calls[0].invocation_id)
+    messages, _ = write(*read.value[:2], fresh, UserCanister("?"))
+    assert {"role": "tool", "content": "again", "tool_name": "a"} in messages
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        (
+            InvocationCanister(invocation_id="c", name="a", arguments='{"half'),
+            {"arguments": '{"half'},
+        ),
+        (InvocationCanister(invocation_id="c", name="a", arguments="[1]"), {"arguments": "[1]"}),
+        (
+            InvocationCanister(invocation_id="c", name="a", arguments="ls", form="text"),
+            {"input": "ls"},
+        ),
+    ],
+)
+def test_arguments_that_are_no_object_go_within_one(
+    call: InvocationCanister, arguments: dict[str, str]
+) -> None:
+    """Broken and free arguments reach the server whole, and that is a loss."""
+    messages, losses = write(call, ResultCanister("x", invocation_id="c"))
+
+    assert messages[0]["tool_calls"][0]["function"]["arguments"] == arguments
+    assert losses == [("coerced", "canisters[0].arguments")]
+
+
+def test_pictures_go_as_bytes_and_their_kind_is_told_from_them() -> None:
+    """A picture's bytes go in base 64, and come back with the type that they show."""
+    messages, losses = write(
+        UserCanister((ImageContent(mime_type="image/png", data=PNG), TextualContent("this?")))
+    )
+
+    assert messages == [
+        {"role": "user", "content": "this?", "images": [base64.b64encode(PNG).decode()]}
+    ]
+    assert losses == []
+    back = normalize_messages({"messages": messages}).value[0].content[0]
+    assert isinstance(back, ImageContent)
+    assert (back.mime_type, back.data) == ("image/png", PNG)
+
+
+def test_placeholders_of_pictures_stay_where_they_are() -> None:
+    """What is no base 64 is not guessed at: it goes back as it came."""
+    native = {"role": "user", "content": "this?", "images": ["<left out>"]}
+
+    assert write(*normalize_messages({"messages": [native]}).value) == ([native], [])
+
+
+@pytest.mark.parametrize(
+    ("content", "kinds"),
+    [
+        (ImageContent(mime_type="image/png", url="https://example.org/a.png"), ["dropped"]),
+        (SOUND, ["dropped"]),
+        (VideoContent(mime_type="video/mp4", data=b"film"), ["dropped"]),
+        (FileContent(mime_type="application/pdf", data=b"%PDF"), ["dropped"]),
+        (FileContent(mime_type="text/plain", data=b"words"), ["coerced"]),
+        (ImageContent(mime_type="image/png", data=PNG, detail="high"), ["dropped"]),
+        (TextualContent("x", citations=[Citation(title="Book")]), ["withheld"]),
+        (ReasoningContent(text="x"), ["dropped"]),
+        (RefusalContent("no"), ["coerced"]),
+    ],
+)
+def test_what_a_message_cannot_hold_is_told(content: Any, kinds: list[str]) -> None:
+    """Each content that does not go as it is, is one loss with its place."""
+    _, losses = write(UserCanister((content,)))
+
+    assert [kind for kind, _ in losses] == kinds
+    assert all(path.startswith("canisters[0].content[0]") for _, path in losses)
+
+
+def test_a_known_inability_is_an_error() -> None:
+    """A model that is known to take no pictures is not sent any."""
+    with pytest.raises(CapabilityError, match="takes no pictures"):
+        write(
+            UserCanister((ImageContent(mime_type="image/png", data=PNG),)),
+            learnt={"supports_images": "no"},
+        )
+
+
+def test_sound_goes_to_a_model_that_hears() -> None:
+    """A model that takes sound gets it where pictures go."""
+    messages, losses = write(UserCanister((SOUND,)), learnt={"supports_audio": "yes"})
+
+    assert len(messages[0]["images"]) == 1
+    assert losses == []
+    assert normalize_messages({"messages": messages}).value[0].content == (SOUND,)
+
+
+def test_missing_bytes_are_refused() -> None:
+    """A picture whose bytes lie in a store cannot be sent as it is."""
+    with pytest.raises(RequestError, match="not in the request"):
+        write(UserCanister((ImageContent(mime_type="image/png", content_id="0" * 64),)))
+
+
+def test_a_foreign_turn_leaves_its_seals_and_tools_behind() -> None:
+    """Seals, summaries, native blocks and what a vendor executed are withheld, and told."""
+    origin = Origin(provider="anthropic", model="m", protocol="messages")
+    seal = Native(protocol="messages", data="{}")
+    owned = {"invocation_id": "s", "owner": Owner.VENDOR, "origin": origin, "turn_id": "t"}
+    thought = ReasoningContent(text="Hm.", seal="xyz", native=seal)
+    messages, losses = write(
+        UserCanister("?"),
+        AssistantCanister((thought,), origin=origin, turn_id="t"),
+        InvocationCanister(name="web_search", **owned),  # type: ignore[arg-type]
+        ResultCanister("hits", **owned),  # type: ignore[arg-type]
+        AssistantCanister("So.", origin=origin, turn_id="t"),
+        UserCanister("and?"),
+        provider="ollama",
+    )
+
+    assert messages[1] == {"role": "assistant", "thinking": "Hm.", "content": "So."}
+    assert losses == [
+        ("withheld", "canisters[1].content[0].seal"),
+        ("withheld", "canisters[2]"),
+        ("withheld", "canisters[3]"),
+    ]
+
+
+def test_another_server_s_residue_is_withheld_but_for_what_was_absent() -> None:
+    """Fields that one server knows do not go to another; a made-up id goes to none."""
+    native = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"x_trace": 1, "function": {"name": "a", "arguments": {}}}],
+    }
+    read = normalize_messages({"messages": [native]}).value
+    origin = Origin(provider="other", model="m", protocol=PROTOCOL)
+    call = attrs.evolve(read[0], origin=origin)
+    messages, losses = write(call, provider="ollama")
+
+    assert messages[0]["tool_calls"] == [{"function": {"name": "a", "arguments": {}}}]
+    assert ("withheld", "canisters[0].native") in losses
+
+
+def test_a_document_goes_between_marks() -> None:
+    """A document keeps its title and cannot be mistaken for the user's words."""
+    messages, losses = write(DocumentCanister("Text.", title="A"), UserCanister("?"))
+
+    assert messages[0]["content"] == '<document title="A">\nText.\n</document>'
+    assert losses == [("coerced", "canisters[0]")]
+
+
+def test_an_edited_text_holds_against_the_residue() -> None:
+    """A residue never brings back what was changed since."""
+    read = normalize_messages({"messages": [{"role": "assistant", "x": 1}]}).value[0]
+    edited = attrs.evolve(read, content="New.")
+
+    assert write(UserCanister("?"), edited)[0][1] == {
+        "role": "assistant",
+        "content": "New.",
+        "x": 1,
+    }
+
+
+def test_roles_of_a_template_survive() -> None:
+    """A role that only some model knows is instructions here, and goes back as it came."""
+    native = {"role": "control", "content": "thinking"}
+    read = normalize_messages({"messages": [native]}).value
+
+    assert isinstance(read[0], SupervisorCanister)
+    assert write(*read)[0] == [native]
+
+
+@pytest.mark.parametrize("message", [{}, {"role": 1}, {"role": "user", "content": ["a"]}, 7])
+def test_messages_without_sense_are_refused_with_their_place(message: Any) -> None:
+    """A client is told which message it got wrong."""
+    with pytest.raises(RequestError) as caught:
+        normalize_messages({"messages": [{"role": "user", "content": "hi"}, message]})
+    assert caught.value.path.startswith("messages[1]")
+
+
+def test_controls_become_options_and_think() -> None:
+    """Common names become the server's, and effort its way to say it."""
+    controls = {"max_tokens": 9, "stop": ["a"], "temperature": 0.5, "reasoning_effort": "none"}
+    native = nativize_controls(controls, describe_model(), Quirks()).value
+
+    assert native == {
+        "options": {"num_predict": 9, "stop": ["a"], "temperature": 0.5},
+        "think": False,
+    }
+    near = nativize_controls({"reasoning_effort": "xhigh"}, describe_model(), Quirks())
+    assert near.value == {"think": "max"}
+    assert tell(near.losses) == [("coerced", "controls.reasoning_effort")]
+    with pytest.raises(ControlError):
+        nativize_controls({"temperature": -1}, describe_model(), Quirks())
+
+
+def test_the_choice_among_tools_is_told_as_lost() -> None:
+    """What this protocol cannot demand is not demanded in silence."""
+    tools = [
+        InvocableDescription(name=name, description="d", schema={"type": "object"})
+        for name in ("a", "b")
+    ]
+
+    def offer(choice: str) -> tuple[list[str], list[tuple[str, str]]]:
+        translation = nativize_invocables(tools, choice)
+        offered: Any = translation.value.get("tools", [])
+        return [tool["function"]["name"] for tool in offered], tell(translation.losses)
+
+    assert offer("auto") == (["a", "b"], [])
+    assert offer("none") == ([], [("coerced", "invocation_choice")])
+    assert offer("required") == (["a", "b"], [("dropped", "invocation_choice")])
+    assert offer("b") == (["b"], [("coerced", "invocation_choice")])
+
+
+def test_edited_controls_and_schemas_win_over_what_was_kept() -> None:
+    """``think: true`` and ``format: json`` come back only while what they stood for holds."""
+    native = {
+        "model": "llama3",
+        "messages": [{"role": "user", "content": "?"}],
+        "think": True,
+        "format": "json",
+        "options": {"num_ctx": 4096, "seed": 1},
+    }
+    request = normalize_request(native).value
+    schema = {"type": "object", "properties": {}}
+    edited = attrs.evolve(request, controls={"reasoning_effort": "high"}, schema=schema)
+
+    body = nativize_request(edited, describe_model(), Quirks()).value
+
+    assert body["think"] == "high"
+    assert body["format"] == schema
+    assert body["options"] == {"num_ctx": 4096}
+
+
+def test_a_request_that_only_loads_a_model_has_no_meaning_here() -> None:
+    """Without messages there is nothing to answer."""
+    with pytest.raises(RequestError, match="no canisters"):
+        normalize_request({"model": "llama3", "messages": []})
+
+
+def test_residues_of_other_protocols_stay_behind() -> None:
+    """A request that came in another vendor's words leaves its own parameters behind."""
+    native = Native(protocol="messages", data='{"betas":["x"]}')
+    request = Request(canisters=(UserCanister("?"),), native=native)
+
+    translation = nativize_request(request, describe_model(), Quirks())
+
+    assert "betas" not in translation.value
+    assert tell(translation.losses) == [("withheld", "request.native")]

@@ -1,0 +1,147 @@
+"""Native, normalized, native again: the same in meaning, for requests and responses."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.ollama import (
+    assemble,
+    describe_model,
+    native_requests,
+    native_responses,
+    read_whole,
+    strip,
+)
+from vibe_llms.dialects.ollama_chat import (
+    Decoder,
+    Quirks,
+    nativize_request,
+    nativize_response,
+    normalize_request,
+)
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.codec import decode_request, encode_request
+from vibe_llms.messages.losses import LossKind
+from vibe_llms.messages.requests import Request
+
+RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
+ASKED = Request(canisters=(UserCanister("hi"),))
+
+
+def send_back(native: dict[str, Any], request: Request, provider: str = "") -> Any:
+    """Returns the body which a request of ours becomes, with its losses."""
+    return nativize_request(
+        request,
+        describe_model(native["model"]),
+        Quirks(),
+        provider=provider,
+        streaming=native.get("stream", True),
+    )
+
+
+@given(native_requests())
+def test_a_client_s_request_comes_back_as_it_was(native: dict[str, Any]) -> None:
+    """Nothing of a request changes on the way to our words and back, and nothing is lost."""
+    request = normalize_request(native)
+    back = send_back(native, request.value)
+
+    assert strip(back.value) == strip(native)
+    assert {loss.kind for loss in request.losses} <= {LossKind.SYNTHESIZED}
+    assert back.losses == ()
+
+
+@given(native_requests())
+def test_what_is_kept_is_kept_in_stored_requests_too(native: dict[str, Any]) -> None:
+    """A request that was written down and read again says the same."""
+    request = normalize_request(native).value
+
+    back = send_back(native, decode_request(encode_request(request)))
+
+    assert strip(back.value) == strip(native)
+
+
+@given(native_responses())
+def test_a_response_comes_back_as_it_was(native: dict[str, Any]) -> None:
+    """A whole response, read and written again, is the same object."""
+    response = read_whole(native, ASKED)
+
+    back = nativize_response(response)
+
+    assert strip(back.value) == strip(native)
+    assert back.losses == ()
+
+
+def split_response(body: dict[str, Any], sizes: list[int]) -> list[dict[str, Any]]:
+    """Cuts a whole response into the lines in which a server would have sent it."""
+    message = body["message"]
+    head = {"model": body["model"], "created_at": body["created_at"]}
+    lines = []
+    for field in ("thinking", "content"):
+        text = message.get(field, "")
+        for size in [*sizes, len(text)]:
+            piece, text = text[:size], text[size:]
+            spoken = {"content": "", field: piece}
+            lines.append({**head, "message": {"role": "assistant", **spoken}, "done": False})
+    for call in message.get("tool_calls", ()):
+        calls = {"role": "assistant", "content": "", "tool_calls": [call]}
+        lines.append({**head, "message": calls, "done": False})
+    rest = {k: v for k, v in message.items() if k not in ("content", "thinking", "tool_calls")}
+    return [*lines, {**body, "message": {**rest, "content": ""}}]
+
+
+def plain(response: Any) -> Any:
+    """Returns what a response means, without our own ids and moments."""
+    return strip(nativize_response(response).value), [
+        (canister.role, canister.content, getattr(canister, "arguments", None))
+        for canister in response.canisters
+    ]
+
+
+@given(native_responses(), st.lists(st.integers(0, 4), max_size=3), st.booleans())
+def test_a_stream_says_what_the_whole_says(
+    native: dict[str, Any], sizes: list[int], as_bytes: bool
+) -> None:
+    """However a response is cut into lines, the canisters, usage and residues are the same."""
+    decoder = Decoder(provider="ollama")
+    events = []
+    for line in split_response(native, sizes):
+        events += decoder.decode(json.dumps(line).encode() if as_bytes else line)
+    events += decoder.finish()
+
+    assert plain(assemble(events, ASKED)) == plain(read_whole(native, ASKED))
+
+
+def read_recordings() -> list[Any]:
+    """Returns the recorded exchanges, each under its name."""
+    if not RECORDINGS:
+        return []
+    text = Path(RECORDINGS, "ollama_chat.jsonl").read_text(encoding="utf-8")
+    exchanges = [json.loads(line) for line in text.splitlines()]
+    return [pytest.param(exchange, id=exchange["id"]) for exchange in exchanges]
+
+
+@pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder of recordings")
+@pytest.mark.parametrize("exchange", read_recordings())
+def test_recorded_exchanges_come_back_as_they_were(exchange: dict[str, Any]) -> None:
+    """Requests to the letter; responses too, those in pieces as the one whole they make."""
+    native = exchange["request"]
+    request = normalize_request(native).value
+    assert send_back(native, request).value == native
+
+    if exchange["status"] != 200:
+        return
+    decoder = Decoder(provider="ollama")
+    lines = exchange["body"].strip().split("\n")
+    events = [event for line in lines for event in decoder.decode(line.encode())]
+    response = assemble(events + decoder.finish(), request)
+    last = json.loads(lines[-1])
+    last["message"]["content"] = "".join(json.loads(line)["message"]["content"] for line in lines)
+    assert nativize_response(response).value == last
+    assert plain(read_whole(last, request)) == plain(response)
