@@ -26,20 +26,21 @@ from vibe_llms.models.tokens import TokenCount, count_text
 MESSAGE_OVERHEAD: Final = TokenCount(tokens=4, error_tokens=4)
 """What surrounds a message: 3 tokens and its role in OpenAI's formats, more in others.
 
-https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken, read 2026-11-22.
+OpenAI's cookbook, as told at https://mcmap.net/q/271632/, read 2026-11-22.
 """
 
 PRIMING_OVERHEAD: Final = TokenCount(tokens=3, error_tokens=3)
 """What begins the answer; the same source."""
 
-INVOCABLE_OVERHEAD: Final = TokenCount(tokens=12, error_tokens=12)
-"""What surrounds the description of one invocable; the same source."""
+INVOCABLES_OVERHEAD: Final = TokenCount(tokens=200, error_tokens=200)
+"""What a vendor tells its model about invoking, from nothing to some hundred tokens.
 
-INVOCABLES_OVERHEAD: Final = TokenCount(tokens=160, error_tokens=190)
-"""What a vendor says to its model about invoking: 12 tokens at OpenAI, 346 at Anthropic once.
-
-https://docs.anthropic.com/en/docs/build-with-claude/tool-use/overview, read 2026-11-22.
+One small tool and a short question are 403 tokens, a greeting 14:
+https://platform.claude.com/docs/en/build-with-claude/token-counting, read 2026-11-22.
 """
+
+INVOCABLE_OVERHEAD: Final = TokenCount(tokens=12, error_tokens=12)
+"""What surrounds the description of one invocable: about what its JSON would need."""
 
 _UNSEEN_MEDIA: Final = TokenCount(tokens=1500, error_tokens=1500)
 """A document, a sound or a film of which nothing is known. It may well be more."""

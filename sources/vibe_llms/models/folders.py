@@ -3,7 +3,8 @@
 ``attributes.toml`` holds the provider's ``[defaults]``, families as ``[[models]]``, and in
 ``families`` the names of further families, one file or folder each under ``model-families/``.
 The order is: ``[[models]]`` as they stand, then ``families`` as listed. ``models/`` has one file
-for each model that needs a record of its own.
+for each model that needs a record of its own. A name with a slash, such as ``openai/gpt-5``, is a
+family that several providers share; those ship under ``model-families/`` beside ``providers/``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from vibe_llms.exceptions import Finding
 from vibe_llms.models.attributes import Layer
 from vibe_llms.models.rules import Document, Rule, RuleReader
 from vibe_llms.nearness import suggest_among
+from vibe_llms.resources import access_data
 
 _ROOT_KEYS = ("source", "date", "default_model", "families", "defaults", "models")
 
@@ -43,11 +45,13 @@ class ProviderFolder:
 
     Attributes:
         findings: Takes the mistakes.
+        shared: Holds the families that several providers share.
         default_model: Known once the rules have been read.
     """
 
     directory: Path
     findings: list[Finding]
+    shared: Path = attrs.field(factory=lambda: access_data("model-families"))
     default_model: str = ""
 
     def read(self) -> Iterator[Rule]:
@@ -110,9 +114,11 @@ class ProviderFolder:
         folder = self.directory / "model-families"
         files = {path.stem: path for path in sorted(folder.glob("*.toml"))}
         files |= {path.parent.name: path for path in sorted(folder.glob("*/attributes.toml"))}
+        files |= {name: self.shared / f"{name}.toml" for name in families if "/" in name}
         for name in families:
-            if name not in files:
-                message = f"'families' names {name!r}, which {folder.name} does not have."
+            if name not in files or not files[name].is_file():
+                place = self.shared if "/" in name else folder
+                message = f"'families' names {name!r}, which {place.name} does not have."
                 self._report(self.directory / "attributes.toml", message)
                 continue
             document, table = self._load(files[name])

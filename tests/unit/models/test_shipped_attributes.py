@@ -5,13 +5,39 @@ from __future__ import annotations
 import datetime
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 
-from vibe_llms.absence import ABSENT
-from vibe_llms.models import Capability, Catalogue, Layer, check_controls
+from vibe_llms.absence import ABSENT, is_absent
+from vibe_llms.models import Capability, Catalogue, KeyRole, Layer, check_controls
+from vibe_llms.models.keys import classify_key
+from vibe_llms.models.measures import ImageSize
+from vibe_llms.models.pictures import apply_rule
 
 PROVIDERS = Catalogue().survey_providers()
+
+OPENAI = """
+    gpt-6.2-sol gpt-6-luna gpt-5.6-sol gpt-5.5-pro gpt-5.4 gpt-5.4-mini gpt-5.3-chat-latest gpt-5.2
+    gpt-5.1 gpt-5 gpt-5-nano gpt-4.1 gpt-4.1-mini gpt-4o gpt-4o-mini gpt-audio-mini o3 o4-mini
+    gpt-4-turbo
+"""
+TOLD = {
+    "anthropic": """
+        claude-fable-5-2 claude-mythos-5-2 claude-haiku-5-5 claude-opus-5 claude-opus-4-8
+        claude-sonnet-4-6 claude-haiku-4-5-20251001 claude-opus-4-5 claude-opus-4-20250514
+    """,
+    "openai_conversations": OPENAI,
+    "openai_responses": OPENAI,
+    "google": "gemini-4-argon gemini-3.8-flash gemini-3-flash-preview gemini-2.5-flash",
+    "perplexity": "sonar sonar-pro sonar-reasoning-pro sonar-deep-research",
+    "deepseek": "deepseek-flash deepseek-v4-flash deepseek-v4-pro deepseek-chat",
+    "groq": "openai/gpt-oss-120b qwen/qwen3-32b",
+    "mistral": "mistral-large-4 mistral-small-2603 codestral-2508",
+    "xai": "grok-4.7 grok-4.3 grok-4-0709 grok-4-1-fast-reasoning grok-4-1-fast",
+}
+MODELS = {provider: names.split() for provider, names in TOLD.items()}
+"""Current models by vendor: those that the installed SDKs, genai-prices and manuals name."""
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -51,16 +77,92 @@ def test_a_claude_that_nobody_has_met_inherits_its_family() -> None:
     assert (provenance.layer, provenance.name) == (Layer.FAMILY, "claude-5")
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_shipped_control_is_in_the_key_table(provider: str) -> None:
+    """One name means one thing at every vendor, and the manual explains it."""
+    rules = Catalogue().access_integrator(provider).rules
+
+    named = {name for rule in rules for name in rule.controls}
+    assert {name: classify_key(name) for name in named} == dict.fromkeys(named, KeyRole.CONTROL)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_shipped_pattern_yields_attributes_that_hold(provider: str) -> None:
+    """Each family can be integrated, alone and with what the families before it said."""
+    integrator = Catalogue().access_integrator(provider)
+
+    for model in MODELS.get(provider, ["anything"]):
+        attributes = integrator.integrate(model)
+        check_controls(attributes.control_defaults, attributes.controls)
+        rule = attributes.access_value("image_tokens")
+        if not is_absent(rule):
+            assert isinstance(rule, Mapping)
+            assert apply_rule(rule, ImageSize(800, 600)).tokens > 50
+
+
+@pytest.mark.parametrize("provider", sorted(MODELS))
+def test_every_shipped_family_has_a_current_model(provider: str) -> None:
+    """A pattern that matches none of the vendor's models is a slip of the pen."""
+    patterns = [r.pattern for r in Catalogue().access_integrator(provider).rules if r.pattern]
+
+    idle = [p.pattern for p in patterns if not any(p.search(m) for m in MODELS[provider])]
+    assert not idle
+
+
+@pytest.mark.parametrize(
+    ("address", "window", "controls", "missing"),
+    [
+        ("anthropic:claude-opus-4-8", 1_000_000, {"reasoning_effort"}, {"temperature", "top_k"}),
+        ("anthropic:claude-haiku-4-5", 200_000, {"reasoning_budget_tokens", "top_k"}, {"seed"}),
+        ("openai_conversations:gpt-4.1", 1_000_000, {"temperature", "stop"}, {"verbosity"}),
+        ("openai_conversations:o3", 200_000, {"reasoning_effort"}, {"temperature", "stop"}),
+        ("openai_responses:gpt-6.2-sol", 1_050_000, {"verbosity"}, {"temperature", "stop"}),
+        ("openai_responses:gpt-5-mini", 400_000, {"reasoning_summary"}, {"top_p"}),
+        ("google:gemini-3.8-flash", 1_048_576, {"reasoning_effort"}, {"reasoning_budget_tokens"}),
+        ("google:gemini-2.5-flash", 1_048_576, {"reasoning_budget_tokens"}, {"reasoning_effort"}),
+        ("xai:grok-4.7", 500_000, {"reasoning_effort"}, {"stop", "presence_penalty"}),
+        ("deepseek:deepseek-flash", 1_000_000, {"reasoning_effort"}, {"seed"}),
+    ],
+)
+def test_a_current_model_has_the_controls_that_its_vendor_takes(
+    address: str, window: int, controls: set[str], missing: set[str]
+) -> None:
+    """The controls of a family follow the vendor's rules, not the protocol's whole list."""
+    catalogue = Catalogue()
+
+    attributes = catalogue.access_attributes(catalogue.resolve_address(address))
+
+    names = {control.name for control in attributes.controls}
+    assert attributes.access_value("context_window_tokens") == window
+    assert controls <= names
+    assert not missing & names
+
+
+def test_only_anthropic_insists_on_a_length() -> None:
+    """No other vendor is sent a value that nobody asked for, save what runs in this process."""
+    catalogue = Catalogue()
+
+    given = {
+        provider: dict(catalogue.access_integrator(provider).integrate("x").control_defaults)
+        for provider in PROVIDERS
+        if provider not in ("local", "scripted")
+    }
+
+    assert given.pop("anthropic") == {"max_tokens": 21_333}
+    assert not any(given.values())
+
+
 @pytest.mark.parametrize("model", ["claude-opus-4-20250514", "claude-3-5-haiku-20241022"])
 def test_an_old_claude_is_not_taken_for_a_new_one(model: str) -> None:
-    """A date in a name is no generation, and what was not read is unknown."""
+    """A date in a name is no generation: it keeps its window, and its temperature."""
     catalogue = Catalogue()
 
     attributes = catalogue.access_attributes(catalogue.resolve_address(model))
 
-    assert attributes.access_value("context_window_tokens") is ABSENT
-    assert attributes.access_capability("supports_images") is Capability.UNKNOWN
-    assert attributes.access_capability("supports_invocations") is Capability.YES
+    assert attributes.access_value("context_window_tokens") == 200_000
+    assert attributes.access_value("output_limit_tokens") is ABSENT
+    assert attributes.access_control("temperature") is not None
+    assert attributes.access_capability("supports_continuation") is Capability.UNKNOWN
 
 
 def test_the_small_model_cannot_take_a_picture_and_says_how_much_it_reads() -> None:

@@ -1,0 +1,187 @@
+"""What a response cost: exact decimals from the buckets of its usage, and never zero for unknown.
+
+The prices are those of the optional package ``genai-prices``, at the vendor's standard tier: a
+discount for a batch and a surcharge for haste are not in them, nor is what a vendor asks for
+searches. Each bucket is multiplied by its own price. A bucket that has none of its own is not
+priced at all, except reasoning, which every vendor charges as output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+
+from vibe_llms.messages.canisters import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
+
+_MILLION: Final = Decimal(1_000_000)
+
+_BUCKETS: Final[Mapping[str, tuple[str, ...]]] = {
+    "input_tokens": ("input_mtok",),
+    "cache_read_tokens": ("cache_read_mtok",),
+    "cache_write_tokens": ("cache_write_5m_mtok", "cache_write_mtok"),
+    "cache_write_long_tokens": ("cache_write_1h_mtok",),
+    "input_audio_tokens": ("input_audio_mtok",),
+    "output_tokens": ("output_mtok",),
+    "reasoning_tokens": ("output_reasoning_mtok", "output_mtok"),
+    "output_audio_tokens": ("output_audio_mtok",),
+}
+"""From a bucket of :class:`Usage` to the prices that can be its own; the first that there is."""
+
+_SOURCES: Final[Mapping[str, str]] = {
+    "anthropic": "anthropic",
+    "deepseek": "deepseek",
+    "google": "google",
+    "groq": "groq",
+    "mistral": "mistral",
+    "openai": "openai",
+    "openai_conversations": "openai",
+    "openai_responses": "openai",
+    "openrouter": "openrouter",
+    "perplexity": "perplexity",
+    "xai": "x-ai",
+}
+"""From the name of a provider here to its name in ``genai-prices``."""
+
+_OWN_MACHINES: Final = frozenset({"llamacpp", "local", "ollama", "scripted", "vllm"})
+
+
+@attrs.frozen(kw_only=True)
+class BucketPrice:
+    """What one bucket cost: so many tokens, and the amount for all of them."""
+
+    bucket: str
+    tokens: int
+    amount: Decimal
+
+
+@attrs.frozen(kw_only=True)
+class Price:
+    """What a response cost, as far as that is known.
+
+    Attributes:
+        amount: The sum of the buckets, exact.
+        currency: As three letters.
+        buckets: Those that were used and have a price.
+        unpriced: Buckets that were used, or of which the vendor says nothing, without a price;
+            ``requests`` where the vendor asks for something by the request. Empty: the amount is
+            the whole price.
+        source: Where the prices are from, with its version.
+        date: The day whose prices hold.
+    """
+
+    amount: Decimal
+    currency: str = "USD"
+    buckets: tuple[BucketPrice, ...] = ()
+    unpriced: tuple[str, ...] = ()
+    source: str = ""
+    date: date
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing from the amount."""
+        return not self.unpriced
+
+
+@attrs.frozen
+class Unpriced:
+    """No price is known, which is not a price of zero. ``reason`` is one sentence."""
+
+    reason: str
+
+
+PriceResult: TypeAlias = Price | Unpriced
+
+
+def price_usage(
+    usage: Usage | None, *, provider: str, model: str, at: datetime | None = None
+) -> PriceResult:
+    """Prices what one response used.
+
+    Args:
+        usage: Of one response: the price of a token can depend on how long its request was.
+        provider: The name of the provider, such as ``anthropic``.
+        model: The model that answered, in the vendor's words.
+        at: When; by default now. A time without a zone is taken for UTC.
+    """
+    if provider in _OWN_MACHINES:
+        return Unpriced(f"{provider} runs on your own machine, which sends no bill.")
+    if usage is None or all(getattr(usage, bucket) is None for bucket in _BUCKETS):
+        return Unpriced("The vendor did not say how many tokens were used.")
+    source = _SOURCES.get(provider)
+    if source is None:
+        return Unpriced(f"No prices are known for the provider {provider!r}.")
+    moment = _ensure_utc(at)
+    try:
+        found = _find_prices(source, model, moment)
+    except ImportError:
+        return Unpriced('Prices need genai-prices: pip install "vibe-llms[prices]"')
+    except LookupError:
+        return Unpriced(f"No price is known for the model {model!r} of {provider}.")
+    prices, version = found
+    priced, unpriced = _price_buckets(usage, prices)
+    if not priced:
+        return Unpriced(f"The model {model!r} of {provider} has no price by the token.")
+    return Price(
+        amount=sum((each.amount for each in priced), Decimal(0)),
+        buckets=priced,
+        unpriced=unpriced,
+        source=f"genai-prices {version}",
+        date=moment.date(),
+    )
+
+
+def _price_buckets(
+    usage: Usage, prices: ModelPrice
+) -> tuple[tuple[BucketPrice, ...], tuple[str, ...]]:
+    total_input = usage.total_input_tokens or 0
+    priced: list[BucketPrice] = []
+    unpriced: list[str] = []
+    for bucket, keys in _BUCKETS.items():
+        tokens = getattr(usage, bucket)
+        if tokens is None:
+            # Every response has input and output; of the other buckets it may have none.
+            if bucket in ("input_tokens", "output_tokens"):
+                unpriced.append(bucket)
+            continue
+        rate = next(_access_rates(prices, keys, total_input), None)
+        if rate is not None:
+            amount = rate * tokens / _MILLION
+            priced.append(BucketPrice(bucket=bucket, tokens=tokens, amount=amount))
+        elif tokens:
+            unpriced.append(bucket)
+    if getattr(prices, "requests_kcount", None) is not None:
+        unpriced.append("requests")
+    return tuple(priced), tuple(unpriced)
+
+
+def _access_rates(prices: ModelPrice, keys: tuple[str, ...], total_input: int) -> Iterator[Decimal]:
+    """Yields the prices of a million tokens; a long request can make all its tokens dearer."""
+    for key in keys:
+        price = getattr(prices, key)
+        if isinstance(price, Decimal):
+            yield price
+        elif price is not None:
+            passed = [tier.price for tier in price.tiers if total_input > tier.start]
+            yield passed[-1] if passed else price.base
+
+
+def _find_prices(source: str, model: str, moment: datetime) -> tuple[ModelPrice, str]:
+    """Finds what a model cost at a time. Raises LookupError where nothing is known of it."""
+    import genai_prices  # with pydantic and a fifth of a second: only whoever asks for a price
+    from genai_prices.data_snapshot import get_snapshot
+
+    _, known = get_snapshot().find_provider_model(model, None, source, None)
+    return known.get_prices(moment), genai_prices.__version__
+
+
+def _ensure_utc(moment: datetime | None) -> datetime:
+    if moment is None:
+        return datetime.now(UTC)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
