@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -195,7 +196,9 @@ class DirectExchange:
             return b""
         self._failure = failures.translate(error, self._watch, Stage.FRAME)
         self._content.set_exception(cast(Any, None))  # with one set, nothing can be read
-        data = self._content.read_nowait()
+        data = b""
+        with suppress(TimeoutError):  # nothing is given out once the total time is over
+            data = self._content.read_nowait()
         self._abort()
         return data
 

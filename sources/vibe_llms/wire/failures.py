@@ -172,14 +172,12 @@ def _is_too_long(error: BaseException) -> bool:
 def _find_reason(error: BaseException) -> str:
     """Returns what the operating system or the TLS library said, if one of them did."""
     for each in walk_chain(error):
+        if type(each).__module__.partition(".")[0] == "aiohttp":
+            continue  # some are errors of TLS by their class, but hold nothing of them
         if isinstance(each, ssl.SSLCertVerificationError):
             return each.verify_message
         if isinstance(each, ssl.SSLError):
             return (each.reason or "TLS failed").replace("_", " ").lower()
-        if isinstance(each, OSError) and each.strerror and not _is_foreign(each):
+        if isinstance(each, OSError) and each.strerror:
             return each.strerror
     return ""
-
-
-def _is_foreign(error: OSError) -> bool:
-    return type(error).__module__.partition(".")[0] == "aiohttp"
