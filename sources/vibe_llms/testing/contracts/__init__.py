@@ -1,0 +1,27 @@
+"""What every provider must keep, as tests that a stranger inherits with one class.
+
+::
+
+    from vibe_llms.testing.contracts import ProviderContract
+
+    class TestMine(ProviderContract):
+        module = "my_provider"
+
+May import everything that a plugin may meet. Refuses to know any provider by name: what differs
+is said by the class that inherits.
+"""
+
+from __future__ import annotations
+
+from vibe_llms.laziness import produce_attribute_access
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vibe_llms.testing.contracts.provider import ProviderContract
+    from vibe_llms.testing.contracts.worlds import World
+
+__all__ = ["ProviderContract", "World"]
+
+__getattr__, __dir__ = produce_attribute_access(
+    __name__, {"ProviderContract": "provider", "World": "worlds"}
+)

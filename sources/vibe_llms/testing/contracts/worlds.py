@@ -1,0 +1,115 @@
+"""The world that a provider is tried in: its plugin loaded as a user's configuration would."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from vibe_llms.configuration import load_configuration
+from vibe_llms.exceptions import PluginError
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.models.attributes import Capability
+from vibe_llms.plugins.manager import PluginManager
+from vibe_llms.providers.interfaces import Client, ConverserModel, Provider
+
+CANARY = "canary-7c1e5b9f2a"
+"""The key that providers are given: it must not turn up anywhere."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class World:
+    """A provider, a client of it and a model, configured in a directory of their own.
+
+    Attributes:
+        module: The plugin's module.
+        name: The provider's name; the only one that the plugin has, where empty.
+        model_name: A model's; the provider's default where empty.
+        settings: The provider's table in the configuration.
+        directory: For its data, its cache and its configuration.
+    """
+
+    module: str
+    directory: Path
+    name: str = ""
+    model_name: str = ""
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+    manager: PluginManager = attrs.field(init=False)
+    client: Client = attrs.field(init=False)
+    model: ConverserModel = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.name = self.name or find_provider(self.module)
+        self.manager = load_manager(self.module, self.name, self.settings, self.directory)
+
+    @property
+    def provider(self) -> Provider:
+        """The provider, made by its plugin."""
+        return self.manager.load_provider(self.name)
+
+    async def __aenter__(self) -> Self:
+        self.client = self.provider.produce_client()
+        self.model = await self.client.access_model(self.model_name)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.client.close()
+
+    def can(self, capability: str) -> bool:
+        """Tells whether the model is not known to lack a capability."""
+        attributes = self.model.descriptor.attributes
+        return attributes.access_capability(capability) is not Capability.NO
+
+    async def ask(self, request: Request, *, stream: bool = True) -> Response:
+        """Asks the model."""
+        return await self.model.converse(request, stream=stream)
+
+
+def find_provider(module: str) -> str:
+    """Returns the name of the one provider that a plugin has.
+
+    Raises:
+        PluginError: It cannot be imported, or has none, or several.
+    """
+    try:
+        specifications = importlib.import_module(module).survey_providers()
+    except Exception as error:
+        raise PluginError(
+            plugin=module, detail=f"{module} cannot be asked: {type(error).__name__}: {error}"
+        ) from error
+    names = [specification.name for specification in specifications]
+    if len(names) == 1:
+        return str(names[0])
+    raise PluginError(
+        plugin=module,
+        detail=f"Which provider of {module} is meant? It has {', '.join(names) or 'none'}.",
+        remedy="Name one of them.",
+    )
+
+
+def load_manager(
+    module: str, name: str, settings: Mapping[str, Any], directory: Path
+) -> PluginManager:
+    """Returns a manager of plugins as of a user who has configured this one."""
+    import tomli_w
+
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "config.toml"
+    table = {"module": module, **settings}
+    file.write_text(tomli_w.dumps({"providers": {name: table}}), encoding="utf-8")
+    environment = {
+        "VIBE_LLMS_CONFIG": str(file),
+        "VIBE_LLMS_DIRECTORIES_DATA": str(directory / "data"),
+        "VIBE_LLMS_DIRECTORIES_CACHE": str(directory / "cache"),
+    }
+    configuration = load_configuration(environment=environment, working_directory=directory)
+    return PluginManager(configuration=configuration)
