@@ -1,0 +1,229 @@
+"""Contents as blocks of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, assert_never
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.messages.citations import nativize_citations
+from vibe_llms.dialects.messages.fields import merge
+from vibe_llms.dialects.messages.media import nativize_document, nativize_image
+from vibe_llms.dialects.messages.quirks import Quirks
+from vibe_llms.exceptions import CapabilityError
+from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    FileContent,
+    ImageContent,
+    MediaContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.models.attributes import Capability, ModelAttributes
+
+Block = dict[str, Any]
+
+_CAPABILITIES: Final = {
+    "image": ("supports_images", "pictures"),
+    "audio": ("supports_audio", "sound"),
+    "video": ("supports_video", "moving pictures"),
+    "file": ("supports_files", "documents"),
+}
+
+
+@attrs.define(kw_only=True)
+class BlocksWriter:
+    """Writes contents as blocks and takes down what could not be carried over.
+
+    Attributes:
+        attributes: Of the model that is asked; ``None`` where none is, as of a response.
+        keeps_empty: Whether empty texts stay; in requests they are refused.
+    """
+
+    ledger: Ledger
+    attributes: ModelAttributes | None = None
+    quirks: Quirks = attrs.field(factory=Quirks)
+    keeps_empty: bool = False
+
+    def write(
+        self, contents: Sequence[AnyContent], path: str, canister: AnyCanister | None
+    ) -> list[Block]:
+        """Returns the blocks of what a canister holds.
+
+        Raises:
+            CapabilityError: The model is known not to take what is among them.
+            RequestError: The bytes of a medium are not there.
+        """
+        blocks = []
+        for index, content in enumerate(contents):
+            block = self.write_content(content, f"{path}.content[{index}]", canister)
+            if block is not None:
+                blocks.append(block)
+        return blocks
+
+    def write_content(
+        self, content: AnyContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        """Returns the block of one content; ``None`` where it does not go."""
+        is_spoken = isinstance(canister, AssistantCanister)
+        write = self._write_spoken if is_spoken else self._write_said
+        return write(content, path, canister)
+
+    def write_texts(
+        self, contents: Sequence[AnyContent], path: str, canister: AnyCanister | None
+    ) -> list[Block]:
+        """Returns the blocks of instructions, which hold no media."""
+        return [
+            block
+            for index, content in enumerate(contents)
+            if self._ensure_words(content, f"{path}.content[{index}]")
+            and (block := self._write_said(content, f"{path}.content[{index}]", canister))
+        ]
+
+    def _ensure_words(self, content: AnyContent, path: str) -> bool:
+        if isinstance(content, TextualContent | NativeContent):
+            return True
+        self.ledger.drop(path, f"instructions hold no {content.type}")
+        return False
+
+    def _write_said(
+        self, content: AnyContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        """Writes what somebody other than the model says."""
+        match content:
+            case TextualContent():
+                if content.citations:
+                    reason = "only the model's own texts have citations"
+                    self.ledger.withhold(f"{path}.citations", reason)
+                return self._write_text(content, path, canister, [])
+            case ImageContent():
+                self.ensure_capability(content, path)
+                return nativize_image(content, path, canister, self.ledger)
+            case FileContent():
+                self.ensure_capability(content, path)
+                return nativize_document(content, path, canister, self.ledger)
+            case AudioContent() | VideoContent():
+                return self._write_unknown_medium(content, path)
+            case NativeContent():
+                return self._write_native(content, path, canister)
+            case ReasoningContent():
+                self.ledger.drop(path, "only the model's own messages hold reasoning")
+                return None
+            case RefusalContent():
+                return self._write_refusal(content, path, canister)
+            case _:
+                assert_never(content)
+
+    def _write_spoken(
+        self, content: AnyContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        """Writes what the model says."""
+        match content:
+            case TextualContent():
+                citations = nativize_citations(content.citations, path, canister, self.ledger)
+                return self._write_text(content, path, canister, citations)
+            case ReasoningContent():
+                return self._write_reasoning(content, path, canister)
+            case NativeContent():
+                return self._write_native(content, path, canister)
+            case RefusalContent():
+                return self._write_refusal(content, path, canister)
+            case FileContent() if self._is_upload(content, canister):
+                return nativize_document(content, path, canister, self.ledger)
+            case _:
+                reason = f"the model's own messages hold no {content.type}"
+                self.ledger.withhold(path, reason)
+                return None
+
+    def _write_text(
+        self,
+        content: TextualContent,
+        path: str,
+        canister: AnyCanister | None,
+        citations: Sequence[Block],
+    ) -> Block | None:
+        if not self.keeps_empty and not content.text:
+            self.ledger.drop(path, "an empty text is refused")
+            return None
+        if content.mime_type != "text/plain":
+            self.ledger.drop(f"{path}.mime_type", "a text has no type here")
+        block: Block = {"type": "text", "text": content.text}
+        if citations:
+            block["citations"] = list(citations)
+        return merge(block, self.ledger.open(content.native, path, canister))
+
+    def _write_refusal(
+        self, content: RefusalContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        self.ledger.coerce(path, "a refusal goes as text")
+        text = TextualContent(content.text, native=content.native)
+        return self._write_text(text, path, canister, [])
+
+    def _write_reasoning(
+        self, content: ReasoningContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        """Writes reasoning that this vendor sealed; any other it would refuse."""
+        native = content.native
+        if native is None or not self.ledger.admits(native, canister):
+            self.ledger.withhold(path, "reasoning goes only to the vendor that sealed it")
+            return None
+        residue = self.ledger.open(native, path, canister)
+        if residue.get("type") == "redacted_thinking":
+            return {**residue, "data": content.seal or ""}
+        if content.seal is None and not self.quirks.takes_unsealed_reasoning:
+            self.ledger.withhold(path, "reasoning without its signature is refused")
+            return None
+        if content.summary:
+            self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
+        block = {"type": "thinking", "thinking": content.text, "signature": content.seal or ""}
+        return merge(block, residue)
+
+    def _write_native(
+        self, content: NativeContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        if not self.ledger.admits(content.native, canister):
+            reason = f"{content.kind} is of another vendor or protocol"
+            self.ledger.withhold(path, reason)
+            return None
+        block: Block = msgspec.json.decode(content.native.data)
+        return block
+
+    def _is_upload(self, content: FileContent, canister: AnyCanister | None) -> bool:
+        """Tells whether a file lies in the container of the vendor's tools."""
+        native = content.native
+        if native is None or not self.ledger.admits(native, canister):
+            return False
+        return bool(msgspec.json.decode(native.data).get("type") == "container_upload")
+
+    def _write_unknown_medium(
+        self, content: AudioContent | VideoContent, path: str
+    ) -> Block | None:
+        self.ensure_capability(content, path)
+        if isinstance(content, AudioContent) and content.transcript:
+            self.ledger.coerce(path, "sound goes as its transcript")
+            return {"type": "text", "text": content.transcript}
+        self.ledger.drop(path, f"{content.type} cannot be said in this protocol")
+        return None
+
+    def ensure_capability(self, content: MediaContent, path: str) -> None:
+        """Refuses a medium which the model is known not to take. Raises CapabilityError."""
+        name, words = _CAPABILITIES[content.type]
+        if self.attributes is None:
+            return
+        if self.attributes.access_capability(name) is Capability.NO:
+            model = str(self.attributes.address)
+            raise CapabilityError(
+                model=model,
+                capability=name,
+                path=path,
+                detail=f"The model {model} takes no {words}.",
+                remedy="Leave it out, or ask a model that does.",
+            )

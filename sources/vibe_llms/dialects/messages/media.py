@@ -1,0 +1,203 @@
+"""Pictures and documents: where their data are, in both directions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.dialects.messages.fields import leave, merge, read_text
+from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent
+
+_PARTS_JOINT: Final = "\n\n"
+_TEXT_TYPES: Final = ("application/json", "application/xml", "application/yaml")
+"""Types that are text although their names do not say so."""
+
+
+def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
+    """Returns a picture; ``None`` where its source is none that has a common word."""
+    read = _read_source(block.get("source"), "image/*")
+    if read is None:
+        return None
+    facts, rest = read
+    residue = leave(block, "type", "source") | ({"source": rest} if rest else {})
+    return ImageContent(**facts, native=keep_native(PROTOCOL, residue))
+
+
+def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
+    """Returns a document; ``None`` where its source is none that has a common word."""
+    read = _read_source(block.get("source"), "application/pdf")
+    if read is None:
+        return None
+    facts, rest = read
+    residue = leave(block, "type", "source", "title", "context")
+    residue |= {"source": rest} if rest else {}
+    return FileContent(
+        **facts,
+        title=read_text(block.get("title")),
+        context=read_text(block.get("context")),
+        native=keep_native(PROTOCOL, residue),
+    )
+
+
+def normalize_upload(block: Mapping[str, Any]) -> FileContent | None:
+    """Returns a file that lies in the container of the vendor's tools."""
+    file_id = read_text(block.get("file_id"))
+    if file_id is None:
+        return None
+    native = keep_native(PROTOCOL, leave(block, "file_id"))  # its type is what tells it apart
+    return FileContent(mime_type="application/octet-stream", file_id=file_id, native=native)
+
+
+def _read_source(source: Any, mime_type: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Returns the facts of a source, and what is left of it."""
+    match source:
+        case {"type": "base64", "media_type": str(given), "data": str(text)}:
+            data = _decode(text)
+            if data is None:
+                return None
+            rest = leave(source, "type", "media_type", "data")
+            if _is_text(given):  # else it would come back as text
+                rest["type"] = "base64"
+            return {"mime_type": given, "data": data}, rest
+        case {"type": "text", "data": str(text)}:
+            given = read_text(source.get("media_type")) or "text/plain"
+            rest = leave(source, "type", "media_type", "data")
+            if given != "text/plain":  # else it would come back as that
+                rest["type"] = "text"
+            return _read_words(text, rest, given)
+        case {"type": "url", "url": str(url)}:
+            return {"mime_type": mime_type, "url": url}, leave(source, "type", "url")
+        case {"type": "file", "file_id": str(file_id)}:
+            facts = {"mime_type": _find_file_type(mime_type), "file_id": file_id}
+            return facts, leave(source, "type", "file_id")
+        case {"type": "content", "content": str(text)}:
+            return _read_words(text, leave(source, "content"))
+        case {"type": "content", "content": [*parts]} if parts and all(map(_is_words, parts)):
+            texts = [part["text"] for part in parts]
+            rest = {**leave(source, "content"), "lengths": [len(text) for text in texts]}
+            return _read_words(_PARTS_JOINT.join(texts), rest)
+    return None
+
+
+def _read_words(
+    text: str, rest: dict[str, Any], mime_type: str = "text/plain"
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    try:
+        return {"mime_type": mime_type, "data": text.encode("utf-8")}, rest
+    except UnicodeEncodeError:
+        return None
+
+
+def _is_words(part: Any) -> bool:
+    """Tells whether a part of a document is text and nothing else."""
+    match part:
+        case {"type": "text", "text": str(), **rest}:
+            return not any(value is not None for value in rest.values())
+    return False
+
+
+def _is_text(mime_type: str) -> bool:
+    return mime_type.startswith("text/") or mime_type in _TEXT_TYPES
+
+
+def _find_file_type(mime_type: str) -> str:
+    return mime_type if mime_type.endswith("*") else "application/octet-stream"
+
+
+def _decode(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def nativize_image(
+    content: ImageContent, path: str, canister: AnyCanister | None, ledger: Ledger
+) -> dict[str, Any]:
+    """Returns a block. Raises RequestError where the bytes are not there."""
+    for name in ("detail", "name"):
+        if getattr(content, name) is not None:
+            ledger.drop(f"{path}.{name}", "a picture has no such field here")
+    residue = ledger.open(content.native, path, canister)
+    return merge({"type": "image", "source": _write_source(content, path)}, residue)
+
+
+def nativize_document(
+    content: FileContent, path: str, canister: AnyCanister | None, ledger: Ledger
+) -> dict[str, Any]:
+    """Returns a block. Raises RequestError where the bytes are not there."""
+    residue = ledger.open(content.native, path, canister)
+    if residue.get("type") == "container_upload" and content.file_id is not None:
+        return {**residue, "file_id": content.file_id}
+    title = content.title
+    if content.name is not None and title is None:
+        ledger.coerce(f"{path}.name", "the name of the file goes as its title")
+        title = content.name
+    elif content.name is not None:
+        ledger.drop(f"{path}.name", "a document has a title here, and no name beside it")
+    source = _write_file_source(content, path, residue.pop("source", {}), ledger)
+    told = {"title": title, "context": content.context}
+    told = {name: text for name, text in told.items() if text is not None}
+    return merge({"type": "document", "source": source, **told}, residue)
+
+
+def _write_file_source(
+    content: FileContent, path: str, rest: dict[str, Any], ledger: Ledger
+) -> dict[str, Any]:
+    lengths = rest.pop("lengths", None)
+    is_words = _is_text(content.mime_type) or rest.get("type") in ("text", "content")
+    if content.data is None or not is_words or rest.get("type") == "base64":
+        return merge(_write_source(content, path), rest)
+    text = _decode_words(content.data, path, ledger)
+    if rest.get("type") == "content":
+        return {"content": _split(text, lengths), **rest}
+    if content.mime_type != "text/plain" and "type" not in rest:
+        ledger.coerce(f"{path}.mime_type", f"{content.mime_type} goes as text/plain")
+    kept = content.mime_type if "type" in rest else "text/plain"
+    return {"type": "text", "media_type": kept, "data": text, **rest}
+
+
+def _decode_words(data: bytes, path: str, ledger: Ledger) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        ledger.coerce(path, "bytes that are no UTF-8 are replaced")
+        return data.decode("utf-8", "replace")
+
+
+def _split(text: str, lengths: Sequence[int] | None) -> str | list[dict[str, Any]]:
+    """Returns the parts of a document as they were, unless it was edited meanwhile."""
+    if lengths is None:
+        return text
+    parts, start = [], 0
+    for length in lengths:
+        parts.append({"type": "text", "text": text[start : start + length]})
+        start += length + len(_PARTS_JOINT)
+    if _PARTS_JOINT.join(part["text"] for part in parts) != text:
+        return [{"type": "text", "text": text}]
+    return parts
+
+
+def _write_source(content: MediaContent, path: str) -> dict[str, Any]:
+    if content.data is not None:
+        data = base64.b64encode(content.data).decode("ascii")
+        return {"type": "base64", "media_type": content.mime_type, "data": data}
+    if content.file_id is not None:
+        return {"type": "file", "file_id": content.file_id}
+    if content.url is not None:
+        return {"type": "url", "url": content.url}
+    raise RequestError(
+        path=path,
+        detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
+        remedy="Read them from the content store first.",
+    )

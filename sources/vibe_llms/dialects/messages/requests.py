@@ -1,0 +1,268 @@
+"""A whole request, in both directions: what a vendor is sent, and what a client's gateway reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.dialects.messages.contents import leave_invocation, normalize_block
+from vibe_llms.dialects.messages.controls import take_controls, write_controls
+from vibe_llms.dialects.messages.executions import (
+    is_invocation,
+    is_result,
+    normalize_invocation,
+    normalize_result,
+    write_arguments,
+)
+from vibe_llms.dialects.messages.fields import leave, merge_all
+from vibe_llms.dialects.messages.invocations import (
+    nativize_schema,
+    place_schema,
+    take_choice,
+    take_invocables,
+    take_schema,
+    write_invocables,
+)
+from vibe_llms.dialects.messages.messages import write_canisters
+from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import AnyContent, Native
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request, is_answerable
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+
+def nativize_request(
+    request: Request,
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+    streaming: bool = False,
+) -> Translation[JsonObject]:
+    """Returns the whole body of a request.
+
+    Args:
+        attributes: Of the model that is asked; the body names it.
+        provider: Whose request it is; what other providers sealed is withheld.
+        streaming: Whether the answer shall come piece by piece.
+
+    Raises:
+        RequestError: The model cannot do what is asked, or the request makes no sense.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    body = merge_all(
+        (
+            {"model": attributes.address.name or request.model},
+            write_controls(request.controls, attributes, ledger),
+            write_invocables(request.invocables, request.invocation_choice, ledger),
+            nativize_schema(request.schema),
+            write_canisters(
+                request.canisters, attributes, quirks, ledger, continuation=request.continuation
+            ),
+            ledger.open(request.native, "request"),
+        )
+    )
+    place_schema(body)
+    _complete_choice(body, ledger)
+    _complete_limit(body, attributes, quirks, ledger)
+    if streaming:
+        body["stream"] = True
+    return Translation(body, ledger.losses)
+
+
+def _complete_choice(body: dict[str, Any], ledger: Ledger) -> None:
+    """Makes what was said about the choice alone into a choice that the vendor takes."""
+    choice = body.get("tool_choice")
+    if choice is None:
+        return
+    if not body.get("tools") and choice.keys() == {"type", "disable_parallel_tool_use"}:
+        del body["tool_choice"]
+        ledger.drop("controls.parallel_invocations", "there is nothing to invoke")
+    elif choice.get("type", "auto") == "none" and "disable_parallel_tool_use" in choice:
+        body["tool_choice"] = {"type": "none"}
+        ledger.drop("controls.parallel_invocations", "nothing is to be invoked")
+    else:
+        body["tool_choice"] = {"type": "auto", **choice}
+
+
+def _complete_limit(
+    body: dict[str, Any], attributes: ModelAttributes, quirks: Quirks, ledger: Ledger
+) -> None:
+    """Says how long the answer may be: as long as the model's answers can be, if that is known."""
+    if "max_tokens" in body:
+        return
+    limit = attributes.access_value("output_limit_tokens")
+    if limit is ABSENT:
+        limit = quirks.limit_tokens
+        reason = f"the protocol insists on a limit; {limit} tokens are asked for"
+        ledger.synthesize("controls.max_tokens", reason)
+    body["max_tokens"] = limit
+
+
+def normalize_request(
+    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+) -> Translation[Request]:
+    """Returns a client's whole request. What has no common word stays native to it.
+
+    Args:
+        attributes: Of the model that will be asked; without them every parameter that can be
+            a control becomes one.
+
+    Raises:
+        RequestError: The request makes no sense.
+    """
+    canisters = normalize_messages(native).value
+    rest = leave(native, "system", "messages", "model", "stream")
+    controls = take_controls(rest, attributes)
+    invocables = take_invocables(rest)
+    choice = take_choice(rest, invocables)
+    schema = take_schema(rest)
+    request = Request(
+        canisters=canisters,
+        model=str(native.get("model") or ""),
+        controls=controls,
+        invocables=invocables,
+        invocation_choice=choice,
+        schema=schema,
+        continuation=bool(canisters) and not is_answerable(canisters[-1]),
+        native=keep_native(PROTOCOL, rest),
+    )
+    return Translation(request)
+
+
+def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
+    """Returns the canisters of a request's ``system`` and ``messages``.
+
+    Raises:
+        RequestError: A message makes no sense.
+    """
+    reader = _MessagesReader()
+    canisters: list[AnyCanister] = []
+    if system := native.get("system"):
+        canisters += reader.read({"role": "system", "content": system}, "system")
+    for index, message in enumerate(native.get("messages") or ()):
+        previous = canisters[-1] if canisters else None
+        canisters += reader.read(message, f"messages[{index}]", previous)
+    return Translation(tuple(canisters))
+
+
+@attrs.define
+class _MessagesReader:
+    _names: dict[str, str] = attrs.field(factory=dict)
+
+    def read(
+        self, message: Any, path: str, previous: AnyCanister | None = None
+    ) -> list[AnyCanister]:
+        """Returns the canisters of one message. Raises RequestError."""
+        try:
+            return list(self._read(message, path, previous))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, RequestError):
+                raise
+            raise RequestError(
+                path=path,
+                detail=f"The message at {path} makes no sense: {error!r}.",
+                remedy="Compare it with the reference of Anthropic Messages.",
+            ) from error
+
+    def _read(
+        self, message: Mapping[str, Any], path: str, previous: AnyCanister | None
+    ) -> Iterator[AnyCanister]:
+        residue = leave(message, "role", "content")
+        content = message.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
+        match message["role"]:
+            case "system":
+                if path == "messages[0]":  # else it would come back as the request's own
+                    residue["role"] = "system"
+                contents = tuple(map(normalize_block, blocks))
+                yield SupervisorCanister(contents, native=keep_native(PROTOCOL, residue))
+            case "user":
+                if isinstance(previous, ResultCanister) and previous.owner is Owner.OURS:
+                    residue["role"] = "user"  # else the two would come back as one message
+                yield from self._read_user(blocks, residue)
+            case "assistant":
+                yield from self._read_turn(blocks, residue)
+            case role:
+                raise RequestError(path=path, detail=f"There is no role {role!r}.")
+
+    def _read_user(self, blocks: Any, residue: dict[str, Any]) -> Iterator[AnyCanister]:
+        said: list[AnyContent] = []
+        native = residue
+        for block in blocks:
+            if block["type"] != "tool_result":
+                said.append(normalize_block(block))
+                continue
+            if said:
+                yield UserCanister(said, native=keep_native(PROTOCOL, native))
+                said, native = [], {}
+            yield self._read_result(block, native)
+            native = {}
+        if said or not blocks:
+            yield UserCanister(said, native=keep_native(PROTOCOL, native))
+
+    def _read_result(self, block: Mapping[str, Any], wrapper: dict[str, Any]) -> ResultCanister:
+        content = block.get("content") or ()
+        if isinstance(content, str):
+            content = ({"type": "text", "text": content},)
+        residue = leave(block, "type", "tool_use_id", "content", "is_error")
+        residue |= {"message": wrapper} if wrapper else {}
+        return ResultCanister(
+            tuple(map(normalize_block, content)),
+            invocation_id=block["tool_use_id"],
+            name=self._names.get(block["tool_use_id"]),
+            is_error=block.get("is_error") is True,
+            native=keep_native(PROTOCOL, residue),
+        )
+
+    def _read_turn(self, blocks: Any, residue: dict[str, Any]) -> Iterator[AnyCanister]:
+        turn_id = produce_identity()
+        said: list[AnyContent] = []
+        native: Native | None = keep_native(PROTOCOL, residue)
+        for block in blocks:
+            canister = self._read_call(block, turn_id)
+            if canister is None:
+                said.append(normalize_block(block))
+                continue
+            if said or native is not None:
+                yield AssistantCanister(said, turn_id=turn_id, native=native)
+                said, native = [], None
+            yield canister
+        if said or native is not None or not blocks:
+            yield AssistantCanister(said, turn_id=turn_id, native=native)
+
+    def _read_call(
+        self, block: Mapping[str, Any], turn_id: str
+    ) -> InvocationCanister | ResultCanister | None:
+        """Returns what a block of the model's message calls, or what came of such a call."""
+        if block["type"] == "tool_use":
+            self._names[block["id"]] = block["name"]
+            return InvocationCanister(
+                invocation_id=block["id"],
+                name=block["name"],
+                arguments=write_arguments(block.get("input")),
+                native=keep_native(PROTOCOL, leave_invocation(block)),
+                turn_id=turn_id,
+            )
+        if is_invocation(block):
+            self._names[block["id"]] = block["name"]
+            return attrs.evolve(normalize_invocation(block), turn_id=turn_id)
+        if is_result(block):
+            return attrs.evolve(normalize_result(block, self._names), turn_id=turn_id)
+        return None

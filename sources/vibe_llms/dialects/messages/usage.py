@@ -1,0 +1,67 @@
+"""The vendor's account of tokens in buckets that do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from vibe_llms.messages.canisters import Usage
+
+
+def normalize_usage(native: Mapping[str, Any]) -> Usage:
+    """Returns the usage. Input is counted apart from what caches hold; reasoning is not."""
+    written, long = _split_written(native)
+    thought = _access(native.get("output_tokens_details"), "thinking_tokens")
+    output = _access(native, "output_tokens")
+    if output is not None and thought is not None:
+        output = max(0, output - thought)
+    return Usage(
+        input_tokens=_access(native, "input_tokens"),
+        cache_read_tokens=_access(native, "cache_read_input_tokens"),
+        cache_write_tokens=written,
+        cache_write_long_tokens=long,
+        output_tokens=output,
+        reasoning_tokens=thought,
+        native=msgspec.json.encode(native).decode("utf-8"),
+    )
+
+
+def _split_written(native: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Returns what was written to the cache for five minutes, and for an hour.
+
+    The total is cumulative and is told again at the end; its parts may not be.
+    """
+    total = _access(native, "cache_creation_input_tokens")
+    short = _access(native.get("cache_creation"), "ephemeral_5m_input_tokens")
+    long = _access(native.get("cache_creation"), "ephemeral_1h_input_tokens")
+    if total is None:
+        return short, long
+    return max(0, total - (long or 0)), long
+
+
+def nativize_usage(usage: Usage | None) -> dict[str, Any]:
+    """Returns the account as this dialect has it; what is not known counts as nothing."""
+    if usage is None:
+        return {"input_tokens": 0, "output_tokens": 0}
+    short, long = usage.cache_write_tokens, usage.cache_write_long_tokens
+    native: dict[str, Any] = {
+        "input_tokens": (usage.input_tokens or 0) + (usage.input_audio_tokens or 0),
+        "output_tokens": usage.total_output_tokens or 0,
+    }
+    if usage.cache_read_tokens is not None:
+        native["cache_read_input_tokens"] = usage.cache_read_tokens
+    if short is not None or long is not None:
+        native["cache_creation_input_tokens"] = (short or 0) + (long or 0)
+    if long is not None:
+        parts = {"ephemeral_5m_input_tokens": short or 0, "ephemeral_1h_input_tokens": long}
+        native["cache_creation"] = parts
+    if usage.reasoning_tokens is not None:
+        native["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return native
+
+
+def _access(native: Any, name: str) -> int | None:
+    count = native.get(name) if isinstance(native, Mapping) else None
+    return count if isinstance(count, int) else None

@@ -1,0 +1,127 @@
+"""What real clients and the real vendor said comes back as it was, or the loss is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from messages_exchanges import (
+    NO_RECORDINGS,
+    RECORDINGS,
+    assemble,
+    read_stream,
+    read_whole,
+    simplify,
+    simplify_request,
+    survey_exchanges,
+    write_whole,
+)
+from vibe_llms.dialects.messages import (
+    Quirks,
+    nativize_request,
+    normalize_request,
+    produce_error,
+)
+from vibe_llms.exceptions import ContextOverflowError, ProviderError
+from vibe_llms.models.integrators import ModelsIntegrator
+
+pytestmark = pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
+
+CONTROLS = {
+    "parallel_invocations": {"kind": "boolean"},
+    "service_tier": {"kind": "text"},
+    "stop": {"kind": "sequence", "element": {"kind": "text"}},
+    **dict.fromkeys(("temperature", "top_p"), {"kind": "interval", "minimum": 0, "maximum": 1}),
+    **dict.fromkeys(
+        ("max_tokens", "reasoning_budget_tokens", "top_k"),
+        {"kind": "interval", "minimum": 1, "grade": 1},
+    ),
+    "reasoning_effort": {"kind": "options", "options": ["none", "low", "medium", "high", "max"]},
+}
+
+
+def describe(model: str, **learnt: Any) -> Any:
+    """Returns the attributes of a model with all controls that the dialect knows, or with none."""
+    return ModelsIntegrator(provider="anthropic").integrate(model, learnt=learnt)
+
+
+@pytest.mark.parametrize("learnt", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
+def test_a_recorded_request_comes_back_as_it_was(learnt: dict[str, Any]) -> None:
+    """Native to normalized to native is the same in meaning, and nothing is lost."""
+    count = 0
+    for exchange in survey_exchanges():
+        request = exchange["request"]
+        attributes = describe(request["model"], **learnt)
+        normalized = normalize_request(request, attributes)
+        native = nativize_request(
+            normalized.value,
+            attributes,
+            Quirks(),
+            provider="anthropic",
+            streaming=bool(request.get("stream")),
+        )
+        assert normalized.losses == native.losses == (), exchange["id"]
+        assert simplify_request(native.value) == simplify_request(request), exchange["id"]
+        count += 1
+    assert count
+
+
+def test_a_recorded_answer_comes_back_as_it_was() -> None:
+    """A whole answer becomes canisters, and these the same body again."""
+    count = 0
+    for exchange in survey_exchanges():
+        if exchange["stream"] or exchange["status"] != 200:
+            continue
+        response = assemble(read_whole(exchange["body"].encode("utf-8")))
+        body, losses = write_whole(response)
+        assert response.losses == losses == (), exchange["id"]
+        assert simplify(body) == simplify(json.loads(exchange["body"])), exchange["id"]
+        count += 1
+    assert count
+
+
+def test_a_recorded_stream_says_what_it_says_whole() -> None:
+    """What a stream amounts to, read again in one piece, gives the same answer."""
+    count = 0
+    for exchange in survey_exchanges():
+        if not exchange["stream"] or exchange["status"] != 200:
+            continue
+        streamed, losses = write_whole(assemble(read_stream([exchange["body"].encode("utf-8")])))
+        assert losses == (), exchange["id"]
+        whole, _ = write_whole(assemble(read_whole(streamed)))
+        assert simplify(whole) == simplify(streamed), exchange["id"]
+        count += 1
+    assert count
+
+
+@pytest.mark.parametrize("size", [1, 7, 61, 1024])
+def test_it_does_not_matter_where_a_recorded_stream_is_split(size: int) -> None:
+    """Inside a word, a character or a line: the answer is the same."""
+    for exchange in survey_exchanges():
+        if not exchange["stream"] or exchange["status"] != 200:
+            continue
+        data = exchange["body"].encode("utf-8")
+        expected, _ = write_whole(assemble(read_stream([data])))
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        body, _ = write_whole(assemble(read_stream(pieces)))
+        assert body == expected, exchange["id"]
+
+
+def test_a_recorded_error_means_what_the_vendor_meant() -> None:
+    """Each error has the class of what went wrong, and keeps the vendor's words."""
+    seen = set()
+    for exchange in survey_exchanges():
+        if exchange["status"] == 200:
+            continue
+        body = json.loads(exchange["body"])
+        error = produce_error(body, provider="anthropic", status=exchange["status"])
+        if "too long" in body["error"]["message"]:
+            assert isinstance(error, ContextOverflowError)
+            assert error.tokens is not None
+        else:
+            assert isinstance(error, ProviderError)
+            assert error.vendor_type == body["error"]["type"]
+        seen.add(exchange["status"])
+    assert seen
