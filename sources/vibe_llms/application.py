@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.specification import Consent, Progress
-    from vibe_llms.providers.interfaces import Client, ConverserModel
+    from vibe_llms.providers.interfaces import Client, ConverserModel, ModelDescriptor
 
 
 class Application:
@@ -112,6 +112,17 @@ class Application:
         if resolved.name not in shared.models:
             shared.models[resolved.name] = await shared.client.access_model(resolved.name)
         return shared.models[resolved.name]
+
+    async def survey_models(
+        self, provider: str, *, refresh: bool = False
+    ) -> Sequence[ModelDescriptor]:
+        """Lists the models of a provider, as it tells them; see ``Client.survey_models``.
+
+        Raises:
+            ConverseError: The provider cannot be loaded, or its vendor cannot be asked.
+        """
+        shared = await self._access_client(provider, self)
+        return await shared.client.survey_models(refresh=refresh)
 
     def resolve_address(self, address: str = "") -> ModelAddress:
         """Reads what somebody calls a model; see :meth:`access_model`."""

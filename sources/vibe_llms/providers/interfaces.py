@@ -222,8 +222,12 @@ class Client(Protocol):
             UnknownNameError: The provider is sure that it has no such model.
         """
 
-    async def survey_models(self) -> Sequence[ModelDescriptor]:
-        """Lists the models which can be accessed now."""
+    async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
+        """Lists the models which can be accessed now.
+
+        Args:
+            refresh: Ask the vendor, however young the list is that is kept here.
+        """
 
     async def close(self) -> None:
         """Frees what the client holds. May be called again."""

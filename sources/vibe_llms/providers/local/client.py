@@ -134,7 +134,7 @@ class LocalClient:
             )
         return self._produce_model(SMOLLM2.model, await self._acquire_weights())
 
-    async def survey_models(self) -> Sequence[ModelDescriptor]:
+    async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
         """Lists the default model; it may have to be fetched when it is accessed."""
         path = self._settings.path
         return [self._describe(SMOLLM2.model if path is None else path.stem)]

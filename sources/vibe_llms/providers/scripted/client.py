@@ -76,7 +76,7 @@ class ScriptedClient:
             )
         return ScriptedModel(self._describe(name), read_script(name), context.limits)
 
-    async def survey_models(self) -> Sequence[ModelDescriptor]:
+    async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
         """Lists the scripts that ship."""
         integrator = self.provider.context.produce_attributes()
         return [

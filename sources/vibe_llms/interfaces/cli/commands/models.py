@@ -9,9 +9,13 @@ import click
 from vibe_llms.interfaces.cli.options import MODEL, PROVIDER, Command, json_option, yes_option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vibe_llms.absence import Absence
+    from vibe_llms.application import Application
     from vibe_llms.models.attributes import Explanation
     from vibe_llms.plain import JsonValue
+    from vibe_llms.providers.surveys import Survey
 
 
 @click.group("models", invoke_without_command=True)
@@ -19,34 +23,84 @@ if TYPE_CHECKING:
 def models(context: click.Context) -> None:
     """List, explain and fetch models. By itself: list."""
     if context.invoked_subcommand is None:
-        context.invoke(list_, provider=None, as_json=False)
+        context.invoke(list_, provider=None, refresh=False, as_json=False)
 
 
 @models.command("list", cls=Command)
 @click.option("--provider", type=PROVIDER, help="Only the models of this provider.")
+@click.option("--refresh", is_flag=True, help="Ask the vendors again, however young their lists.")
 @json_option
-def list_(provider: str | None, as_json: bool) -> None:
+def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
     """List the models that are known by name; a star marks the configured one.
 
-    A provider may have more: any name that it knows can be used.
+    What a vendor lists is kept for a day, and its age is shown. A provider may have more: any name
+    that it knows can be used.
     """
     from vibe_llms.interfaces.cli.access import load_application, require_provider
     from vibe_llms.interfaces.cli.output import write_json, write_table
+    from vibe_llms.providers.surveys import describe_age
 
     application = load_application()
     if provider is not None:
         require_provider(application.configuration, provider)
-    configured = application.configuration.model
-    addresses = [
-        str(address)
-        for name in application.configuration.providers
-        if provider in (None, name)
-        for address in application.catalogue.survey_models(name)
-    ]
+    chosen = [name for name in application.configuration.providers if provider in (None, name)]
+    if refresh:
+        _refresh(application, chosen)
+    rows = [row for name in chosen for row in _survey(application, name)]
     if as_json:
-        write_json([{"address": each, "configured": each == configured} for each in addresses])
-    else:
-        write_table(("*" if each == configured else "", each) for each in addresses)
+        write_json(
+            [
+                {
+                    "address": address,
+                    "configured": address == application.configuration.model,
+                    "fetched_at": survey.fetched_at if survey else None,
+                }
+                for address, survey in rows
+            ]
+        )
+        return
+    write_table(
+        (
+            "*" if address == application.configuration.model else "",
+            address,
+            f"as of {describe_age(survey.age_seconds)}" if survey else "",
+        )
+        for address, survey in rows
+    )
+
+
+def _refresh(application: Application, providers: Sequence[str]) -> None:
+    """Asks each vendor; one that cannot be asked is told of, and its old list stays."""
+    import asyncio
+
+    from vibe_llms.exceptions import ConverseError
+    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+    from vibe_llms.interfaces.cli.output import note
+
+    async def perform() -> None:
+        try:
+            for name in providers:
+                try:
+                    await run_interruptibly(application.survey_models(name, refresh=True))
+                except ConverseError as error:
+                    note(f"{name} cannot be asked: {error}")
+        finally:
+            await application.close()
+
+    asyncio.run(perform())
+
+
+def _survey(application: Application, provider: str) -> list[tuple[str, Survey | None]]:
+    """Lists what is known here, then what the vendor listed, each once; asks nobody."""
+    from vibe_llms.providers.surveys import access_survey
+
+    configuration = application.configuration
+    survey = access_survey(configuration.cache_directory / "providers" / provider)
+    known = [str(address) for address in application.catalogue.survey_models(provider)]
+    listed = [f"{provider}:{model.name}" for model in survey.models] if survey else []
+    rows: dict[str, Survey | None] = dict.fromkeys(known)
+    rows.update(dict.fromkeys(listed, survey))
+    return list(rows.items())
 
 
 @models.command("show", cls=Command)

@@ -1,0 +1,176 @@
+"""Which models a vendor has: asked at most once a day, kept on the disk, with its age.
+
+The copy is in the provider's cache directory. A torn or strange one is as good as none; an old one
+is better than none, when the vendor cannot be asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.plain import JsonValue
+
+MAXIMUM_AGE_SECONDS: Final = 86_400.0
+_FILE_NAME: Final = "models.json"
+_FORMAT: Final = 1
+
+
+@attrs.frozen(kw_only=True)
+class SurveyedModel:
+    """What a vendor's list says about one model.
+
+    Attributes:
+        name: In the vendor's words, as a request names it.
+        title: The name to show.
+        context_window_tokens: Input and output together, at most.
+        output_limit_tokens: Output, at most.
+        capabilities: By the names of the key table, such as ``supports_images``: ``yes`` or ``no``.
+    """
+
+    name: str
+    title: str | None = None
+    context_window_tokens: int | None = None
+    output_limit_tokens: int | None = None
+    capabilities: Mapping[str, str] = attrs.field(factory=dict)
+
+    @property
+    def learnt(self) -> dict[str, JsonValue]:
+        """The same with the keys of an attribute file, without what was not said."""
+        said: dict[str, JsonValue] = {
+            "title": self.title,
+            "context_window_tokens": self.context_window_tokens,
+            "output_limit_tokens": self.output_limit_tokens,
+            **self.capabilities,
+        }
+        return {key: value for key, value in said.items() if value is not None}
+
+
+@attrs.frozen(kw_only=True)
+class Survey:
+    """The models of a vendor at some time.
+
+    Attributes:
+        models: In the vendor's order.
+        fetched_at: When the vendor said so, in UTC.
+        is_stale: It is older than was asked for, because the vendor could not be asked.
+    """
+
+    models: tuple[SurveyedModel, ...]
+    fetched_at: datetime
+    is_stale: bool = False
+
+    @property
+    def age_seconds(self) -> float:
+        """How long ago that was; never negative, whatever the clock does."""
+        return max((datetime.now(UTC) - self.fetched_at).total_seconds(), 0.0)
+
+
+async def acquire_survey(
+    directory: Path,
+    fetch: Callable[[], Awaitable[Sequence[SurveyedModel]]],
+    *,
+    maximum_age_seconds: float = MAXIMUM_AGE_SECONDS,
+    refresh: bool = False,
+) -> Survey:
+    """Returns the kept copy where it is young enough, and else asks and keeps the answer.
+
+    Args:
+        directory: The provider's own cache directory; made where it is missing.
+        fetch: Asks the vendor.
+        refresh: Ask, however young the copy is.
+
+    Raises:
+        ConverseError: The vendor cannot be asked, and there is no copy of any age.
+    """
+    kept = access_survey(directory)
+    if kept is not None and not refresh and _is_young(kept, maximum_age_seconds):
+        return kept
+    try:
+        models = tuple(await fetch())
+    except ConverseError:
+        if kept is None:
+            raise
+        return attrs.evolve(kept, is_stale=True)
+    survey = Survey(models=models, fetched_at=datetime.now(UTC))
+    with contextlib.suppress(OSError):  # a full or read-only disk costs the next call, not this
+        _write(directory, survey)
+    return survey
+
+
+def access_survey(directory: Path) -> Survey | None:
+    """Reads the kept copy, of whatever age; ``None`` where there is none that can be read."""
+    import msgspec
+
+    try:
+        document = msgspec.json.decode((directory / _FILE_NAME).read_bytes())
+        return _decode(document)
+    except (OSError, msgspec.DecodeError, RecursionError, TypeError, ValueError, LookupError):
+        return None
+
+
+def describe_age(seconds: float) -> str:
+    """Writes an age for people, such as ``just now`` and ``3 hours ago``."""
+    for length, word in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        count = int(seconds // length)
+        if count:
+            return f"{count} {word}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def _is_young(survey: Survey, maximum_age_seconds: float) -> bool:
+    # A copy from the future, after a clock went wrong, would else be young for years.
+    age = (datetime.now(UTC) - survey.fetched_at).total_seconds()
+    return -60.0 <= age <= maximum_age_seconds
+
+
+def _decode(document: Any) -> Survey:
+    if document["format"] != _FORMAT:
+        raise ValueError("another format")
+    fetched_at = datetime.fromisoformat(document["fetched_at"])
+    if fetched_at.tzinfo is None:
+        raise ValueError("a time without a zone")
+    models = tuple(_decode_model(entry) for entry in document["models"])
+    return Survey(models=models, fetched_at=fetched_at.astimezone(UTC))
+
+
+def _decode_model(entry: Any) -> SurveyedModel:
+    model = SurveyedModel(**entry)
+    counts = (model.context_window_tokens, model.output_limit_tokens)
+    is_sound = (
+        isinstance(model.name, str)
+        and isinstance(model.title, str | None)
+        and all(isinstance(count, int | None) for count in counts)
+        and all(value in ("yes", "no", "unknown") for value in model.capabilities.values())
+    )
+    if not is_sound:
+        raise ValueError("not a model")
+    return model
+
+
+def _write(directory: Path, survey: Survey) -> None:
+    """Writes beside the file and moves into its place, so that a reader finds one or the other."""
+    import msgspec
+
+    document = {
+        "format": _FORMAT,
+        "fetched_at": survey.fetched_at.isoformat(),
+        "models": [attrs.asdict(model) for model in survey.models],
+    }
+    directory.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(dir=directory, prefix=f".{_FILE_NAME}-")
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(msgspec.json.encode(document))
+        Path(name).replace(directory / _FILE_NAME)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
