@@ -1,0 +1,265 @@
+"""A server on loopback that answers as a vendor does, and is never what is waited for.
+
+Everything it sends is composed beforehand; it parses of a request what it must, and runs in a
+process of its own. A client is measured by its own CPU time. What is wanted is said in the path:
+``/at-once/v1/chat/completions``, with ``/paced`` one chunk after another as fast as the client
+takes them, with ``/slow`` one in a while. ``"stream": true`` in the body asks for a stream.
+
+Run as a program it serves until its standard input is closed, and prints its port first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+CHUNKS = 2_000
+"""How many chunks of text a stream has; ``VIBE_BENCHMARK_CHUNKS`` sets another number."""
+
+WORD = "word "
+"""The text of each chunk."""
+
+SLOW_SECONDS = 0.25
+"""How long a slow stream waits after each chunk, of which it has few."""
+
+SLOW_CHUNKS = 40
+
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "messages": "/v1/messages",
+}
+"""The three protocols and where each is spoken."""
+
+
+def _line(data: dict[str, Any], event: str = "") -> bytes:
+    name = f"event: {event}\n" if event else ""
+    return f"{name}data: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
+
+
+def compose_chat(count: int) -> list[bytes]:
+    """Composes a stream of Chat Completions."""
+    common = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+    def chunk(delta: dict[str, Any], reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        return _line({**common, "choices": [choice], "usage": None})
+
+    usage = {"prompt_tokens": 9, "completion_tokens": count, "total_tokens": count + 9}
+    return [
+        chunk({"role": "assistant", "content": ""}),
+        *[chunk({"content": WORD})] * count,
+        chunk({}, "stop"),
+        _line({**common, "choices": [], "usage": usage}),
+        b"data: [DONE]\n\n",
+    ]
+
+
+def compose_messages(count: int) -> list[bytes]:
+    """Composes a stream of Messages."""
+    text = {"type": "text_delta", "text": WORD}
+    delta = {"type": "content_block_delta", "index": 0, "delta": text}
+    end = {"stop_reason": "end_turn", "stop_sequence": None}
+    usage = {"output_tokens": count}
+    events = [
+        {"type": "message_start", "message": _describe_message([], None)},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *[delta] * count,
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": end, "usage": usage},
+        {"type": "message_stop"},
+    ]
+    return [_line(event, str(event["type"])) for event in events]
+
+
+def _describe_message(content: list[Any], reason: str | None) -> dict[str, Any]:
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 9, "output_tokens": 1},
+    }
+
+
+def compose_responses(count: int) -> list[bytes]:
+    """Composes a stream of Responses."""
+    text = WORD * count
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+    item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress"}
+    done = {**item, "status": "completed", "content": [{**part, "text": text}]}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": _describe_response([], "in_progress")},
+        {"type": "response.in_progress", "response": _describe_response([], "in_progress")},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.content_part.added", **place, "part": part},
+        *[
+            {"type": "response.output_text.delta", **place, "delta": WORD, "logprobs": []}
+            for _ in range(count)
+        ],
+        {"type": "response.output_text.done", **place, "text": text, "logprobs": []},
+        {"type": "response.content_part.done", **place, "part": {**part, "text": text}},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": _describe_response([done], "completed")},
+    ]
+    for number, event in enumerate(events):
+        event["sequence_number"] = number
+    return [_line(event, str(event["type"])) for event in events]
+
+
+def _describe_response(output: list[Any], status: str) -> dict[str, Any]:
+    usage = {
+        "input_tokens": 9,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": 1,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 10,
+    }
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "status": status,
+        "model": "m",
+        "output": output,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "usage": usage if status == "completed" else None,
+    }
+
+
+def compose_answer(protocol: str) -> bytes:
+    """Composes a small answer that is not streamed."""
+    if protocol == "messages":
+        return json.dumps(_describe_message([{"type": "text", "text": "Hi"}], "end_turn")).encode()
+    if protocol == "responses":
+        part = {"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []}
+        item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"}
+        return json.dumps(_describe_response([{**item, "content": [part]}], "completed")).encode()
+    message = {"role": "assistant", "content": "Hi", "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
+    common = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m"}
+    return json.dumps({**common, "choices": [choice], "usage": usage}).encode()
+
+
+_COMPOSERS = {
+    "chat": compose_chat,
+    "responses": compose_responses,
+    "messages": compose_messages,
+}
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def _frame(event: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(event), event)
+
+
+class _Canned:
+    """All that is ever sent, by protocol."""
+
+    def __init__(self, count: int) -> None:
+        self.streams = {
+            name: [_frame(event) for event in compose(count)]
+            for name, compose in _COMPOSERS.items()
+        }
+        self.bursts = {
+            name: _HEAD + b"".join(frames) + b"0\r\n\r\n" for name, frames in self.streams.items()
+        }
+        self.slow = {
+            name: [_frame(event) for event in compose(SLOW_CHUNKS)]
+            for name, compose in _COMPOSERS.items()
+        }
+        self.answers = {}
+        for name in _COMPOSERS:
+            body = compose_answer(name)
+            head = (
+                f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+            )
+            self.answers[name] = head.encode() + b"\r\n\r\n" + body
+
+
+async def _serve_connection(
+    canned: _Canned, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    with suppress(ConnectionError, asyncio.IncompleteReadError):
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            lower = head.lower()
+            start = lower.find(b"\r\ncontent-length:")
+            size = int(lower[start + 17 : lower.index(b"\r\n", start + 2)]) if start >= 0 else 0
+            body = await reader.readexactly(size)
+            path = head.split(b" ", 2)[1].decode()
+            protocol = next(name for name, tail in PATHS.items() if tail in path)
+            if b'"stream":true' not in body.replace(b" ", b""):
+                writer.write(canned.answers[protocol])
+            elif path.startswith("/at-once"):
+                writer.write(canned.bursts[protocol])
+                await writer.drain()
+            else:
+                await _send_paced(canned, protocol, writer, is_slow=path.startswith("/slow"))
+    writer.close()
+
+
+async def _send_paced(
+    canned: _Canned, protocol: str, writer: asyncio.StreamWriter, *, is_slow: bool
+) -> None:
+    """Sends one chunk a write, so that the client wakes for each of them."""
+    writer.write(_HEAD)
+    for frame in (canned.slow if is_slow else canned.streams)[protocol]:
+        writer.write(frame)
+        await asyncio.sleep(SLOW_SECONDS if is_slow else PACE_SECONDS)
+    writer.write(b"0\r\n\r\n")
+
+
+PACE_SECONDS = 0.0003
+"""Long enough for any client to have taken a chunk before the next one comes."""
+
+
+async def _main() -> None:
+    canned = _Canned(int(os.environ.get("VIBE_BENCHMARK_CHUNKS", CHUNKS)))
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _serve_connection(canned, reader, writer)
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, backlog=2048)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    os._exit(0)
+
+
+@contextmanager
+def run_server() -> Iterator[str]:
+    """Runs the server in a process of its own; gives its address, without a path."""
+    process = subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
