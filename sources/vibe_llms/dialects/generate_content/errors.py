@@ -1,0 +1,188 @@
+"""What a vendor's error means: a table in which the most specific word wins.
+
+An error is ``{"error": {code, message, status, details}}``, in a stream too, or within a JSON
+array; its status is a name of ``google.rpc.Code``. The reason in an ``ErrorInfo`` says more, and
+the message only what is said nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.generate_content.fields import camelize
+from vibe_llms.exceptions import (
+    ContextOverflowError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+)
+
+FAULTS_BY_STATUS_WORD: Final = {
+    "CANCELLED": ProviderFault.TIMEOUT,
+    "UNKNOWN": ProviderFault.SERVER,
+    "INVALID_ARGUMENT": ProviderFault.INVALID_REQUEST,
+    "DEADLINE_EXCEEDED": ProviderFault.TIMEOUT,
+    "NOT_FOUND": ProviderFault.NOT_FOUND,
+    "ALREADY_EXISTS": ProviderFault.INVALID_REQUEST,
+    "PERMISSION_DENIED": ProviderFault.PERMISSION,
+    "UNAUTHENTICATED": ProviderFault.AUTHENTICATION,
+    "RESOURCE_EXHAUSTED": ProviderFault.RATE_LIMITED,
+    "FAILED_PRECONDITION": ProviderFault.INVALID_REQUEST,
+    "ABORTED": ProviderFault.OVERLOADED,
+    "OUT_OF_RANGE": ProviderFault.INVALID_REQUEST,
+    "UNIMPLEMENTED": ProviderFault.INVALID_REQUEST,
+    "INTERNAL": ProviderFault.SERVER,
+    "UNAVAILABLE": ProviderFault.OVERLOADED,
+    "DATA_LOSS": ProviderFault.SERVER,
+}
+"""From the names of ``google.rpc.Code``, all of them but OK."""
+
+FAULTS_BY_REASON: Final = {
+    "API_KEY_INVALID": ProviderFault.AUTHENTICATION,
+    "API_KEY_SERVICE_BLOCKED": ProviderFault.PERMISSION,
+    "API_KEY_HTTP_REFERRER_BLOCKED": ProviderFault.PERMISSION,
+    "API_KEY_IP_ADDRESS_BLOCKED": ProviderFault.PERMISSION,
+    "API_KEY_ANDROID_APP_BLOCKED": ProviderFault.PERMISSION,
+    "API_KEY_IOS_APP_BLOCKED": ProviderFault.PERMISSION,
+    "ACCESS_TOKEN_EXPIRED": ProviderFault.AUTHENTICATION,
+    "ACCESS_TOKEN_SCOPE_INSUFFICIENT": ProviderFault.PERMISSION,
+    "ACCESS_TOKEN_TYPE_UNSUPPORTED": ProviderFault.AUTHENTICATION,
+    "ACCOUNT_STATE_INVALID": ProviderFault.AUTHENTICATION,
+    "BILLING_DISABLED": ProviderFault.QUOTA,
+    "CONSUMER_INVALID": ProviderFault.PERMISSION,
+    "CONSUMER_SUSPENDED": ProviderFault.PERMISSION,
+    "CREDENTIALS_MISSING": ProviderFault.AUTHENTICATION,
+    "IAM_PERMISSION_DENIED": ProviderFault.PERMISSION,
+    "LOCATION_POLICY_VIOLATED": ProviderFault.PERMISSION,
+    "RATE_LIMIT_EXCEEDED": ProviderFault.RATE_LIMITED,
+    "RESOURCE_QUOTA_EXCEEDED": ProviderFault.QUOTA,
+    "SERVICE_DISABLED": ProviderFault.PERMISSION,
+    "USER_PROJECT_DENIED": ProviderFault.PERMISSION,
+}
+"""From the reason of an ``ErrorInfo`` (``google.api.ErrorReason``)."""
+
+FAULTS_BY_STATUS: Final = {
+    400: ProviderFault.INVALID_REQUEST,
+    401: ProviderFault.AUTHENTICATION,
+    402: ProviderFault.QUOTA,
+    403: ProviderFault.PERMISSION,
+    404: ProviderFault.NOT_FOUND,
+    408: ProviderFault.TIMEOUT,
+    429: ProviderFault.RATE_LIMITED,
+    499: ProviderFault.TIMEOUT,
+    503: ProviderFault.OVERLOADED,
+    504: ProviderFault.TIMEOUT,
+}
+
+_MESSAGES: Final = (
+    ("FAILED_PRECONDITION", re.compile(r"billing", re.IGNORECASE), ProviderFault.QUOTA),
+    ("FAILED_PRECONDITION", re.compile(r"location", re.IGNORECASE), ProviderFault.PERMISSION),
+    ("INVALID_ARGUMENT", re.compile(r"API key", re.IGNORECASE), ProviderFault.AUTHENTICATION),
+    ("RESOURCE_EXHAUSTED", re.compile(r"credits?\b.*\bdepleted"), ProviderFault.QUOTA),
+)
+_LASTING: Final = re.compile(r"Per(?:Day|Week|Month)", re.IGNORECASE)
+_OVERFLOW: Final = re.compile(
+    r"(?:input )?token count\s*(?:\((\d+)\))?.*exceeds the maximum number of tokens allowed"
+    r"\s*\(?(\d+)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
+
+
+def produce_error(
+    body: object,
+    *,
+    provider: str,
+    model: str = "",
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> ConverseError:
+    """Makes the exception for an error in the vendor's words.
+
+    Args:
+        body: What came: ``{"error": {…}}``, a list of that, its inner object, or anything else.
+        status: The HTTP status; the ``code`` in the body where the error came in a stream.
+        headers: Of the answer; ``retry-after`` counts where the body asks for no delay.
+    """
+    facts = _find_facts(body)
+    message = str(facts.get("message") or "it gave no reason.")
+    code, word = facts.get("code"), str(facts.get("status") or "")
+    if isinstance(code, int) and (status is None or status < 400):
+        status = code
+    overflow = _OVERFLOW.search(message)
+    if overflow:
+        return _produce_overflow(overflow, message, model)
+    details = [each for each in facts.get("details") or () if isinstance(each, Mapping)]
+    reason = next((str(each["reason"]) for each in details if each.get("reason")), None)
+    lowered = {name.lower(): value for name, value in (headers or {}).items()}
+    return ProviderError(
+        provider=provider,
+        fault=_find_fault(word, reason, details, message, status),
+        detail=message,
+        status=status,
+        vendor_type=word or None,
+        vendor_code=reason or (None if code is None else str(code)),
+        request_id=lowered.get("x-request-id"),
+        retry_after_seconds=_find_delay(details, lowered.get("retry-after")),
+    )
+
+
+def _find_facts(body: object) -> Mapping[str, Any]:
+    if isinstance(body, list) and body:
+        body = body[0]
+    inner = body.get("error", body) if isinstance(body, Mapping) else body
+    return inner if isinstance(inner, Mapping) else {"message": inner}
+
+
+def _find_fault(
+    word: str,
+    reason: str | None,
+    details: list[Mapping[str, Any]],
+    message: str,
+    status: int | None,
+) -> ProviderFault:
+    if reason in FAULTS_BY_REASON:
+        return FAULTS_BY_REASON[reason]
+    for kind, pattern, fault in _MESSAGES:
+        if word == kind and pattern.search(message):
+            return fault
+    if word == "RESOURCE_EXHAUSTED" and any(map(_is_lasting, details)):
+        return ProviderFault.QUOTA
+    if word in FAULTS_BY_STATUS_WORD:
+        return FAULTS_BY_STATUS_WORD[word]
+    if status is None or status < 400:
+        return ProviderFault.UNKNOWN
+    return FAULTS_BY_STATUS.get(
+        status, ProviderFault.SERVER if status >= 500 else ProviderFault.INVALID_REQUEST
+    )
+
+
+def _is_lasting(detail: Mapping[str, Any]) -> bool:
+    """Tells whether a quota was used up that will not be there again in minutes."""
+    violations = [camelize(each) for each in detail.get("violations") or ()]
+    return any(_LASTING.search(str(each.get("quotaId", ""))) for each in violations)
+
+
+def _find_delay(details: list[Mapping[str, Any]], header: str | None) -> float | None:
+    for detail in details:
+        found = _DELAY.fullmatch(str(camelize(detail).get("retryDelay", "")))
+        if found:
+            return float(found[1])
+    try:
+        return None if header is None else max(0.0, float(header))
+    except ValueError:
+        return None
+
+
+def _produce_overflow(found: re.Match[str], message: str, model: str) -> ContextOverflowError:
+    tokens, limit = found.groups()
+    return ContextOverflowError(
+        model=model,
+        tokens=int(tokens) if tokens else None,
+        limit=int(limit) if limit else None,
+        detail=message if message.endswith(".") else f"{message}.",
+        remedy="Shorten the conversation, or use a model with a larger window.",
+        path="canisters",
+    )

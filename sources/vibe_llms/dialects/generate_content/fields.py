@@ -1,0 +1,70 @@
+"""Objects of the protocol as they come: two spellings of each key, and data in base 64.
+
+Vendors take ``inlineData`` as well as ``inline_data``. What is free in an object (arguments,
+responses, schemas) keeps its keys, and so each function here looks at one level alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+def camelize(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns one object with its own keys in camel case, however they were spelled."""
+    return {_spell(key): value for key, value in fields.items()}
+
+
+@functools.lru_cache(maxsize=1024)
+def _spell(key: str) -> str:
+    if key.startswith("_") or "_" not in key:
+        return key
+    first, *others = key.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in others)
+
+
+def merge_residue(fields: Mapping[str, Any], residue: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an object with its residue beside what the common fields say, which holds.
+
+    A residue of ``None`` tells that the vendor had left the field out.
+    """
+    merged = dict(fields)
+    for name, value in residue.items():
+        if name not in merged:
+            merged[name] = value
+        elif value is None:
+            del merged[name]
+        elif isinstance(value, Mapping) and isinstance(merged[name], Mapping):
+            merged[name] = merge_residue(merged[name], value)
+    return merged
+
+
+def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Returns the fields except those named."""
+    return {key: value for key, value in fields.items() if key not in names}
+
+
+def decode_base64(text: object) -> bytes | None:
+    """Returns the bytes of a text in either alphabet of base 64; ``None`` where it is neither."""
+    if not isinstance(text, str):
+        return None
+    plain = text.replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def encode_base64(data: bytes) -> str:
+    """Returns bytes as the protocol writes them."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def write_json(value: Any) -> str:
+    """Returns plain data as JSON text."""
+    return msgspec.json.encode(value).decode("utf-8")

@@ -1,0 +1,81 @@
+"""What a response says beyond its contents, to be kept natively: candidates, ratings, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vibe_llms.dialects.generate_content.fields import camelize, without
+from vibe_llms.dialects.generate_content.parts import read_residue
+
+
+@attrs.define
+class Leftovers:
+    """Gathers it over the chunks of a stream: what comes later replaces what came before.
+
+    Attributes:
+        first: The fields of the first candidate but for its parts and why it ended.
+        reason: Why it ended, or why there is none; ``None`` as long as it goes on.
+        is_blocked: Whether there is no candidate because of what was asked.
+    """
+
+    first: dict[str, Any] = attrs.field(factory=dict)
+    reason: str | None = None
+    is_blocked: bool = False
+    _others: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
+    _response: dict[str, Any] = attrs.field(factory=dict, init=False)
+
+    def add_first(self, candidate: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+        """Takes in the first candidate; keys in camel case."""
+        self.reason = candidate.get("finishReason") or self.reason
+        self.first |= without(candidate, "content", "finishReason")
+        rest = without(content, "parts")
+        if rest.get("role") == "model":
+            del rest["role"]
+        if rest:
+            self.first["content"] = rest
+
+    def add_candidate(self, candidate: Mapping[str, Any], position: int) -> None:
+        """Takes in one of the other candidates, whole; its plain texts join."""
+        index = candidate.get("index", position)
+        held = self._others.setdefault(index, {})
+        content = camelize(candidate.get("content") or {})
+        parts = held.get("content", {}).get("parts", [])
+        for part in content.get("parts") or ():
+            _join_part(parts, camelize(part))
+        held |= without(candidate, "content")
+        if content:
+            held["content"] = {**content, "parts": parts}
+
+    def add_response(self, chunk: Mapping[str, Any]) -> None:
+        """Takes in what is around the candidates; keys in camel case."""
+        self._response |= without(
+            chunk, "candidates", "usageMetadata", "modelVersion", "responseId"
+        )
+        blocked = camelize(chunk.get("promptFeedback") or {}).get("blockReason")
+        if blocked and self.reason is None and not chunk.get("candidates"):
+            self.reason, self.is_blocked = blocked, True
+
+    def produce(self) -> dict[str, Any]:
+        """Returns the response without what has common words."""
+        native = dict(self._response)
+        others = [self._others[index] for index in sorted(self._others)]
+        if self.first or others:
+            native["candidates"] = [self.first, *others]
+        return native
+
+
+def _join_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
+    last = parts[-1] if parts else {}
+    plain = "text" in part and not read_residue(without(part, "thought"))
+    if (
+        plain
+        and "text" in last
+        and not read_residue(without(last, "thought"))
+        and bool(last.get("thought")) is bool(part.get("thought"))
+    ):
+        last["text"] += part["text"]
+    else:
+        parts.append(part)

@@ -1,0 +1,131 @@
+"""Media as parts: data inline, or a file by its address."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.generate_content.fields import (
+    camelize,
+    decode_base64,
+    encode_base64,
+    merge_residue,
+    without,
+)
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.exceptions import CapabilityError, RequestError
+from vibe_llms.messages.contents import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    MediaContent,
+    VideoContent,
+)
+from vibe_llms.models.attributes import Capability, ModelAttributes
+
+_CLASSES: Final[Mapping[str, type[MediaContent]]] = {
+    "image": ImageContent,
+    "audio": AudioContent,
+    "video": VideoContent,
+}
+_CAPABILITIES: Final = {
+    "image": ("supports_images", "pictures"),
+    "audio": ("supports_audio", "sound"),
+    "video": ("supports_video", "moving pictures"),
+    "file": ("supports_files", "documents"),
+}
+_VIDEO_HOSTS: Final = ("youtube.com/", "youtu.be/")
+_FILES_HOST: Final = "generativelanguage.googleapis.com/"
+_UNKNOWN_TYPE: Final = "application/octet-stream"
+
+
+def read_media(part: Mapping[str, Any]) -> MediaContent | None:
+    """Returns the content of a part with ``inlineData`` or ``fileData``; None if it is broken."""
+    name = "inlineData" if "inlineData" in part else "fileData"
+    if not isinstance(part[name], Mapping):
+        return None
+    source = camelize(part[name])
+    rest = without(source, "data", "fileUri", "mimeType", "displayName")
+    mime_type = source.get("mimeType")
+    facts: dict[str, Any] = {"name": source.get("displayName")}
+    if name == "inlineData":
+        facts["data"] = decode_base64(source.get("data"))
+        if facts["data"] is None:
+            return None
+    elif uri := source.get("fileUri"):
+        facts["url" if _is_public(uri) else "file_id"] = uri
+    else:
+        return None
+    if not mime_type:
+        rest["mimeType"] = None
+        mime_type = "video/*" if _is_video(source.get("fileUri") or "") else _UNKNOWN_TYPE
+    residue = without(part, name) | ({name: rest} if rest else {})
+    produce = _CLASSES.get(mime_type.partition("/")[0], FileContent)
+    return produce(mime_type=mime_type, native=keep_native(PROTOCOL, residue), **facts)
+
+
+def _is_public(uri: str) -> bool:
+    """Tells whether other vendors could fetch what stands there, too."""
+    return uri.startswith(("http://", "https://")) and _FILES_HOST not in uri
+
+
+def _is_video(uri: str) -> bool:
+    return any(host in uri for host in _VIDEO_HOSTS)
+
+
+def write_media(
+    content: MediaContent, residue: Mapping[str, Any], path: str, ledger: Ledger, quirks: Quirks
+) -> dict[str, Any] | None:
+    """Returns the part of a medium; ``None``, with a loss, where the vendor cannot get at it.
+
+    Raises:
+        RequestError: The bytes of the medium are not there.
+    """
+    _report_words(content, path, ledger)
+    if content.data is not None:
+        source = {"mimeType": content.mime_type, "data": encode_base64(content.data)}
+        if content.name and quirks.takes_display_names:
+            source["displayName"] = content.name
+        elif content.name:
+            ledger.drop(f"{path}.name", "data inline have no name here")
+        return merge_residue({"inlineData": source}, residue)
+    address = content.file_id if content.file_id and "/" in content.file_id else content.url
+    if address is None:
+        if content.file_id is None:
+            raise RequestError(
+                path=path,
+                detail=f"The bytes of the {content.type} at {path} are not there.",
+                remedy="Give its data, or let a store fetch them by the content_id.",
+            )
+        ledger.withhold(path, f"the file {content.file_id} is with another vendor")
+        return None
+    source = {"fileUri": address, "mimeType": content.mime_type}
+    if content.mime_type.endswith("/*"):
+        guessed = mimetypes.guess_type(address.partition("?")[0])[0]
+        source = {"fileUri": address, **({"mimeType": guessed} if guessed else {})}
+    if content.name:
+        source["displayName"] = content.name
+    return merge_residue({"fileData": source}, residue)
+
+
+def _report_words(content: MediaContent, path: str, ledger: Ledger) -> None:
+    """Takes down what is said about a medium and has no place in its part."""
+    for name in ("detail", "transcript", "title", "context"):
+        if getattr(content, name, None):
+            ledger.drop(f"{path}.{name}", f"a part of {content.type} has no place for it")
+
+
+def ensure_capability(content: MediaContent, attributes: ModelAttributes, path: str) -> None:
+    """Refuses a medium which the model is known not to take. Raises CapabilityError."""
+    name, words = _CAPABILITIES[content.type]
+    if attributes.access_capability(name) is Capability.NO:
+        model = str(attributes.address)
+        raise CapabilityError(
+            model=model,
+            capability=name,
+            path=path,
+            detail=f"The model {model} takes no {words}.",
+            remedy="Leave it out, or ask a model that does.",
+        )

@@ -1,0 +1,225 @@
+"""Canisters as the contents of a request.
+
+A content holds what one side says until the other does: the results of one turn share one, and
+so does everything of one turn of a model. What stood apart in a client's request stands apart
+again. Instructions before everything else are ``systemInstruction``; there is no place for
+later ones, which go as the user's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.generate_content.fields import merge_residue, without
+from vibe_llms.dialects.generate_content.parts import PartsWriter
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
+from vibe_llms.dialects.generate_content.results import write_result
+from vibe_llms.dialects.generate_content.seals import begin_with_user, join_calls, seal_calls
+from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+
+def nativize_canisters(
+    canisters: Sequence[AnyCanister],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+) -> Translation[JsonObject]:
+    """Returns ``{"contents": […]}``, and ``systemInstruction`` where there are instructions.
+
+    Args:
+        provider: Whose request it is: what another one sealed is withheld.
+
+    Raises:
+        CapabilityError: The model is known not to take what a canister holds.
+        RequestError: The bytes of a medium are not there.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    writer = ContentsWriter(
+        parts=PartsWriter(attributes=attributes, quirks=quirks, ledger=ledger),
+        takes_media=find_generation(attributes) >= 3,
+    )
+    for placed in repair_history(canisters, HistoryRules(), ledger):
+        writer.write(placed)
+    contents = join_calls(writer.contents, ledger)
+    if find_generation(attributes) >= 3:
+        seal_calls(contents, ledger)
+    contents = begin_with_user(contents, ledger)
+    native: dict[str, Any] = {}
+    if writer.system is not None:
+        native["systemInstruction"] = writer.system.produce()
+    native["contents"] = [content.produce() for content in contents]
+    return Translation(native, ledger.losses)
+
+
+@attrs.define(kw_only=True)
+class WrittenContent:
+    """A content that is being written; ``paths`` tells whence each of its parts is.
+
+    Instructions have no role; what another role than ours is called is in the residue.
+    """
+
+    role: str
+    parts: list[dict[str, Any]] = attrs.field(factory=list)
+    paths: list[str] = attrs.field(factory=list)
+    residue: dict[str, Any] = attrs.field(factory=dict)
+
+    def add(self, part: dict[str, Any] | None, path: str) -> None:
+        """Adds a part, if there is one."""
+        if part is not None:
+            self.parts.append(part)
+            self.paths.append(path)
+
+    def produce(self) -> dict[str, Any]:
+        """Returns the content as the protocol has it."""
+        role = self.residue.get("role", self.role)
+        fields = {"role": role, "parts": self.parts} if role else {"parts": self.parts}
+        return merge_residue(fields, without(self.residue, "role"))
+
+
+@attrs.define(kw_only=True)
+class ContentsWriter:
+    """Gathers canisters into contents.
+
+    Attributes:
+        takes_media: Whether media may stand in a result.
+    """
+
+    parts: PartsWriter
+    takes_media: bool = True
+    contents: list[WrittenContent] = attrs.field(factory=list)
+    system: WrittenContent | None = None
+    _previous: AnyCanister | None = attrs.field(default=None, init=False)
+    _names: dict[str, str] = attrs.field(factory=dict, init=False)
+
+    def write(self, placed: Placed) -> None:
+        """Writes one canister of a repaired conversation. Raises RequestError."""
+        canister, path = placed.canister, placed.path
+        residue = self.parts.ledger.open(canister.native, path, canister)
+        wrapper = residue.pop("content", {})
+        joined = wrapper.pop("joined", None)
+        content = self._access_content(canister, path, joined)
+        for name, value in wrapper.items():
+            content.residue.setdefault(name, value)
+        match canister:
+            case InvocationCanister():
+                content.add(self._write_invocation(canister, residue, path), path)
+            case ResultCanister() if canister.owner is Owner.VENDOR:
+                content.add(self._write_whole(canister, residue, path), path)
+            case ResultCanister():
+                name = canister.name or self._names.get(canister.invocation_id, "function")
+                for part in write_result(
+                    canister, name, residue, path, self.parts, takes_media=self.takes_media
+                ):
+                    content.add(part, path)
+            case _:
+                self._write_contents(canister, content, path)
+        if not content.parts and content is not self.system:
+            self.contents.remove(content)
+        else:
+            self._previous = canister
+
+    def _access_content(
+        self, canister: AnyCanister, path: str, joined: bool | None
+    ) -> WrittenContent:
+        """Returns the content that a canister goes into: the last one, or one of its own."""
+        if isinstance(canister, SupervisorCanister):
+            if not self.contents:
+                self.system = self.system or WrittenContent(role="")
+                return self.system
+            self.parts.ledger.coerce(path, "instructions amid a conversation go as the user's")
+        role, joins = "user", False
+        if self._previous is not None and self.contents:
+            joins = belongs(self._previous, canister)
+        if isinstance(canister, AssistantCanister | InvocationCanister) or (
+            isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
+        ):
+            role = "model"
+        elif isinstance(canister, ResultCanister):
+            joins = isinstance(self._previous, ResultCanister)
+        if joined is not None:
+            joins = joined
+        if joins and self.contents and self.contents[-1].role == role:
+            return self.contents[-1]
+        self.contents.append(WrittenContent(role=role))
+        return self.contents[-1]
+
+    def _write_contents(self, canister: AnyCanister, content: WrittenContent, path: str) -> None:
+        contents: Sequence[AnyContent] = canister.content
+        if isinstance(canister, DocumentCanister):
+            contents = frame_document(canister)
+        for index, each in enumerate(contents):
+            place = f"{path}.content[{index}]"
+            content.add(self.parts.write(each, place, canister), place)
+        if not contents and isinstance(canister, AssistantCanister | UserCanister):
+            self.parts.ledger.drop(path, "a content without parts is refused")
+
+    def _write_invocation(
+        self, invocation: InvocationCanister, residue: dict[str, Any], path: str
+    ) -> dict[str, Any] | None:
+        if invocation.owner is Owner.VENDOR:
+            return self._write_whole(invocation, residue, path)
+        self._names[invocation.invocation_id] = invocation.name
+        return write_call(invocation, residue, path, self.parts)
+
+    def _write_whole(
+        self,
+        canister: InvocationCanister | ResultCanister,
+        residue: dict[str, Any],
+        path: str,
+    ) -> dict[str, Any] | None:
+        if canister.native is not None and self.parts.ledger.admits(canister.native, canister):
+            return residue
+        if not self.parts.ledger.losses or self.parts.ledger.losses[-1].path != f"{path}.native":
+            reason = "what a vendor executed itself is shown to that vendor alone"
+            self.parts.ledger.withhold(path, reason)
+        return None
+
+
+def write_call(
+    invocation: InvocationCanister, residue: dict[str, Any], path: str, parts: PartsWriter
+) -> dict[str, Any]:
+    """Returns the part of an invocation of ours."""
+    for index, content in enumerate(invocation.content):
+        reason = f"a call has no place for {content.type}"
+        parts.ledger.drop(f"{path}.content[{index}]", reason)
+    arguments: Any = None
+    if invocation.fault is None and invocation.form == "json":
+        arguments = msgspec.json.decode(invocation.arguments)
+    else:
+        parts.ledger.coerce(f"{path}.arguments", "what is no object goes as the text of one")
+        arguments = {"input": invocation.arguments}
+    call = {"id": invocation.invocation_id, "name": invocation.name, "args": arguments}
+    block = residue.get("functionCall")
+    if arguments and isinstance(block, dict):
+        residue = {**residue, "functionCall": {k: v for k, v in block.items() if k != "args"}}
+    return merge_residue({"functionCall": call}, residue)
+
+
+def frame_document(canister: DocumentCanister) -> tuple[AnyContent, ...]:
+    """Returns the contents of a document between marks, without a word of advice."""
+    title = "" if canister.title is None else f' title="{canister.title}"'
+    begin, end = TextualContent(f"<document{title}>\n"), TextualContent("\n</document>")
+    if all(isinstance(content, TextualContent) for content in canister.content):
+        text = "".join(c.text for c in canister.content if isinstance(c, TextualContent))
+        return (TextualContent(f"{begin.text}{text}{end.text}"),)
+    return (begin, *canister.content, end)

@@ -1,0 +1,93 @@
+"""Arguments of a function call which arrive in pieces, each addressed by a path.
+
+``{"jsonPath": "$.places[0].name", "stringValue": "Ber", "willContinue": true}``: texts for the
+same path go on while the vendor says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.dialects.generate_content.fields import camelize
+
+_STEP: Final = re.compile(
+    r"""\.([^.\[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
+)
+_LIST_LIMIT: Final = 10_000
+"""How far a list may be filled up by a path: a vendor's mistake must not exhaust the memory."""
+
+
+@attrs.define
+class PartialArguments:
+    """The object that grows."""
+
+    value: dict[str, Any] = attrs.field(factory=dict)
+    _growing: set[str] = attrs.field(factory=set, init=False)
+
+    def add(self, given: Mapping[str, Any]) -> None:
+        """Adds one piece.
+
+        Raises:
+            ValueError: The path makes no sense.
+        """
+        piece = camelize(given)
+        path = piece.get("jsonPath", "")
+        steps = _read_path(path)
+        value = _read_value(piece)
+        if path in self._growing and isinstance(value, str):
+            before = _access(self.value, steps)
+            value = before + value if isinstance(before, str) else value
+        _assign(self.value, steps, value)
+        if piece.get("willContinue"):
+            self._growing.add(path)
+        else:
+            self._growing.discard(path)
+
+
+def _read_value(piece: Mapping[str, Any]) -> Any:
+    for name in ("stringValue", "numberValue", "boolValue"):
+        if name in piece:
+            return piece[name]
+    return None if "nullValue" in piece else ""
+
+
+def _read_path(path: str) -> list[str | int]:
+    steps: list[str | int] = []
+    position = 1
+    while path.startswith("$") and position < len(path):
+        found = _STEP.match(path, position)
+        if found is None:
+            break
+        name, index, *quoted = found.groups()
+        steps.append(int(index) if index is not None else name or quoted[0] or quoted[1] or "")
+        position = found.end()
+    if not steps or position < len(path) or isinstance(steps[0], int):
+        raise ValueError(f"The path {path!r} leads nowhere.")
+    return steps
+
+
+def _access(value: Any, steps: list[str | int]) -> Any:
+    for step in steps:
+        value = value[step]
+    return value
+
+
+def _assign(value: Any, steps: list[str | int], leaf: Any) -> None:
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        if isinstance(step, int):
+            if step > _LIST_LIMIT:
+                raise ValueError(f"The index {step} is beyond all bounds.")
+            value.extend([None] * (step + 1 - len(value)))
+        last = following is None
+        if last:
+            value[step] = leaf
+            return
+        container: Any = [] if isinstance(following, int) else {}
+        held = value[step] if isinstance(step, int) else value.get(step)
+        if not isinstance(held, type(container)):
+            value[step] = held = container
+        value = held

@@ -1,0 +1,35 @@
+"""What servers of this dialect do differently, as data."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from vibe_llms.models.attributes import ModelAttributes
+
+PROTOCOL: Final = "generate_content"
+"""The dialect's stable word, in origins and beside native blocks."""
+
+_GENERATION: Final = re.compile(r"gemini-(\d+)")
+_LATEST_GENERATION: Final = 3
+
+
+@attrs.frozen(kw_only=True)
+class Quirks:
+    """One server's habits; the defaults take what the protocol can say.
+
+    Attributes:
+        shows_thoughts: Whether thoughts are asked for where a request does not say.
+        takes_display_names: Whether data inline may have a name (``displayName``).
+    """
+
+    shows_thoughts: bool = False
+    takes_display_names: bool = True
+
+
+def find_generation(attributes: ModelAttributes) -> int:
+    """Returns the generation of a model by its name; a name that has none is of the latest."""
+    found = _GENERATION.search(attributes.address.name)
+    return int(found[1]) if found else _LATEST_GENERATION

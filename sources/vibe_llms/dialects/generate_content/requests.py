@@ -1,0 +1,121 @@
+"""Whole requests: the body that is sent, and what a client's body means.
+
+The body is the same streamed or not, and names no model: both are said by the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vibe_llms.dialects.generate_content.controls import (
+    nativize_controls,
+    normalize_controls,
+    remove_controls,
+)
+from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without
+from vibe_llms.dialects.generate_content.invocations import (
+    nativize_invocables,
+    nativize_schema,
+    normalize_invocables,
+    normalize_schema,
+    remove_choice,
+    remove_schema,
+    restore_schema,
+)
+from vibe_llms.dialects.generate_content.messages import nativize_canisters
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.generate_content.reading import normalize_messages
+from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request, is_answerable
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+
+def nativize_request(
+    request: Request,
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+    streaming: bool = False,
+) -> Translation[JsonObject]:
+    """Returns the body of a request, and what it could not carry.
+
+    Args:
+        provider: Whose request it is: what another one sealed is withheld.
+        streaming: Says the path, not the body.
+
+    Raises:
+        ControlError: The model has no such control, or the value is outside its domain.
+        CapabilityError: The model is known not to take what a canister holds.
+        RequestError: The bytes of a medium are not there.
+    """
+    del streaming
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    canisters = nativize_canisters(request.canisters, attributes, quirks, provider=provider)
+    invocables = nativize_invocables(
+        request.invocables, request.invocation_choice, provider=provider
+    )
+    controls = nativize_controls(request.controls, attributes, quirks)
+    body: dict[str, Any] = {**canisters.value, **invocables.value}
+    body = merge_residue(body, controls.value)
+    body = merge_residue(body, nativize_schema(request.schema))
+    body = merge_residue(body, _ensure_level(ledger.open(request.native, "request"), body))
+    body = restore_schema(body, request.schema)
+    losses = (*canisters.losses, *invocables.losses, *controls.losses, *ledger.losses)
+    return Translation(body, losses)
+
+
+def _ensure_level(residue: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    """Lets a level go as it was spelled, if it is still the one that is asked for."""
+    spelled = residue.get("generationConfig", {}).get("thinkingConfig", {}).get("thinkingLevel")
+    thinking = body.get("generationConfig", {}).get("thinkingConfig", {})
+    if spelled is not None and thinking.get("thinkingLevel") == str(spelled).lower():
+        thinking["thinkingLevel"] = spelled
+    return residue
+
+
+def normalize_request(
+    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+) -> Translation[Request]:
+    """Returns what a client asks with a body of this protocol.
+
+    Args:
+        attributes: Of the model that shall be asked: parameters which are no control of it stay
+            native.
+
+    Raises:
+        RequestError: The request makes no sense.
+    """
+    try:
+        fields = camelize(native)
+        canisters = normalize_messages(fields)
+        invocables = normalize_invocables(fields)
+        controls = normalize_controls(fields, attributes)
+        schema = normalize_schema(fields)
+        descriptions, choice = invocables.value
+        rest = without(fields, "contents", "systemInstruction", "tools")
+        rest = remove_schema(remove_choice(remove_controls(rest, controls.value), choice))
+        rest = {k: v for k, v in rest.items() if v is not None and (k != "generationConfig" or v)}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, RequestError):
+            raise
+        raise RequestError(
+            path="request",
+            detail=f"The request makes no sense: {error!r}.",
+            remedy="Compare it with the reference of generateContent.",
+        ) from error
+    request = Request(
+        canisters=canisters.value,
+        controls=controls.value,
+        invocables=descriptions,
+        invocation_choice=choice,
+        schema=schema.value,
+        native=keep_native(PROTOCOL, rest),
+        continuation=bool(canisters.value) and not is_answerable(canisters.value[-1]),
+    )
+    losses = (*canisters.losses, *invocables.losses, *controls.losses, *schema.losses)
+    return Translation(request, losses)

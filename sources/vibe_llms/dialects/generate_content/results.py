@@ -1,0 +1,127 @@
+"""Results of invocations as ``functionResponse``, and back.
+
+The vendor reads ``output`` and ``error`` in a response as what they are called, and any other
+object as the output itself. So a text goes as ``output`` or ``error``, and an object as it is,
+as a text of the type ``application/json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without, write_json
+from vibe_llms.dialects.generate_content.parts import PartsWriter, read_content
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL
+from vibe_llms.dialects.ledger import keep_native
+from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.messages.contents import (
+    MEDIA_CLASSES,
+    AnyContent,
+    NativeContent,
+    TextualContent,
+)
+
+JSON_TYPE: Final = "application/json"
+
+
+def read_result(
+    part: Mapping[str, Any], invocation_id: str, content: Mapping[str, Any]
+) -> ResultCanister:
+    """Returns the result in a part with ``functionResponse``.
+
+    Args:
+        invocation_id: Where the part has none.
+        content: What is kept of the message around it, for its native.
+    """
+    block = camelize(part["functionResponse"])
+    response = block.get("response")
+    rest = without(block, "id", "name", "response", "parts")
+    if not block.get("id"):
+        rest["id"] = None
+    if response is None:
+        rest["response"] = None
+    is_error = isinstance(response, Mapping) and "error" in response and "output" not in response
+    residue = without(part, "functionResponse")
+    if rest:
+        residue["functionResponse"] = rest
+    if content:
+        residue["content"] = dict(content)
+    media = [read_content(each) for each in block.get("parts") or ()]
+    return ResultCanister(
+        [*_read_response(response), *media],
+        invocation_id=block.get("id") or invocation_id,
+        name=block.get("name"),
+        is_error=is_error,
+        native=keep_native(PROTOCOL, residue),
+    )
+
+
+def _read_response(response: object) -> list[AnyContent]:
+    match response:
+        case None:
+            return []
+        case {"output": str(text), **rest} | {"error": str(text), **rest} if not rest:
+            return [TextualContent(text)]
+        case _:
+            return [TextualContent(write_json(response), mime_type=JSON_TYPE)]
+
+
+def write_result(
+    result: ResultCanister,
+    name: str,
+    residue: Mapping[str, Any],
+    path: str,
+    writer: PartsWriter,
+    *,
+    takes_media: bool,
+) -> list[dict[str, Any]]:
+    """Returns the part of a result, and the parts that have to follow it.
+
+    Args:
+        takes_media: Whether media may stand in the response itself; else they follow it.
+    """
+    texts: list[TextualContent] = []
+    shown: list[dict[str, Any]] = []
+    for index, content in enumerate(result.content):
+        place = f"{path}.content[{index}]"
+        if isinstance(content, TextualContent):
+            texts.append(content)
+            for number, _ in enumerate(content.citations):
+                reason = "texts here have no citations"
+                writer.ledger.withhold(f"{place}.citations[{number}]", reason)
+        elif isinstance(content, (*MEDIA_CLASSES, NativeContent)):
+            written = writer.write(content, place, result)
+            shown += [written] if written is not None else []
+        else:
+            writer.ledger.drop(place, f"a result has no place for {content.type}")
+    response = _write_response(texts, is_error=result.is_error)
+    block: dict[str, Any] = {"id": result.invocation_id, "name": name, "response": response}
+    if shown and takes_media:
+        block["parts"] = shown
+        shown = []
+    elif shown:
+        writer.ledger.coerce(path, "media in a result follow it: this model takes them so")
+    rest = dict(residue)
+    if "functionResponse" in rest and result.content:
+        rest["functionResponse"] = _keep_response(rest["functionResponse"])
+    return [merge_residue({"functionResponse": block}, rest), *shown]
+
+
+def _keep_response(residue: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the residue without its word that there was no response: there is one now."""
+    return {k: v for k, v in residue.items() if k != "response" or v is not None}
+
+
+def _write_response(texts: list[TextualContent], *, is_error: bool) -> dict[str, Any]:
+    if len(texts) == 1 and texts[0].mime_type == JSON_TYPE:
+        try:
+            value = msgspec.json.decode(texts[0].text)
+        except (msgspec.DecodeError, RecursionError):
+            value = texts[0].text
+        if isinstance(value, dict) and (not is_error or "error" in value):
+            return value
+        return {"error" if is_error else "output": value}
+    return {"error" if is_error else "output": "\n".join(content.text for content in texts)}

@@ -1,0 +1,62 @@
+"""Why a candidate ended, in the vendor's words and in common ones."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.messages.canisters import StopReason
+
+STOP_REASONS: Final = {
+    "FINISH_REASON_UNSPECIFIED": StopReason.UNKNOWN,
+    "STOP": StopReason.ANSWERED,
+    "MAX_TOKENS": StopReason.LIMIT,
+    "SAFETY": StopReason.FILTERED,
+    "RECITATION": StopReason.FILTERED,
+    "LANGUAGE": StopReason.FILTERED,
+    "OTHER": StopReason.UNKNOWN,
+    "BLOCKLIST": StopReason.FILTERED,
+    "PROHIBITED_CONTENT": StopReason.FILTERED,
+    "SPII": StopReason.FILTERED,
+    "MALFORMED_FUNCTION_CALL": StopReason.FAILED,
+    "IMAGE_SAFETY": StopReason.FILTERED,
+    "IMAGE_PROHIBITED_CONTENT": StopReason.FILTERED,
+    "IMAGE_OTHER": StopReason.FAILED,
+    "NO_IMAGE": StopReason.FAILED,
+    "IMAGE_RECITATION": StopReason.FILTERED,
+    "UNEXPECTED_TOOL_CALL": StopReason.FAILED,
+    "TOO_MANY_TOOL_CALLS": StopReason.FAILED,
+    "MISSING_THOUGHT_SIGNATURE": StopReason.FAILED,
+    "MALFORMED_RESPONSE": StopReason.FAILED,
+    "ESCALATION": StopReason.FILTERED,
+    "PUP_LIMITED_DISABLED": StopReason.FILTERED,
+    "CONTINUATION": StopReason.PAUSED,
+    "MODEL_ARMOR": StopReason.FILTERED,
+}
+"""From ``finishReason``; any other word is unknown, and is kept beside."""
+
+_WORDS: Final = {
+    StopReason.LIMIT: "MAX_TOKENS",
+    StopReason.PAUSED: "CONTINUATION",
+    StopReason.REFUSED: "SAFETY",
+    StopReason.FILTERED: "SAFETY",
+    StopReason.OVERFLOW: "MAX_TOKENS",
+    StopReason.INTERRUPTED: "OTHER",
+    StopReason.FAILED: "OTHER",
+    StopReason.UNKNOWN: "OTHER",
+}
+"""For what another vendor answered; whatever is not here has simply come to its end."""
+
+
+def normalize_stop(word: str, *, calls: bool) -> StopReason:
+    """Returns the common word; the vendor says ``STOP`` where it waits for results, too.
+
+    Args:
+        calls: Whether the answer asks for an invocation of ours.
+    """
+    reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
+    return StopReason.INVOCATION if calls and reason is StopReason.ANSWERED else reason
+
+
+def nativize_stop(reason: StopReason) -> str:
+    """Returns the vendor's word for why another vendor's model stopped."""
+    return _WORDS.get(reason, "STOP")

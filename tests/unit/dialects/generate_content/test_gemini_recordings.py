@@ -1,0 +1,241 @@
+"""Exchanges that others recorded with the real vendor go through both directions unharmed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vibe_llms.dialects.generate_content import (
+    PROTOCOL,
+    Decoder,
+    Quirks,
+    nativize_request,
+    nativize_response,
+    normalize_request,
+    produce_error,
+)
+from vibe_llms.dialects.generate_content.fields import camelize, decode_base64
+from vibe_llms.events.stream import LossEvent, StreamEvent
+from vibe_llms.exceptions import ProviderError, ProviderFault
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.integrators import ModelsIntegrator
+from vibe_llms.providers.assembly import Assembler
+from vibe_llms.wire.sse import SseFramer
+
+RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
+pytestmark = pytest.mark.skipif(
+    not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder of recordings"
+)
+FREE = {"args", "response", "parameters", "parametersJsonSchema", "responseSchema",
+        "responseJsonSchema", "partMetadata", "labels"}  # fmt: skip
+"""Fields whose values are the user's own: their keys are no words of the protocol."""
+
+ASKED = Request(canisters=(UserCanister("Hello"),))
+CONTROLS = ("temperature", "top_p", "top_k", "max_tokens", "stop", "seed",
+            "reasoning_budget_tokens", "reasoning_effort")  # fmt: skip
+
+
+@cache
+def access_recordings() -> list[dict[str, Any]]:
+    """Returns all recorded exchanges."""
+    lines = Path(RECORDINGS, "gemini.jsonl").read_bytes().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def list_exchanges(*, errors: bool = False, streams: bool | None = None) -> list[Any]:
+    """Returns those of a kind, named for the report of the tests."""
+    return [
+        pytest.param(exchange, id=exchange["id"])
+        for exchange in (access_recordings() if RECORDINGS else ())
+        if (exchange["status"] >= 400) is errors and streams in (None, exchange["stream"])
+    ]
+
+
+def integrate(exchange: Mapping[str, Any]) -> ModelAttributes:
+    """Returns the attributes of the recorded model, with the controls of the recordings."""
+    name = exchange["path"].rpartition("/")[2].partition(":")[0]
+    learnt: dict[str, Any] = {"controls": {name: {} for name in CONTROLS}}
+    return ModelsIntegrator(provider="google").integrate(name, learnt=learnt)
+
+
+def canonize(value: Any, name: str = "") -> Any:
+    """Returns what a body means: one spelling, no empty objects, adjacent plain texts joined."""
+    if name in FREE:
+        return value
+    if isinstance(value, Mapping):
+        fields = {key: canonize(each, key) for key, each in camelize(value).items()}
+        if isinstance(fields.get("data"), str):
+            fields["data"] = decode_base64(fields["data"])
+        if fields.get("thought") is False:
+            del fields["thought"]
+        return {key: each for key, each in fields.items() if each not in ({}, None)} or {}
+    if isinstance(value, list):
+        items = [canonize(each) for each in value]
+        return _join_texts(items) if name == "parts" else items
+    return value.upper() if name == "mode" else value
+
+
+def _join_texts(parts: list[Any]) -> list[Any]:
+    def kind(part: Any) -> str:
+        return "+".join(sorted(part)) if part.keys() <= {"text", "thought"} else str(id(part))
+
+    joined: list[Any] = []
+    for _, group in itertools.groupby(parts, kind):
+        same = list(group)
+        text = "".join(part.get("text", "") for part in same)
+        if len(same) > 1 or same[0].keys() <= {"text", "thought"}:
+            joined += [{**same[0], "text": text}] if text else []
+        else:
+            joined += same
+    return joined
+
+
+def split_chunks(exchange: Mapping[str, Any]) -> list[bytes]:
+    """Returns the chunks of a recorded stream."""
+    framer = SseFramer(Limits())
+    frames = [*framer.feed(exchange["body"].encode()), *framer.finish()]
+    return [frame.data for frame in frames]
+
+
+def join_chunks(chunks: list[bytes]) -> dict[str, Any]:
+    """Returns the whole response that a stream amounts to."""
+    whole: dict[str, Any] = {}
+    for chunk in map(json.loads, chunks):
+        for position, candidate in enumerate(chunk.pop("candidates", ())):
+            held = whole.setdefault("candidates", [])
+            if position == len(held):
+                held.append({"content": {"parts": []}})
+            content = candidate.pop("content", {})
+            held[position]["content"]["parts"] += content.pop("parts", [])
+            held[position]["content"] |= content
+            held[position] |= candidate
+        whole |= chunk
+    return whole
+
+
+def assemble(events: list[StreamEvent]) -> Response:
+    """Returns the response of which the events tell, with ids that depend on nothing else."""
+    numbers = itertools.count()
+    assembler = Assembler(
+        provider="google",
+        model="asked",
+        protocol=PROTOCOL,
+        produce_id=lambda: f"id-{next(numbers)}",
+        now=lambda: ASKED.canisters[0].timestamp,
+    )
+    for event in events:
+        assembler.feed(event)
+    return Response(
+        request=ASKED,
+        canisters=assembler.produce_canisters(),
+        metadata=ResponseMetadata(origin=assembler.origin, native=assembler.native),
+        losses=assembler.losses,
+    )
+
+
+def decode_whole(body: bytes | Mapping[str, Any]) -> Response:
+    """Returns the response in a whole body."""
+    return assemble(Decoder(provider="google", model="asked").decode_response(body))
+
+
+def decode_chunks(chunks: list[bytes]) -> Response:
+    """Returns the response in a stream."""
+    decoder = Decoder(provider="google", model="asked")
+    events = [event for chunk in chunks for event in decoder.decode(chunk)]
+    return assemble([*events, *decoder.finish()])
+
+
+@pytest.mark.parametrize("exchange", list_exchanges())
+@pytest.mark.parametrize("knows_controls", [True, False])
+def test_a_request_comes_back_the_same(exchange: dict[str, Any], knows_controls: bool) -> None:
+    """What a client said is said again, whether its parameters became controls or not."""
+    attributes = integrate(exchange)
+    bare = ModelsIntegrator(provider="google").integrate(attributes.address.name)
+    read = normalize_request(exchange["request"], attributes if knows_controls else bare)
+    assert read.losses == ()
+    written = nativize_request(read.value, attributes, Quirks(), provider="google")
+    assert canonize(json.loads(json.dumps(written.value))) == canonize(exchange["request"])
+    assert written.losses == ()
+
+
+@pytest.mark.parametrize("exchange", list_exchanges(streams=False))
+def test_a_response_comes_back_the_same(exchange: dict[str, Any]) -> None:
+    """What the vendor answered, a gateway can answer."""
+    response = decode_whole(exchange["body"].encode())
+    written = nativize_response(response)
+    body = json.loads(exchange["body"])
+    assert canonize(written.value) == canonize(_with_ids(body, response.losses))
+    assert written.losses == ()
+
+
+@pytest.mark.parametrize("exchange", list_exchanges(streams=True))
+def test_a_stream_is_the_same_as_its_whole(exchange: dict[str, Any]) -> None:
+    """Whether an answer came at once or bit by bit, it is the same, and comes back."""
+    chunks = split_chunks(exchange)
+    streamed, whole = decode_chunks(chunks), decode_whole(join_chunks(chunks))
+    assert streamed == whole
+    written = nativize_response(streamed)
+    assert canonize(written.value) == canonize(join_chunks(chunks))
+
+
+@pytest.mark.parametrize("exchange", list_exchanges(streams=True))
+def test_a_stream_may_be_split_anywhere(exchange: dict[str, Any]) -> None:
+    """Bytes come as they come: any split gives the same chunks, and so the same answer."""
+    body = exchange["body"].encode()
+    for size in (1, 2, 3, 7, 64, 1000):
+        framer = SseFramer(Limits())
+        frames = [
+            frame
+            for start in range(0, len(body), size)
+            for frame in framer.feed(body[start : start + size])
+        ]
+        assert [frame.data for frame in (*frames, *framer.finish())] == split_chunks(exchange)
+
+
+@pytest.mark.parametrize("exchange", list_exchanges(streams=True))
+def test_a_stream_as_an_array_is_the_same(exchange: dict[str, Any]) -> None:
+    """Without ``alt=sse`` the vendor sends one JSON array of the same chunks."""
+    chunks = split_chunks(exchange)
+    array = b"[" + b",\r\n".join(chunks) + b"]"
+    assert decode_whole(array) == decode_chunks(chunks)
+
+
+@pytest.mark.parametrize("exchange", list_exchanges(errors=True))
+def test_an_error_has_a_meaning_of_its_own(exchange: dict[str, Any]) -> None:
+    """No recorded error is merely unknown."""
+    error = produce_error(
+        json.loads(exchange["body"]), provider="google", status=exchange["status"]
+    )
+    assert isinstance(error, ProviderError)
+    assert error.fault not in (ProviderFault.UNKNOWN,)
+    if exchange["status"] == 429:
+        assert (error.fault, error.retry_after_seconds) == (ProviderFault.RATE_LIMITED, 48)
+    if "API_KEY_INVALID" in exchange["body"]:
+        assert error.fault is ProviderFault.AUTHENTICATION
+
+
+def _with_ids(body: dict[str, Any], losses: tuple[Loss, ...]) -> dict[str, Any]:
+    """Returns the body; each id that was made up was told as a loss."""
+    parts = [part for each in body["candidates"] for part in each["content"]["parts"]]
+    missing = [p for p in parts if "functionCall" in p and "id" not in p["functionCall"]]
+    assert [loss.kind for loss in losses] == [LossKind.SYNTHESIZED] * len(missing)
+    return body
+
+
+def test_events_of_losses_are_those_of_the_response() -> None:
+    """A decoder tells of what it makes up."""
+    body = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]},
+                            "finishReason": "STOP"}]}  # fmt: skip
+    events = Decoder(provider="google").decode_response(body)
+    assert sum(isinstance(event, LossEvent) for event in events) == 1
