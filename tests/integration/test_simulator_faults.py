@@ -104,7 +104,7 @@ async def ask(
     async with client.post(url, json=body, headers=headers, allow_redirects=False) as response:
         answer = Answer(response.status, response.headers)
         try:
-            async for chunk in response.content.iter_any():
+            async for chunk, _ in response.content.iter_chunks():
                 answer.chunks.append(chunk)
         except aiohttp.ClientPayloadError:
             answer.is_broken = True
@@ -220,7 +220,7 @@ async def test_bodies_are_delivered_in_small_pieces(
     for streams in (True, False):
         answer = await ask(simulator, client, "split_bytes=3", stream=streams)
         plain = await ask(simulator, client, "", stream=streams)
-        assert len(answer.chunks) > len(plain.chunks)
+        assert max(map(len, answer.chunks)) <= 3 < max(map(len, plain.chunks))
         assert len(answer.data) == len(plain.data)
 
 

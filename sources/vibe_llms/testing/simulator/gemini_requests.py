@@ -219,7 +219,7 @@ def _read_offers(tools: Any) -> Iterator[Offer]:
 
 def _read_choice(calling: Mapping[str, Any]) -> str | None:
     names = get(calling, "allowedFunctionNames") or ["*"]
-    return {"ANY": str(names[0]), "NONE": "-"}.get(str(calling.get("mode")).upper())
+    return {"ANY": str(names[0]), "NONE": "-"}.get(str(calling.get("mode", "")).upper())
 
 
 def _read_outcomes(content: Mapping[str, Any]) -> Iterator[Outcome]:
