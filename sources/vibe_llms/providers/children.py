@@ -1,0 +1,311 @@
+"""Servers that are started by us, because the user asked for it, and that end when we do.
+
+Between us and a server stands a small process of its own, the guardian: it holds the end of a
+pipe whose other end is ours. When ours closes, because we are done or because we were killed, the
+guardian stops the server and all that the server had started. So no orphan outlives us, whatever
+ends us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError, DependencyError, Stage
+from vibe_llms.plugins.specification import Progress
+
+GRACE_SECONDS: Final = 5.0
+"""How long a server may take to end once it was asked to."""
+
+LOG_BYTES: Final = 4_194_304
+"""How large the file of a server's output may become; then it begins anew."""
+
+_SHOWN_LINES: Final = 8
+_QUIET_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 0.05
+
+_GUARDIAN: Final = """
+import os, signal, subprocess, sys, threading
+grace, command = float(sys.argv[1]), sys.argv[2:]
+def follow():
+    if sys.platform == "linux":
+        import ctypes
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+posix = os.name == "posix"
+options = {"start_new_session": True, "preexec_fn": follow} if posix else {}
+server = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
+def send(name):
+    try:
+        if posix:
+            os.killpg(server.pid, getattr(signal, name))
+        else:
+            server.terminate()
+    except OSError:
+        pass
+def watch():
+    while os.read(0, 64):
+        pass
+    send("SIGTERM")
+    try:
+        server.wait(grace)
+    except subprocess.TimeoutExpired:
+        pass
+    send("SIGKILL")
+threading.Thread(target=watch, daemon=True).start()
+code = server.wait()
+send("SIGKILL")
+os._exit(code if 0 <= code < 256 else 1)
+"""
+
+
+@attrs.frozen(kw_only=True)
+class ChildSettings:
+    """What is started, and how it is known to be ready.
+
+    Attributes:
+        name: The provider's name, for messages.
+        command: The program and its arguments; ``{port}`` stands for the port to listen at.
+        environment: Variables on top of our own; ``{port}`` likewise.
+        health_path: Answers with the status 200 as soon as the server is ready.
+        startup_seconds: How long that may take.
+        log_path: The file for the server's output.
+        remedy: How to get the program where it is missing.
+    """
+
+    name: str
+    command: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
+    environment: Mapping[str, str] = attrs.field(factory=dict)
+    health_path: str = "/"
+    startup_seconds: float = 60.0
+    log_path: Path
+    remedy: str = ""
+
+
+class ChildServer:
+    """A server of ours, shared by all who ask for it, from any thread and event loop.
+
+    Args:
+        progress: Is told of a start that takes longer than a second.
+    """
+
+    def __init__(self, settings: ChildSettings, progress: Progress) -> None:
+        self._settings = settings
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._running: _Running | None = None
+        self._deaths = 0
+
+    async def acquire(self) -> str:
+        """Returns the base URL of the server, which is started where it does not run yet.
+
+        One that has died is started again, once.
+
+        Raises:
+            DependencyError: The program is not there.
+            ConverseError: It did not become ready, or has died too often.
+        """
+        running = self._running
+        if running is not None and running.is_alive:
+            return running.url
+        self._stopped.clear()
+        starting = asyncio.ensure_future(asyncio.to_thread(self._ensure_running))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # Others may wait for the same start; only a start that fails must not go unseen.
+            starting.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
+
+    async def close(self) -> None:
+        """Stops the server and waits for it. May be called again, and be started again."""
+        self._stopped.set()
+        await asyncio.to_thread(self.stop)
+
+    def stop(self) -> None:
+        """Does what :meth:`close` does, and blocks."""
+        self._stopped.set()
+        with self._lock:
+            running, self._running = self._running, None
+            self._deaths = 0
+        if running is not None:
+            running.stop()
+
+    def _ensure_running(self) -> str:
+        with self._lock:
+            running = self._running
+            if running is not None and running.is_alive:
+                return running.url
+            if running is not None:
+                self._deaths += 1
+                if self._deaths > 1:
+                    raise self._refuse("has died again", running)
+            self._running = None
+            started = _Running(self._settings)
+            try:
+                self._await_health(started)
+            except BaseException:
+                started.stop()
+                raise
+            self._running = started
+            return started.url
+
+    def _await_health(self, running: _Running) -> None:
+        """Waits until the server answers; shows that it waits where that takes long."""
+        settings = self._settings
+        begun = time.monotonic()
+        is_shown = False
+        try:
+            while not running.is_healthy():
+                waited = time.monotonic() - begun
+                if not running.is_alive:
+                    raise self._refuse("stopped while it was starting", running)
+                if self._stopped.is_set():
+                    raise self._refuse("was stopped while it was starting", running)
+                if waited > settings.startup_seconds:
+                    seconds = f"{settings.startup_seconds:g} seconds"
+                    raise self._refuse(f"was not ready within {seconds}", running)
+                if not is_shown and waited > _QUIET_SECONDS:
+                    self._progress.start(None, f"Starting {settings.command[0]}")
+                    is_shown = True
+                self._stopped.wait(_POLL_SECONDS)
+        finally:
+            if is_shown:
+                self._progress.finish()
+
+    def _refuse(self, what: str, running: _Running) -> ConverseError:
+        lines = running.tail()
+        said = f" It said last: {' / '.join(lines)}." if lines else ""
+        return ConverseError(
+            detail=f"The server of {self._settings.name}, {running.command}, {what}.{said}",
+            remedy=f"All that it said is in {self._settings.log_path}.",
+            stage=Stage.CONNECT,
+        )
+
+
+class _Running:
+    """A server that was started: its guardian, and the thread that takes its output."""
+
+    def __init__(self, settings: ChildSettings) -> None:
+        program = shutil.which(settings.command[0])
+        if program is None:
+            raise DependencyError(
+                package=settings.command[0],
+                detail=f"The program {settings.command[0]!r} is not on the path, and "
+                f"[providers.{settings.name}] has start = true.",
+                remedy=settings.remedy or "Install it, or name it in full as command.",
+            )
+        self._port = find_free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._health_path = settings.health_path
+        arguments = [self._fill(text) for text in settings.command[1:]]
+        self.command = " ".join((settings.command[0], *arguments))
+        environment = {name: self._fill(text) for name, text in settings.environment.items()}
+        self._lines: deque[str] = deque(maxlen=_SHOWN_LINES)
+        self._guardian = _start_guardian((program, *arguments), environment)
+        self._reader = threading.Thread(
+            target=self._keep_output, args=(settings.log_path,), daemon=True
+        )
+        self._reader.start()
+        self._finalize = weakref.finalize(self, _end, self._guardian)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the server has not ended."""
+        return self._guardian.poll() is None
+
+    def is_healthy(self) -> bool:
+        """Asks the server whether it is ready. Blocks for a moment."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=2)
+        try:
+            connection.request("GET", self._health_path)
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        """Ends the server and all it had started; waits for it."""
+        self._finalize()
+        self._reader.join(GRACE_SECONDS)
+
+    def tail(self) -> list[str]:
+        """Returns the last lines of its output."""
+        if not self.is_alive:
+            self._reader.join(1)
+        return [line for line in self._lines if line]
+
+    def _fill(self, text: str) -> str:
+        return text.replace("{port}", str(self._port))
+
+    def _keep_output(self, path: Path) -> None:
+        output = self._guardian.stdout
+        assert output is not None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as log:
+                self._copy(output, log)
+        except OSError:  # no place for a log: the lines are kept, and the server must not stall
+            self._copy(output, None)
+        finally:
+            output.close()
+
+    def _copy(self, output: IO[bytes], log: IO[bytes] | None) -> None:
+        size = 0
+        for line in iter(lambda: output.readline(65_536), b""):
+            self._lines.append(line.decode("utf-8", "replace").strip())
+            if log is None:
+                continue
+            if size + len(line) > LOG_BYTES:
+                log.seek(0)
+                log.truncate()
+                size = 0
+            log.write(line)
+            log.flush()
+            size += len(line)
+
+
+def find_free_port() -> int:
+    """Returns a port on loopback that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _start_guardian(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _GUARDIAN, str(GRACE_SECONDS), *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **environment},
+        start_new_session=True,  # an interrupt at the terminal is ours to handle
+    )
+
+
+def _end(guardian: subprocess.Popen[bytes]) -> None:
+    """Lets the guardian stop its server, also at the end of the interpreter."""
+    if guardian.stdin is not None:
+        guardian.stdin.close()
+    try:
+        guardian.wait(GRACE_SECONDS + 2)
+    except subprocess.TimeoutExpired:
+        guardian.kill()  # the system then kills the server
+        guardian.wait()

@@ -1,0 +1,120 @@
+"""Remote providers whose server we can start ourselves: ``start = true`` in the configuration."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.plain import JsonObject
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.children import ChildServer, ChildSettings
+from vibe_llms.providers.remote import RemoteClient, RemoteProvider, Vendor
+from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.wire.exchanges import Exchange
+
+
+def _check_start(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "true or false"
+
+
+def _check_command(value: Any) -> str | None:
+    return None if isinstance(value, str) and value.strip() else "the name of a program"
+
+
+def _check_arguments(value: Any) -> str | None:
+    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return None if is_list else "a list of texts"
+
+
+def _check_seconds(value: Any) -> str | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return None if is_number and value > 0 else "a number of seconds above 0"
+
+
+CHILD_SETTINGS: Final[Mapping[str, Callable[[Any], str | None]]] = {
+    "arguments": _check_arguments,
+    "command": _check_command,
+    "start": _check_start,
+    "startup_seconds": _check_seconds,
+}
+"""The further settings of a provider whose server can be started."""
+
+
+class HostedVendor(Vendor):
+    """A vendor whose server can run here. Its ``further_settings`` hold CHILD_SETTINGS."""
+
+    further_settings = CHILD_SETTINGS
+
+    @abc.abstractmethod
+    def compose_child(self) -> ChildSettings:
+        """Says what is started. Raises ConfigurationError."""
+
+    def read_settings(self) -> RemoteSettings:
+        """Checks the user's settings. Raises ConfigurationError."""
+        settings = super().read_settings()
+        if settings.values.get("start") and "base_url" in settings.values:
+            place = f"providers.{self.context.name}.start"
+            message = "A server that is started has no base_url: leave one of the two out."
+            raise ConfigurationError(findings=(Finding(place=place, message=message),))
+        return settings
+
+
+class HostingProvider(RemoteProvider):
+    """Makes clients of a hosted vendor; all of them share one server, if it is started."""
+
+    client_class: type[HostingClient]
+
+    def __init__(self, context: ProviderContext, vendor: type[HostedVendor]) -> None:
+        super().__init__(context, vendor)
+        self._hosted = vendor
+        self._child: ChildServer | None = None
+        self._clients: set[int] = set()
+
+    def produce_client(self) -> HostingClient:
+        """Makes a client. Starts nothing yet. Raises ConfigurationError."""
+        vendor = self._hosted(self._context)
+        if vendor.settings.values.get("start") and self._child is None:
+            self._child = ChildServer(vendor.compose_child(), self._context.progress)
+        client = self.client_class(self, vendor, self._transport)
+        self._clients.add(id(client))
+        return client
+
+    async def acquire_address(self) -> str | None:
+        """Returns where the started server listens; None where none is to be started."""
+        return None if self._child is None else await self._child.acquire()
+
+    async def release(self, client: HostingClient) -> None:
+        """Stops the server when no client is left."""
+        self._clients.discard(id(client))
+        if self._child is not None and not self._clients:
+            await self._child.close()
+
+
+class HostingClient(RemoteClient):
+    """A client that sees to it that its server runs before anything is sent."""
+
+    async def send(
+        self, method: str, path: str, body: JsonObject | None = None, *, model: str = ""
+    ) -> Exchange:
+        """Sends a request, once; see :class:`RemoteClient`."""
+        assert isinstance(self.provider, HostingProvider)
+        address = await self.provider.acquire_address()
+        if address is not None:
+            vendor = self.vendor
+            whole = address + urlsplit(vendor.base_url).path.rstrip("/")
+            vendor.settings = attrs.evolve(vendor.settings, base_url=whole)
+        return await super().send(method, path, body, model=model)
+
+    async def close(self) -> None:
+        """Closes the connections, and stops the server if nobody else uses it."""
+        await super().close()
+        assert isinstance(self.provider, HostingProvider)
+        await self.provider.release(self)
+
+
+HostingProvider.client_class = HostingClient

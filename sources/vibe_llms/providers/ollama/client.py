@@ -1,0 +1,212 @@
+"""The provider itself: where its server is, what is sent to it, and which models it has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import attrs
+
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.dialects.ollama_chat.requests import nativize_request
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    Finding,
+    ProviderError,
+    Stage,
+    TransportError,
+)
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.counting import estimate_request
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.children import ChildSettings
+from vibe_llms.providers.hosting import HostedVendor, HostingClient, HostingProvider
+from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.ollama.controls import QUIRKS
+from vibe_llms.providers.ollama.decoder import OllamaDecoder
+from vibe_llms.providers.ollama.errors import explain_unreachable, is_missing, produce_error
+from vibe_llms.providers.ollama.learning import learn, read_tags
+from vibe_llms.providers.ollama.pulling import pull
+from vibe_llms.providers.ollama.tokenizer import OllamaTokenizer
+from vibe_llms.providers.ollama.windows import choose_window, count_least
+from vibe_llms.providers.remote import RemoteClient, RemoteModel
+from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.secrets import Secret
+from vibe_llms.wire.exchanges import Exchange
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.surveys import SurveyedModel
+
+DEFAULT_PORT: Final = 11434
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def read_host(text: str) -> str:
+    """Returns the base URL that a value of ``OLLAMA_HOST`` means, as the server reads it.
+
+    Raises:
+        ConfigurationError: It means none.
+    """
+    scheme, colon, rest = text.strip().strip("\"'").strip().rpartition("://")
+    scheme = scheme if colon else "http"
+    default = _PORTS.get(scheme, DEFAULT_PORT) if colon else DEFAULT_PORT
+    address, slash, path = rest.partition("/")
+    host, port = _split_port(address, default)
+    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    if scheme not in _PORTS or not 0 <= port <= 65_535:
+        message = f"{text!r} is no address; write host, host:port, or https://host:port."
+        raise ConfigurationError(findings=(Finding(place="OLLAMA_HOST", message=message),))
+    host = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{host}:{port}{slash}{path}".rstrip("/")
+
+
+def _split_port(address: str, default: int) -> tuple[str, int]:
+    """Parts a host and its port; an IPv6 address may stand with brackets or without."""
+    if address.count(":") > 1 and not address.startswith("["):
+        return address, default
+    bracketed, closing, rest = address.rpartition("]")
+    host, colon, port = (rest if closing else address).rpartition(":")
+    if not colon:
+        host, port = rest if closing else address, ""
+    host = bracketed.removeprefix("[") if closing else host
+    if not port:
+        return host, default
+    return host, int(port) if port.isascii() and port.isdigit() else -1
+
+
+class OllamaVendor(HostedVendor):
+    """What Ollama does in its own way."""
+
+    protocol: ClassVar[str] = PROTOCOL
+    base_url: ClassVar[str] = f"http://127.0.0.1:{DEFAULT_PORT}"
+    key_variables: ClassVar[tuple[str, ...]] = ("OLLAMA_API_KEY",)
+    needs_key: ClassVar[bool] = False
+    framing = "ndjson"
+
+    def read_settings(self) -> RemoteSettings:
+        """Checks the user's settings; OLLAMA_HOST says the address where they do not."""
+        settings = super().read_settings()
+        host = os.environ.get("OLLAMA_HOST", "")
+        if "base_url" in settings.values or not host.strip():
+            return settings
+        return attrs.evolve(settings, base_url=read_host(host))
+
+    def compose_child(self) -> ChildSettings:
+        """Says how the server is started: at a port of its own, whatever else runs."""
+        values = self.settings.values
+        return ChildSettings(
+            name=self.context.name,
+            command=(values.get("command", "ollama"), *values.get("arguments", ("serve",))),
+            environment={"OLLAMA_HOST": "127.0.0.1:{port}"},
+            health_path="/api/version",
+            startup_seconds=float(values.get("startup_seconds", 60)),
+            log_path=self.context.cache_directory / "server.log",
+            remedy="Install it from https://ollama.com/download, or name it in full as command.",
+        )
+
+    def nativize(
+        self, request: Request, model: ModelDescriptor, *, streaming: bool
+    ) -> Translation[JsonObject]:
+        """Returns the body, with a window into which it fits. Raises RequestError."""
+        translation = nativize_request(
+            request, model.attributes, QUIRKS, provider=model.provider, streaming=streaming
+        )
+        given: Any = translation.value.get("options") or {}
+        window = choose_window(request, model.attributes, given)
+        body = {
+            **translation.value,
+            "options": {**given, "num_ctx": window},
+            # A server that knows these two refuses or stops, where others cut in silence.
+            "truncate": translation.value.get("truncate", False),
+            "shift": translation.value.get("shift", False),
+        }
+        return Translation(body, translation.losses)
+
+    def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
+        """Returns the path of the chat."""
+        return "/api/chat"
+
+    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
+        """Returns the authorization, where there is a key: the cloud wants one."""
+        return {} if key is None else {"authorization": Secret(f"Bearer {key.reveal()}")}
+
+    def produce_decoder(self, model: ModelDescriptor, request: Request) -> OllamaDecoder:
+        """Makes the decoder of one response."""
+        least = count_least(estimate_request(request, model.attributes))
+        return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
+
+    def produce_error(
+        self,
+        body: JsonObject | str,
+        model: str,
+        *,
+        status: int,
+        headers: Mapping[str, str],
+    ) -> ConverseError:
+        """Says what an answer with the status of an error means."""
+        return produce_error(
+            body, provider=self.context.name, model=model, status=status, headers=headers
+        )
+
+    def produce_tokenizer(self, client: RemoteClient) -> OllamaTokenizer:
+        """Makes what estimates tokens."""
+        return OllamaTokenizer()
+
+    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+        """Asks the server for its models. Raises ConverseError."""
+        return read_tags(await client.request_json("GET", "/api/tags"))
+
+
+class OllamaClient(HostingClient):
+    """Connections to one server; what it says of a model is asked once."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._learnt: dict[str, JsonObject] = {}
+
+    async def access_model(self, name: str = "") -> RemoteModel:
+        """Returns a model; one that the server lacks is fetched, if the user agrees.
+
+        Raises:
+            UnknownNameError: The server does not have it, and the user does not agree; or the
+                name is empty and there is no default model.
+            TransportError: The server is not there.
+        """
+        known = self.describe(name or self.vendor.settings.model)
+        learnt = await self._acquire_learnt(known.name)
+        attributes = self._integrator.integrate(
+            known.name, learnt=learnt, learnt_from="what the server says of the model"
+        )
+        return RemoteModel(attrs.evolve(known, attributes=attributes), self)
+
+    async def send(
+        self, method: str, path: str, body: JsonObject | None = None, *, model: str = ""
+    ) -> Exchange:
+        """Sends a request, once; says how a server is started where there is none."""
+        try:
+            return await super().send(method, path, body, model=model)
+        except TransportError as error:
+            raise explain_unreachable(error, self.provider.name) from error
+
+    async def _acquire_learnt(self, model: str) -> JsonObject:
+        """Returns what the server says of a model; little where it cannot say it."""
+        if model not in self._learnt:
+            try:
+                shown = await self.request_json("POST", "/api/show", {"model": model})
+            except ConverseError as error:
+                if not is_missing(error):
+                    if isinstance(error, ProviderError) or error.stage is Stage.DECODE:
+                        return learn(None)  # the request itself will tell, if it matters
+                    raise
+                await pull(self, model)
+                shown = await self.request_json("POST", "/api/show", {"model": model})
+            self._learnt[model] = learn(shown)
+        return self._learnt[model]
+
+
+class OllamaProvider(HostingProvider):
+    """Makes clients of an Ollama server."""
+
+    client_class = OllamaClient

@@ -1,0 +1,42 @@
+"""Errors of ``ollama``: a missing model, a server that is not there, and the dialect's table."""
+
+from __future__ import annotations
+
+from vibe_llms.dialects.ollama_chat.errors import produce_error as produce_error
+from vibe_llms.exceptions import (
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+    Stage,
+    TransportError,
+    TransportTimeoutError,
+    UnknownNameError,
+)
+
+
+def is_missing(error: ConverseError) -> bool:
+    """Tells whether the server says that it has no such model."""
+    is_not_found = isinstance(error, ProviderError) and error.fault is ProviderFault.NOT_FOUND
+    return is_not_found and "model" in error.detail  # no other path says so of a model
+
+
+def produce_missing_model(provider: str, model: str, base_url: str) -> UnknownNameError:
+    """Makes the error for a model which the server does not have and nobody let it fetch."""
+    return UnknownNameError(
+        kind="model",
+        name=model,
+        detail=f"The server at {base_url} has no model {model!r}.",
+        remedy=f"Fetch it: vibe models pull {provider}:{model}",
+    )
+
+
+def explain_unreachable(error: TransportError, provider: str) -> TransportError:
+    """Adds what can be done where nobody listens; other errors stay as they are."""
+    if error.stage is not Stage.CONNECT or isinstance(error, TransportTimeoutError):
+        return error
+    return TransportError(
+        detail=error.detail,
+        remedy=f"Start it by 'ollama serve', or set start = true in [providers.{provider}].",
+        address=error.address,
+        stage=error.stage,
+    )

@@ -1,0 +1,59 @@
+"""What the server says of its models, with the keys of an attribute file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.providers.surveys import SurveyedModel
+
+_CAPABILITIES: Final = {
+    "audio": "supports_audio",
+    "thinking": "supports_reasoning",
+    "tools": "supports_invocations",
+    "vision": "supports_images",
+}
+"""From the server's word; where it lists them, what is not there the model cannot do."""
+
+
+def learn(shown: JsonValue) -> JsonObject:
+    """Returns what ``POST /api/show`` says about a model; that it has a ``num_ctx`` always."""
+    facts: Mapping[str, Any] = shown if isinstance(shown, Mapping) else {}
+    window = _find_window(facts.get("model_info"))
+    control: dict[str, JsonValue] = {"kind": "interval", "minimum": 1, "grade": 1}
+    learnt: dict[str, JsonValue] = {"controls": {"num_ctx": control}}
+    if window is not None:
+        control["maximum"] = window
+        learnt["context_window_tokens"] = window
+    return {**learnt, **_read_capabilities(facts.get("capabilities"))}
+
+
+def read_tags(listed: JsonValue) -> list[SurveyedModel]:
+    """Returns the models which ``GET /api/tags`` lists."""
+    facts: Mapping[str, Any] = listed if isinstance(listed, Mapping) else {}
+    entries = facts.get("models")
+    return [
+        SurveyedModel(
+            name=str(entry.get("model") or entry["name"]),
+            capabilities=_read_capabilities(entry.get("capabilities")),
+        )
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, Mapping) and (entry.get("model") or entry.get("name"))
+    ]
+
+
+def _find_window(info: object) -> int | None:
+    """Returns the length of the context, whose key begins with the model's architecture."""
+    if not isinstance(info, Mapping):
+        return None
+    architecture = info.get("general.architecture", "")
+    window = info.get(f"{architecture}.context_length")
+    is_count = isinstance(window, int) and not isinstance(window, bool) and window > 0
+    return window if is_count else None
+
+
+def _read_capabilities(words: object) -> dict[str, str]:
+    if not isinstance(words, Sequence) or isinstance(words, str):
+        return {}
+    return {ours: "yes" if word in words else "no" for word, ours in _CAPABILITIES.items()}

@@ -1,0 +1,107 @@
+"""Fetches a model into the server, once the user agrees, and shows how far it has come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import msgspec
+
+from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.plain import JsonObject
+from vibe_llms.plugins.specification import Progress, ProviderContext
+from vibe_llms.providers.ollama.errors import produce_error, produce_missing_model
+from vibe_llms.wire.ndjson import NdjsonFramer
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.remote import RemoteClient
+
+
+async def pull(client: RemoteClient, model: str) -> None:
+    """Lets the server fetch a model, if the user agrees.
+
+    Raises:
+        UnknownNameError: The user does not.
+        ConverseError: The server could not.
+    """
+    context = client.vendor.context
+    if not await asyncio.to_thread(_ask, context, model, client.vendor.settings.base_url):
+        raise produce_missing_model(context.name, model, client.vendor.settings.base_url)
+    display = _Display(context.progress)
+    try:
+        status = ""
+        async for line in _receive_lines(client, model):
+            if line.get("error"):
+                raise produce_error(line, provider=context.name, model=model)
+            status = str(line.get("status", ""))
+            display.show(line)
+    finally:
+        display.finish()
+    if status != "success":
+        raise StreamTruncatedError(
+            detail=f"The server stopped fetching {model} at {status!r}.",
+            remedy="Try again: it goes on where it stopped.",
+        )
+
+
+def _ask(context: ProviderContext, model: str, base_url: str) -> bool:
+    question = (
+        f"The Ollama server at {base_url} does not have {model}. Shall it fetch it from its "
+        "registry, some hundred megabytes to many gigabytes (it tells how many as it begins)?"
+    )
+    return context.consent.ask(f"model:{context.name}:{model}", question)
+
+
+async def _receive_lines(client: RemoteClient, model: str) -> AsyncIterator[Mapping[str, Any]]:
+    framer = NdjsonFramer(client.vendor.context.limits)
+    body: JsonObject = {"model": model, "stream": True}
+    async with await client.send("POST", "/api/pull", body, model=model) as exchange:
+        while data := await exchange.receive():
+            for frame in framer.feed(data):
+                yield _read(frame.data)
+        for frame in framer.finish():
+            yield _read(frame.data)
+
+
+def _read(data: bytes) -> Mapping[str, Any]:
+    try:
+        line = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        line = None
+    if isinstance(line, Mapping):
+        return line
+    raise ConverseError(
+        detail="The server told of its progress in a line that makes no sense.",
+        stage=Stage.DECODE,
+    )
+
+
+@attrs.define
+class _Display:
+    """One bar for each file of the model, after the other."""
+
+    progress: Progress
+    digest: str = ""
+    shown: int = 0
+
+    def show(self, line: Mapping[str, Any]) -> None:
+        """Takes a line ``{"status", "digest", "total", "completed"}`` in."""
+        digest, total = line.get("digest"), line.get("total")
+        if not isinstance(digest, str) or not isinstance(total, int):
+            return
+        if digest != self.digest:
+            self.finish()
+            self.digest, self.shown = digest, 0
+            self.progress.start(total, str(line.get("status") or f"Fetching {digest}"))
+        completed = line.get("completed")
+        if isinstance(completed, int) and completed > self.shown:
+            self.progress.advance(completed - self.shown)
+            self.shown = completed
+
+    def finish(self) -> None:
+        """Ends the bar, if there is one."""
+        if self.digest:
+            self.progress.finish()
+            self.digest = ""
