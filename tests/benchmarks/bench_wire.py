@@ -23,7 +23,7 @@ from vibe_llms.wire.exchanges import WireRequest
 from vibe_llms.wire.sse import SseFramer
 
 CALLS = 1_000
-REPETITIONS = 5
+REPETITIONS = 4
 FIFTY = 50
 SLOW_STREAMS = 500
 

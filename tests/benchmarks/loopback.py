@@ -2,8 +2,7 @@
 
 Everything it sends is composed beforehand; it parses of a request what it must, and runs in a
 process of its own. A client is measured by its own CPU time. What is wanted is said in the path:
-``/at-once/v1/chat/completions``, with ``/paced`` one chunk after another as fast as the client
-takes them, with ``/slow`` one in a while. ``"stream": true`` in the body asks for a stream.
+``/at-once/v1/chat/completions``, with ``/paced`` one write for each chunk, with ``/slow`` one in a while. ``"stream": true`` in the body asks for a stream.
 
 Run as a program it serves until its standard input is closed, and prints its port first.
 """
@@ -19,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-CHUNKS = 2_000
-"""How many chunks of text a stream has; ``VIBE_BENCHMARK_CHUNKS`` sets another number."""
+CHUNKS = 1_000
+"""How many chunks of text a stream has."""
 
 WORD = "word "
 """The text of each chunk."""
@@ -225,16 +224,12 @@ async def _send_paced(
     writer.write(_HEAD)
     for frame in (canned.slow if is_slow else canned.streams)[protocol]:
         writer.write(frame)
-        await asyncio.sleep(SLOW_SECONDS if is_slow else PACE_SECONDS)
+        await asyncio.sleep(SLOW_SECONDS if is_slow else 0)  # one write each, never two in one
     writer.write(b"0\r\n\r\n")
 
 
-PACE_SECONDS = 0.0003
-"""Long enough for any client to have taken a chunk before the next one comes."""
-
-
 async def _main() -> None:
-    canned = _Canned(int(os.environ.get("VIBE_BENCHMARK_CHUNKS", CHUNKS)))
+    canned = _Canned(CHUNKS)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _serve_connection(canned, reader, writer)

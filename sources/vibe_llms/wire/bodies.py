@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from vibe_llms.exceptions import LimitError, RequestError, Stage, TransportError
@@ -37,6 +38,7 @@ def check_request(request: WireRequest, limits: Limits) -> str:
     return address
 
 
+@lru_cache(maxsize=256)
 def describe_address(url: str) -> str:
     """Returns the scheme, host and port of a URL: what of it may be shown.
 

@@ -70,22 +70,22 @@ class SseFramer:
             data = self._walk(data, frames)
         if not data:
             return frames
+        if len(data) > self._limit:  # only then can an event in it be too long
+            self._walk_all(data, frames)
+            return frames
         blocks = data.split(b"\n\n")
         rest = blocks.pop()
-        limit = self._limit
         for block in blocks:
-            lines = block.split(b"\n")
-            if len(lines) == 1 and block.startswith(b"data: ") and len(block) <= limit:
-                frames.append(Frame(block[6:]))
-            elif (
-                len(lines) == 2
-                and lines[1].startswith(b"data: ")
-                and lines[0].startswith(b"event: ")
-                and len(block) <= limit
-            ):
-                frames.append(Frame(lines[1][6:], lines[0][7:].decode("utf-8", "replace")))
-            else:
-                self._walk_all(block + b"\n\n", frames)
+            if block.startswith(b"data: "):
+                if b"\n" not in block:
+                    frames.append(Frame(block[6:]))
+                    continue
+            elif block.startswith(b"event: "):
+                lines = block.split(b"\n")
+                if len(lines) == 2 and lines[1].startswith(b"data: "):
+                    frames.append(Frame(lines[1][6:], lines[0][7:].decode("utf-8", "replace")))
+                    continue
+            self._walk_all(block + b"\n\n", frames)
         self._walk_all(rest, frames)
         return frames
 
