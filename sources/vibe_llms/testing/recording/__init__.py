@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from vibe_llms.laziness import produce_attribute_access
 
 if TYPE_CHECKING:
-    from .recorder import Recorder as Recorder
-    from .recordings import Recording as Recording
-    from .recordings import read_recordings as read_recordings
-    from .replayer import Replayer as Replayer
-    from .replayer import UnrecordedRequestError as UnrecordedRequestError
-    from .scrubbing import Scrubber as Scrubber
+    from vibe_llms.testing.recording.recorder import Recorder as Recorder
+    from vibe_llms.testing.recording.recordings import Recording as Recording
+    from vibe_llms.testing.recording.recordings import read_recordings as read_recordings
+    from vibe_llms.testing.recording.replayer import Replayer as Replayer
+    from vibe_llms.testing.recording.replayer import (
+        UnrecordedRequestError as UnrecordedRequestError,
+    )
+    from vibe_llms.testing.recording.scrubbing import Scrubber as Scrubber
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,

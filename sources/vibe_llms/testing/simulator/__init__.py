@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 from vibe_llms.laziness import produce_attribute_access
 
 if TYPE_CHECKING:
-    from .behaviour import produce_png as produce_png
-    from .behaviour import produce_wav as produce_wav
-    from .faults import FAULTS as FAULTS
-    from .faults import QUIRKS as QUIRKS
-    from .scripts import Cite as Cite
-    from .scripts import Draw as Draw
-    from .scripts import Invoke as Invoke
-    from .scripts import Raw as Raw
-    from .scripts import Refuse as Refuse
-    from .scripts import Say as Say
-    from .scripts import Search as Search
-    from .scripts import Speak as Speak
-    from .scripts import Think as Think
-    from .scripts import Tokens as Tokens
-    from .scripts import Turn as Turn
-    from .server import ReceivedRequest as ReceivedRequest
-    from .server import Simulator as Simulator
-    from .threads import SynchronousSimulator as SynchronousSimulator
+    from vibe_llms.testing.simulator.behaviour import produce_png as produce_png
+    from vibe_llms.testing.simulator.behaviour import produce_wav as produce_wav
+    from vibe_llms.testing.simulator.faults import FAULTS as FAULTS
+    from vibe_llms.testing.simulator.faults import QUIRKS as QUIRKS
+    from vibe_llms.testing.simulator.scripts import Cite as Cite
+    from vibe_llms.testing.simulator.scripts import Draw as Draw
+    from vibe_llms.testing.simulator.scripts import Invoke as Invoke
+    from vibe_llms.testing.simulator.scripts import Raw as Raw
+    from vibe_llms.testing.simulator.scripts import Refuse as Refuse
+    from vibe_llms.testing.simulator.scripts import Say as Say
+    from vibe_llms.testing.simulator.scripts import Search as Search
+    from vibe_llms.testing.simulator.scripts import Speak as Speak
+    from vibe_llms.testing.simulator.scripts import Think as Think
+    from vibe_llms.testing.simulator.scripts import Tokens as Tokens
+    from vibe_llms.testing.simulator.scripts import Turn as Turn
+    from vibe_llms.testing.simulator.server import ReceivedRequest as ReceivedRequest
+    from vibe_llms.testing.simulator.server import Simulator as Simulator
+    from vibe_llms.testing.simulator.threads import SynchronousSimulator as SynchronousSimulator
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,

@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import contextlib
 
-from .faults import FAULTS, QUIRKS
-from .server import Simulator
+from vibe_llms.testing.simulator.faults import FAULTS, QUIRKS
+from vibe_llms.testing.simulator.server import Simulator
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .behaviour import respond
-from .catalogue import answer_smaller, count_prompt
-from .complaints import Complaint
-from .delivery import (
+from vibe_llms.testing.simulator.behaviour import respond
+from vibe_llms.testing.simulator.catalogue import answer_smaller, count_prompt
+from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.delivery import (
     NDJSON_TYPE,
     PAGE,
     SSE_TYPE,
@@ -20,15 +20,15 @@ from .delivery import (
     send_stream,
     split_bytes,
 )
-from .faces import Setting
-from .faults import Conditions, read_conditions
-from .rendering import prepare_turn
-from .routes import OLLAMA, Route
+from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faults import Conditions, read_conditions
+from vibe_llms.testing.simulator.rendering import prepare_turn
+from vibe_llms.testing.simulator.routes import OLLAMA, Route
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from .server import ReceivedRequest, State
+    from vibe_llms.testing.simulator.server import ReceivedRequest, State
 
 JSON_TYPE = "application/json"
 
@@ -67,6 +67,7 @@ async def answer(
         now=int(time.time()),
         names=route.names,
         identity=state.mint("req_", 24),
+        stored=state.stored,
     )
     if "drop_connection_before_headers" in conditions:
         cut_connection(request)
@@ -81,7 +82,7 @@ async def answer(
         _refuse_first(setting, scope, state)
         if route.purpose != "answer":
             route.face.check_credentials(setting)
-            return await _answer_smaller(request, route, setting, state)
+            return await _answer_smaller(request, route, setting)
         return await _converse(request, route, setting, state)
     except Complaint as complaint:
         return _respond_complaint(complaint, route, setting)
@@ -137,15 +138,9 @@ async def _converse(
         pieces = produce_stream(face.stream(turn, ask, setting), face, setting)
         return await send_stream(request, headers, pieces)
     rendered = face.render(turn, ask, setting)
-    _store(rendered, state)
     if "slow" in setting.conditions:
         await asyncio.sleep(setting.conditions.count("slow", 10) / 1000)
     return await _send_whole(request, encode_json(rendered, setting.conditions), headers, setting)
-
-
-def _store(rendered: Mapping[str, Any], state: State) -> None:
-    if rendered.get("object") == "response":
-        state.stored[rendered["id"]] = rendered
 
 
 async def _send_whole(
@@ -162,7 +157,7 @@ async def _send_whole(
 
 async def _deliver_slowly(data: bytes, conditions: Conditions) -> Any:
     """The pieces of a body that is whole; of a cut or stalled one, the first half."""
-    from .delivery import Cut
+    from vibe_llms.testing.simulator.delivery import Cut
 
     broken = {"cut_at_chunk", "stall_at_chunk"} & conditions.values.keys()
     for piece in split_bytes(data[: len(data) // 2] if broken else data, conditions):
@@ -178,14 +173,14 @@ def _access_extra_headers(setting: Setting) -> dict[str, str]:
 
 
 async def _answer_smaller(
-    request: web.Request, route: Route, setting: Setting, state: State
+    request: web.Request, route: Route, setting: Setting
 ) -> web.StreamResponse:
     face = route.face
     headers = face.produce_headers(setting)
     if route.purpose == "count":
         rendered: Any = count_prompt(face, setting)
     else:
-        rendered = answer_smaller(route, setting, state.stored)
+        rendered = answer_smaller(route, setting)
     if not isinstance(rendered, Mapping):
         headers["content-type"] = NDJSON_TYPE
         return await send_stream(request, headers, produce_stream(rendered, face, setting))

@@ -13,9 +13,20 @@ import zlib
 
 import attrs
 
-from .asking import Ask, Offer, count_tokens
-from .fabrication import fabricate
-from .scripts import Cite, Draw, Invoke, Part, Refuse, Say, Search, Speak, Think, Turn
+from vibe_llms.testing.simulator.asking import Ask, Offer, count_tokens
+from vibe_llms.testing.simulator.fabrication import fabricate
+from vibe_llms.testing.simulator.scripts import (
+    Cite,
+    Draw,
+    Invoke,
+    Part,
+    Refuse,
+    Say,
+    Search,
+    Speak,
+    Think,
+    Turn,
+)
 
 SOURCES = (
     Cite(url="https://example.com/one", title="The first source", quote="One is the first."),

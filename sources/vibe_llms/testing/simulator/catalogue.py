@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from . import ollama
-from .complaints import Complaint
-from .faces import Face, Frame, Setting
-from .routes import CHAT, GEMINI, MESSAGES, RESPONSES, Route
+from vibe_llms.testing.simulator import ollama
+from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.faces import Face, Frame, Setting
+from vibe_llms.testing.simulator.routes import CHAT, GEMINI, MESSAGES, RESPONSES, Route
 
 MODELS = ("simulated-large", "simulated-small")
 CREATED = 1_790_000_000
@@ -27,15 +27,13 @@ def count_prompt(face: Face, setting: Setting) -> dict[str, Any]:
     return {"input_tokens": received}
 
 
-def answer_smaller(
-    route: Route, setting: Setting, stored: MutableMapping[str, Any]
-) -> Mapping[str, Any] | Iterator[Frame]:
+def answer_smaller(route: Route, setting: Setting) -> Mapping[str, Any] | Iterator[Frame]:
     """Answers what is no conversing: an object, or the lines of a stream."""
     match route.purpose:
         case "models":
             return _list_models(route.face, setting)
-        case "stored":
-            return _access_stored(route, setting, stored)
+        case "stored" | "forgotten":
+            return _access_stored(route, setting)
         case "tags":
             return {"models": [_describe_tag(name) for name in MODELS]}
         case "ps":
@@ -99,16 +97,14 @@ def _describe_gemini_model(name: str) -> dict[str, Any]:
     }
 
 
-def _access_stored(
-    route: Route, setting: Setting, stored: MutableMapping[str, Any]
-) -> Mapping[str, Any]:
+def _access_stored(route: Route, setting: Setting) -> Mapping[str, Any]:
     identity = route.names["response"]
-    if identity not in stored:
+    if identity not in setting.stored:
         raise Complaint(404, "missing", f"Response with id '{identity}' not found.")
-    if setting.headers.get("x-http-method") == "DELETE":
-        del stored[identity]
+    if route.purpose == "forgotten":
+        del setting.stored[identity]
         return {"id": identity, "object": "response.deleted", "deleted": True}
-    return cast(Mapping[str, Any], stored[identity])
+    return cast(Mapping[str, Any], setting.stored[identity]["response"])
 
 
 def _describe_tag(name: str) -> dict[str, Any]:

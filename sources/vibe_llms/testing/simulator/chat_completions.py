@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .asking import Ask
-from .chat_requests import check_request, read_request
-from .complaints import Complaint
-from .credentials import check_bearer, check_model
-from .faces import Frame, Setting
-from .perplexity import produce_search_fields, spread_perplexity
-from .rendering import (
+from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.chat_requests import check_request, read_request
+from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.credentials import check_bearer, check_model
+from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.perplexity import produce_search_fields, spread_perplexity
+from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
     interleave,
@@ -21,8 +21,20 @@ from .rendering import (
     split_text,
     write_arguments,
 )
-from .scripts import Cite, Draw, Invoke, Part, Raw, Refuse, Say, Search, Speak, Think, Turn
-from .seals import seal
+from vibe_llms.testing.simulator.scripts import (
+    Cite,
+    Draw,
+    Invoke,
+    Part,
+    Raw,
+    Refuse,
+    Say,
+    Search,
+    Speak,
+    Think,
+    Turn,
+)
+from vibe_llms.testing.simulator.seals import seal
 
 framing = "sse"
 STOPS = {

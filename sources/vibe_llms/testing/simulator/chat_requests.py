@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .asking import (
+from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
     Offer,
@@ -16,10 +16,10 @@ from .asking import (
     read_data_url,
     write_text,
 )
-from .complaints import Complaint, require
-from .faces import Setting
-from .schemata import check_strict_schema
-from .seals import is_intact
+from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.schemata import check_strict_schema
+from vibe_llms.testing.simulator.seals import is_intact
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .complaints import Complaint
-from .faces import Setting
+from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.faces import Setting
 
 WRONG = ("wrong", "invalid")
 """Keys with one of these words are refused."""

@@ -7,10 +7,10 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .complaints import Complaint
-from .faces import Face, Frame, Setting
-from .faults import Conditions
-from .rendering import NOT_A_CHARACTER
+from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.faces import Face, Frame, Setting
+from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.rendering import NOT_A_CHARACTER
 
 if TYPE_CHECKING:
     from aiohttp import web

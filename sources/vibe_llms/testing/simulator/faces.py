@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Protocol
 
 import attrs
 
-from .asking import Ask
-from .complaints import Complaint
-from .faults import Conditions
-from .scripts import Turn
+from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.scripts import Turn
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -61,6 +61,7 @@ class Setting:
         now: Seconds since the epoch.
         names: What the path names: ``model``, ``deployment``.
         identity: The request's id.
+        stored: Responses that the vendor keeps, with their items, by their ids.
     """
 
     path: str
@@ -72,6 +73,7 @@ class Setting:
     now: int
     names: Mapping[str, str]
     identity: str
+    stored: MutableMapping[str, Any] = attrs.field(factory=dict, repr=False)
 
 
 class Face(Protocol):

@@ -7,11 +7,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .asking import Ask, Attachment, Offer, Outcome, count_request_tokens, read_base64
-from .complaints import Complaint, require
-from .credentials import ABSENT
-from .faces import Setting
-from .seals import OPEN_SEALS, is_intact, seal
+from vibe_llms.testing.simulator.asking import (
+    Ask,
+    Attachment,
+    Offer,
+    Outcome,
+    count_request_tokens,
+    read_base64,
+)
+from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.credentials import ABSENT
+from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.seals import OPEN_SEALS, is_intact, seal
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 DATA = (

@@ -6,14 +6,32 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from .asking import Ask
-from .complaints import Complaint
-from .credentials import WRONG
-from .faces import Frame, Setting
-from .gemini_requests import check_request, read_request, seal_invocation
-from .rendering import assign_ids, count_usage, is_broken, read_arguments, split_text
-from .scripts import Cite, Draw, Invoke, Part, Raw, Refuse, Say, Search, Speak, Think, Turn
-from .seals import seal
+from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.credentials import WRONG
+from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.gemini_requests import check_request, read_request, seal_invocation
+from vibe_llms.testing.simulator.rendering import (
+    assign_ids,
+    count_usage,
+    is_broken,
+    read_arguments,
+    split_text,
+)
+from vibe_llms.testing.simulator.scripts import (
+    Cite,
+    Draw,
+    Invoke,
+    Part,
+    Raw,
+    Refuse,
+    Say,
+    Search,
+    Speak,
+    Think,
+    Turn,
+)
+from vibe_llms.testing.simulator.seals import seal
 
 framing = "sse"
 STOPS = {

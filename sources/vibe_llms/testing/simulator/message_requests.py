@@ -6,11 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .asking import Ask, Attachment, Offer, Outcome, count_request_tokens, read_base64, write_text
-from .complaints import Complaint, require
-from .credentials import ABSENT
-from .faces import Setting
-from .seals import canonicalize, is_intact
+from vibe_llms.testing.simulator.asking import (
+    Ask,
+    Attachment,
+    Offer,
+    Outcome,
+    count_request_tokens,
+    read_base64,
+    write_text,
+)
+from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.credentials import ABSENT
+from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.seals import canonicalize, is_intact
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")

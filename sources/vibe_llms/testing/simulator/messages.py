@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .asking import Ask
-from .complaints import Complaint
-from .credentials import WRONG
-from .faces import Frame, Setting
-from .message_requests import check_request, read_request
-from .rendering import (
+from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.credentials import WRONG
+from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.message_requests import check_request, read_request
+from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
     interleave,
@@ -20,8 +20,20 @@ from .rendering import (
     split_text,
     write_arguments,
 )
-from .scripts import Cite, Draw, Invoke, Part, Raw, Refuse, Say, Search, Speak, Think, Turn
-from .seals import seal
+from vibe_llms.testing.simulator.scripts import (
+    Cite,
+    Draw,
+    Invoke,
+    Part,
+    Raw,
+    Refuse,
+    Say,
+    Search,
+    Speak,
+    Think,
+    Turn,
+)
+from vibe_llms.testing.simulator.seals import seal
 
 framing = "sse"
 STOPS = {

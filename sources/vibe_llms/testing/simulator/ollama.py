@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from .asking import (
+from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
     Offer,
@@ -18,11 +18,17 @@ from .asking import (
     read_base64,
     recognize_media,
 )
-from .complaints import Complaint, require
-from .credentials import ABSENT, WRONG
-from .faces import Frame, Setting
-from .rendering import assign_ids, count_usage, is_broken, read_arguments, split_text
-from .scripts import Draw, Invoke, Part, Raw, Refuse, Say, Think, Turn
+from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.credentials import ABSENT, WRONG
+from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.rendering import (
+    assign_ids,
+    count_usage,
+    is_broken,
+    read_arguments,
+    split_text,
+)
+from vibe_llms.testing.simulator.scripts import Draw, Invoke, Part, Raw, Refuse, Say, Think, Turn
 
 framing = "ndjson"
 STOPS = {"length": "length", "context": "length"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .behaviour import SOURCES
-from .faces import Frame
-from .scripts import Cite, Refuse, Say, Search, Turn
+from vibe_llms.testing.simulator.behaviour import SOURCES
+from vibe_llms.testing.simulator.faces import Frame
+from vibe_llms.testing.simulator.scripts import Cite, Refuse, Say, Search, Turn
 
 
 def _collect_sources(turn: Turn) -> list[Cite]:

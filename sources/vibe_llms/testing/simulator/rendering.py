@@ -9,9 +9,20 @@ from typing import Any, TypeVar
 
 import attrs
 
-from .asking import Ask, count_tokens
-from .faults import Conditions
-from .scripts import Draw, Invoke, Part, Refuse, Say, Search, Speak, Think, Tokens, Turn
+from vibe_llms.testing.simulator.asking import Ask, count_tokens
+from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.scripts import (
+    Draw,
+    Invoke,
+    Part,
+    Refuse,
+    Say,
+    Search,
+    Speak,
+    Think,
+    Tokens,
+    Turn,
+)
 
 Item = TypeVar("Item")
 NOT_A_CHARACTER = "\ufdd0"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .asking import (
+from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
     Offer,
@@ -16,10 +16,10 @@ from .asking import (
     read_data_url,
     write_text,
 )
-from .complaints import Complaint, require
-from .faces import Setting
-from .schemata import check_strict_schema
-from .seals import canonicalize, is_intact
+from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.schemata import check_strict_schema
+from vibe_llms.testing.simulator.seals import canonicalize, is_intact
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 UNKNOWN = (
@@ -56,12 +56,16 @@ FOLLOWERS = frozenset(
 )
 
 
-def list_items(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The items of the input; a text is one message, and easy messages get their type."""
-    given = body.get("input")
+def list_items(setting: Setting) -> list[dict[str, Any]]:
+    """The items of the whole conversation, those of the previous response first.
+
+    A text is one message, and easy messages get their type.
+    """
+    given, earlier = setting.body.get("input"), str(setting.body.get("previous_response_id"))
+    items = list(setting.stored[earlier]["items"]) if earlier in setting.stored else []
     if isinstance(given, str):
-        return [{"type": "message", "role": "user", "content": given}]
-    return [{"type": "message", **item} for item in given or ()]
+        return [*items, {"type": "message", "role": "user", "content": given}]
+    return [*items, *({"type": "message", **item} for item in given or ())]
 
 
 def check_request(setting: Setting) -> None:
@@ -85,10 +89,17 @@ def check_request(setting: Setting) -> None:
         code="missing_required_parameter",
     )
     require(given != [], "Invalid 'input': empty array.", param="input", code="empty_array")
-    items = list_items(body)
+    earlier = body.get("previous_response_id")
+    require(
+        earlier is None or earlier in setting.stored,
+        f"Previous response with id '{earlier}' not found.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
+    items = list_items(setting)
     for index, item in enumerate(items):
         _check_item(item, f"input[{index}]")
-    _check_pairs(items, chained=bool(body.get("previous_response_id") or body.get("conversation")))
+    _check_pairs(items, chained=bool(body.get("conversation")))
     _check_reasoning(items, setting)
     _check_tools(body)
 
@@ -228,7 +239,7 @@ def _check_tools(body: Mapping[str, Any]) -> None:
 def read_request(setting: Setting) -> Ask:
     """Reads a request that was checked."""
     body = setting.body
-    items = list_items(body)
+    items = list_items(setting)
     users = [i for i in items if i["type"] == "message" and i["role"] == "user"]
     content = users[-1]["content"] if users else ""
     tools = body.get("tools") or ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .faults import Conditions
-from .rendering import interleave, split_arguments, split_text
+from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.rendering import interleave, split_arguments, split_text
 
 CALLS = ("function_call", "custom_tool_call")
 Event = tuple[str, dict[str, Any]]

@@ -6,15 +6,27 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from .asking import Ask
-from .complaints import Complaint
-from .credentials import check_bearer, check_model
-from .faces import Frame, Setting
-from .rendering import assign_ids, count_usage, write_arguments
-from .response_requests import check_request, read_request
-from .response_streams import stream_items
-from .scripts import Cite, Draw, Invoke, Part, Raw, Refuse, Say, Search, Speak, Think, Turn
-from .seals import seal
+from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.credentials import check_bearer, check_model
+from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.rendering import assign_ids, count_usage, write_arguments
+from vibe_llms.testing.simulator.response_requests import check_request, list_items, read_request
+from vibe_llms.testing.simulator.response_streams import stream_items
+from vibe_llms.testing.simulator.scripts import (
+    Cite,
+    Draw,
+    Invoke,
+    Part,
+    Raw,
+    Refuse,
+    Say,
+    Search,
+    Speak,
+    Think,
+    Turn,
+)
+from vibe_llms.testing.simulator.seals import seal
 
 framing = "sse"
 INCOMPLETE = {
@@ -198,6 +210,9 @@ def _wrap(
     response["usage"] = None if started else _write_usage(turn, ask)
     if "no_usage" in setting.conditions:
         response["usage"] = None
+    if not started and body.get("store") is not False:
+        everything = [*list_items(setting), *items]
+        setting.stored[response["id"]] = {"response": response, "items": everything}
     return response
 
 

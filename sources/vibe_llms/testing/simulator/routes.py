@@ -8,8 +8,14 @@ from typing import cast
 
 import attrs
 
-from . import chat_completions, generate_content, messages, ollama, responses
-from .faces import Face
+from vibe_llms.testing.simulator import (
+    chat_completions,
+    generate_content,
+    messages,
+    ollama,
+    responses,
+)
+from vibe_llms.testing.simulator.faces import Face
 
 CHAT = cast(Face, chat_completions)
 RESPONSES = cast(Face, responses)
@@ -50,7 +56,7 @@ _ROUTES: tuple[tuple[str, str, Face, str], ...] = tuple(
                 ("POST", r"/responses/input_tokens", "count"),
                 ("POST", r"/responses", "answer"),
                 ("GET", r"/responses/(?P<response>[^/]+)", "stored"),
-                ("DELETE", r"/responses/(?P<response>[^/]+)", "stored"),
+                ("DELETE", r"/responses/(?P<response>[^/]+)", "forgotten"),
             ),
         ),
         (

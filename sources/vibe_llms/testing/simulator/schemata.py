@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .complaints import Complaint
+from vibe_llms.testing.simulator.complaints import Complaint
 
 
 def check_strict_schema(schema: Any, subject: str, param: str) -> None:

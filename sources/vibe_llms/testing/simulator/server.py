@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from .answering import answer
-from .faces import produce_minting
-from .faults import Conditions, read_conditions
-from .routes import find_route
-from .scripts import Part, Turn
+from vibe_llms.testing.simulator.answering import answer
+from vibe_llms.testing.simulator.faces import produce_minting
+from vibe_llms.testing.simulator.faults import Conditions, read_conditions
+from vibe_llms.testing.simulator.routes import find_route
+from vibe_llms.testing.simulator.scripts import Part, Turn
 
 if TYPE_CHECKING:
     from aiohttp import web

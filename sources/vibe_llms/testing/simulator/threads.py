@@ -7,7 +7,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from .server import Simulator
+from vibe_llms.testing.simulator.server import Simulator
 
 
 class SynchronousSimulator(Simulator):
