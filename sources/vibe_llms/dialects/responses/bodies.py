@@ -1,0 +1,129 @@
+"""A whole request in the vendor's words.
+
+By default the vendor is asked to store nothing: our conversation is the whole of it, and goes
+with every request. Reasoning then comes back sealed, so that it can go too. Whoever wants the
+vendor to hold the state says so in ``Request.native``: ``store``, ``previous_response_id`` or
+``conversation``. The vendor then puts what it holds before the canisters of the request, so that
+these are to be only what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.responses.controls import nativize_controls
+from vibe_llms.dialects.responses.invocations import is_closed, nativize_invocables, nativize_schema
+from vibe_llms.dialects.responses.messages import nativize_canisters
+from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.responses.residue import merge, read_mark
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import Capability, ModelAttributes
+from vibe_llms.plain import JsonObject
+
+SEALED_REASONING: Final = "reasoning.encrypted_content"
+_HELD: Final = ("previous_response_id", "conversation")
+
+
+def nativize_request(
+    request: Request,
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+    streaming: bool = False,
+) -> Translation[JsonObject]:
+    """Returns the body of a request.
+
+    Args:
+        provider: Whose request it is: what another one has sealed does not go.
+        streaming: Whether the answer is to come bit by bit.
+
+    Raises:
+        CapabilityError: The model is known not to take what a canister holds.
+        ControlError: The model has no such control, or the value is outside its domain.
+        RequestError: The bytes of a medium are not there.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    residue = ledger.open(request.native, "native")
+    defaults = _compose_defaults(attributes, quirks, residue)
+    store = residue.get("store", defaults.get("store"))
+    messages = nativize_canisters(
+        request.canisters, attributes, quirks, provider=provider, is_stored=store is not False
+    )
+    controls = nativize_controls(request.controls, attributes, quirks)
+    invocables = nativize_invocables(request.invocables, request.invocation_choice)
+    native: dict[str, Any] = {"model": attributes.address.name, **defaults, **messages.value}
+    for part in (controls.value, invocables.value, nativize_schema(request.schema)):
+        native = merge(native, part)
+    native = merge(native, _fit_residue(request, residue))
+    if read_mark(residue, "string"):
+        native["input"] = _shorten(native["input"])
+    if not native["input"] and isinstance(native["input"], list) and _is_held(native):
+        del native["input"]
+    if streaming:
+        native["stream"] = True
+    else:
+        native.pop("stream_options", None)
+    losses = (*ledger.losses, *messages.losses, *controls.losses, *invocables.losses)
+    return Translation(native, (*losses, *_survey_losses(request, residue)))
+
+
+def _compose_defaults(
+    attributes: ModelAttributes, quirks: Quirks, residue: Mapping[str, Any]
+) -> dict[str, Any]:
+    if not quirks.is_stateless or any(residue.get(name) for name in (*_HELD, "background")):
+        return {}
+    if residue.get("store") or "store" in (read_mark(residue, "absent") or ()):
+        return {}
+    defaults: dict[str, Any] = {"store": False}
+    # A model that does not reason refuses to seal; one that does hardly needs to be asked.
+    if attributes.access_capability("supports_reasoning") is Capability.YES:
+        defaults["include"] = [SEALED_REASONING]
+    return defaults
+
+
+def _fit_residue(request: Request, residue: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the residue without what a change of the common words has overtaken."""
+    fitting = {name: value for name, value in residue.items() if name != "$"}
+    if "tool_choice" in fitting and read_mark(residue, "choice") != request.invocation_choice:
+        del fitting["tool_choice"]
+    text = fitting.get("text")
+    if isinstance(text, Mapping) and isinstance(text.get("format"), Mapping):
+        told = _fit_format(request.schema, text["format"])
+        fitting["text"] = {name: value for name, value in text.items() if name != "format"}
+        if told:
+            fitting["text"]["format"] = told
+    return fitting
+
+
+def _fit_format(schema: JsonObject | None, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what was said of the form of the answer, as far as it fits to the schema."""
+    kind = told.get("type")
+    if kind == "json_object" and schema == {"type": "object"}:
+        return {**told, "$": {"absent": ["name", "schema", "strict"]}}
+    fits = schema is None if kind not in (None, "json_object") else kind is None and schema
+    return dict(told) if fits else {}
+
+
+def _shorten(items: Any) -> Any:
+    """Returns the input as a text where it was one, and still says no more than that."""
+    match items:
+        case [{"role": "user", "content": str(text), **rest}] if not rest:
+            return text
+    return items
+
+
+def _is_held(native: Mapping[str, Any]) -> bool:
+    return any(native.get(name) for name in (*_HELD, "prompt"))
+
+
+def _survey_losses(request: Request, residue: Mapping[str, Any]) -> list[Loss]:
+    text = residue.get("text")
+    told = text.get("format") if isinstance(text, Mapping) else None
+    if request.schema is None or told is not None or is_closed(request.schema):
+        return []
+    reason = "the vendor enforces only closed schemas whose properties are all required"
+    return [Loss(kind=LossKind.COERCED, path="schema", reason=reason)]

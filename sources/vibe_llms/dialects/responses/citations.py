@@ -1,0 +1,60 @@
+"""Annotations of a text as citations, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vibe_llms.dialects.ledger import Ledger, seal_native
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import Citation
+
+
+def read_citation(annotation: Mapping[str, Any]) -> Citation:
+    """Returns the citation which an annotation is; the annotation stays with it as it is."""
+    return Citation(
+        start=_access(annotation, "start_index", int),
+        end=_access(annotation, "end_index", int),
+        title=_access(annotation, "title", str) or _access(annotation, "filename", str),
+        url=_access(annotation, "url", str),
+        file_id=_access(annotation, "file_id", str),
+        native=seal_native(PROTOCOL, annotation),
+    )
+
+
+def _access(annotation: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = annotation.get(name)
+    return value if isinstance(value, kind) else None
+
+
+def write_citations(
+    citations: Sequence[Citation], path: str, ledger: Ledger, canister: AnyCanister | None
+) -> list[dict[str, Any]]:
+    """Returns the annotations; a citation for which the vendor has no form is withheld."""
+    written = (
+        _write_citation(citation, f"{path}.citations[{index}]", ledger, canister)
+        for index, citation in enumerate(citations)
+    )
+    return [annotation for annotation in written if annotation is not None]
+
+
+def _write_citation(
+    citation: Citation, path: str, ledger: Ledger, canister: AnyCanister | None
+) -> dict[str, Any] | None:
+    native = citation.native
+    if native is not None and ledger.admits(native, canister):
+        fields = ledger.open(native, path, canister)
+        return fields
+    if citation.url is None or citation.start is None or citation.end is None:
+        ledger.withhold(path, "only the span of a page can be cited to this vendor")
+        return None
+    if native is not None or citation.cited_text is not None or citation.file_id is not None:
+        ledger.coerce(path, "the page and the span of the citation go, the rest does not")
+    return {
+        "type": "url_citation",
+        "url": citation.url,
+        "title": citation.title or "",
+        "start_index": citation.start,
+        "end_index": citation.end,
+    }

@@ -1,0 +1,224 @@
+"""Items, as they come in a client's request or in a response, as canisters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.responses import hosted
+from vibe_llms.dialects.responses.parts import read_part
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.responses.residue import collect_rest, find_absent, keep_rest
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AnyContent,
+    Native,
+    NativeContent,
+    ReasoningContent,
+    TextualContent,
+)
+
+SAID_TO_MODEL: Final = frozenset({"additional_tools", "configuration_update"})
+ASKED_OF_MODEL: Final = frozenset({"compaction_trigger"})
+NATIVE_ITEMS: Final = (
+    SAID_TO_MODEL
+    | ASKED_OF_MODEL
+    | {
+        "compaction",
+        "item_reference",
+        "mcp_list_tools",
+    }
+)
+"""Items without a common word."""
+
+
+def read_item(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> list[AnyCanister]:
+    """Returns the canisters of an item: one, or a call and its outcome where it holds both.
+
+    Args:
+        owners: Who executes the calls before it, by their ids.
+
+    Raises:
+        KeyError, TypeError, AttributeError: The item makes no sense.
+    """
+    kind = item.get("type") or "message"
+    match kind:
+        case "message":
+            return [_read_message(item)]
+        case "reasoning":
+            return [_read_reasoning(item)]
+        case "function_call" | "custom_tool_call":
+            return [_read_function_call(item)]
+        case "function_call_output" | "custom_tool_call_output":
+            return [_read_function_output(item)]
+    if kind in hosted.CALLS or (kind.endswith("_call") and kind not in NATIVE_ITEMS):
+        invocation = hosted.read_call(item)
+        outcome = hosted.read_outcome(item, invocation)
+        return [invocation] if outcome is None else [invocation, outcome]
+    if kind in hosted.OUTPUTS:
+        return [hosted.read_answer(item, _find_answering(item, owners))]
+    return [_read_native(item)]
+
+
+def _find_answering(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> Owner:
+    """Tells who executed what an item answers: whoever executes the call, if that is known."""
+    known = owners.get(hosted.identify(item))
+    if known is not None:
+        return known
+    if item["type"] == "tool_search_output":
+        return Owner.OURS if item.get("execution") == "client" else Owner.VENDOR
+    return Owner.VENDOR if item["type"] == "program_output" else Owner.OURS
+
+
+def _read_message(item: Mapping[str, Any]) -> AnyCanister:
+    role = item.get("role", "assistant")
+    content = item.get("content")
+    is_said = role == "assistant"
+    contents = _read_contents(content, "output_text" if is_said else "input_text")
+    rest = collect_rest(item, ("role", "content"), **_find_marks(item, contents, is_said))
+    native = keep_native(PROTOCOL, rest)
+    match role:
+        case "assistant":
+            if not contents:
+                return _read_native(item)  # a canister would not show it
+            if rest.get("type") == "message" and isinstance(content, list):
+                del rest["type"]
+                native = keep_native(PROTOCOL, rest)
+            return AssistantCanister(contents, native=native)
+        case "user":
+            return UserCanister(contents, native=native)
+        case "system":
+            return SupervisorCanister(contents, native=native)
+        case "developer":
+            native = keep_native(PROTOCOL, {"role": role, **rest})
+            return SupervisorCanister(contents, native=native)
+    return _read_native(item)
+
+
+def _find_marks(
+    item: Mapping[str, Any], contents: list[AnyContent], is_said: bool
+) -> dict[str, Any]:
+    """Returns how a message was written, where it could be written otherwise."""
+    content = item.get("content")
+    if not is_said:
+        plain = len(contents) == 1 and _is_plain(contents[0])
+        return {"listed": isinstance(content, list) and (plain or not contents)}
+    if not isinstance(content, list):
+        return {}
+    absent = find_absent(item, "id", "status", "type")
+    return {
+        "listed": bool(absent),
+        "absent": absent,
+        "bare": all("annotations" not in part for part in content),
+    }
+
+
+def _is_plain(content: AnyContent) -> bool:
+    return isinstance(content, TextualContent) and content.native is None
+
+
+def _read_contents(content: Any, text_type: str) -> list[AnyContent]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [TextualContent(content)]
+    return [read_part(part, text_type) for part in content]
+
+
+def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
+    """Reads reasoning; empty fields stay as they are, for they may belong to what is sealed."""
+    summary, content = item.get("summary") or (), item.get("content") or ()
+    if not (_are_plain(summary, "summary_text") and _are_plain(content, "reasoning_text")):
+        return _read_native(item)
+    known = {"type", *(name for name in _REASONING if item.get(name))}
+    texts = [part["text"] for part in content]
+    rest = collect_rest(
+        item,
+        known,
+        absent=find_absent(item, "summary"),
+        lengths=[len(text) for text in texts] if len(texts) > 1 else [],
+    )
+    reasoning = ReasoningContent(
+        text="".join(texts),
+        summary=tuple(part["text"] for part in summary),
+        seal=item.get("encrypted_content") or None,
+        native=seal_native(PROTOCOL, rest),
+    )
+    return AssistantCanister((reasoning,))
+
+
+_REASONING: Final = ("summary", "content", "encrypted_content")
+
+
+def _are_plain(parts: Any, kind: str) -> bool:
+    return all(
+        isinstance(part, Mapping)
+        and part.keys() == {"type", "text"}
+        and part["type"] == kind
+        and isinstance(part["text"], str)
+        for part in parts
+    )
+
+
+def _read_function_call(item: Mapping[str, Any]) -> InvocationCanister:
+    is_custom = item["type"] == "custom_tool_call"
+    field = "input" if is_custom else "arguments"
+    arguments = item.get(field)
+    if not isinstance(arguments, str):
+        arguments = "" if arguments is None else msgspec.json.encode(arguments).decode("utf-8")
+    call_id = item.get("call_id")
+    known = ("type", field, "name", *(("call_id",) if call_id else ()))
+    return InvocationCanister(
+        invocation_id=str(call_id or item.get("id") or ""),
+        name=str(item.get("name") or ""),
+        arguments=arguments,
+        form="text" if is_custom else "json",
+        native=keep_rest(item, known),
+    )
+
+
+def _read_function_output(item: Mapping[str, Any]) -> ResultCanister:
+    output, name = item.get("output"), item.get("name")
+    contents = _read_contents(output, "input_text")
+    if output == "":
+        contents = []
+    plain = len(contents) == 1 and _is_plain(contents[0])
+    known = ("call_id", "output", *(("type",) if item["type"] == "function_call_output" else ()))
+    return ResultCanister(
+        contents,
+        invocation_id=str(item.get("call_id") or ""),
+        name=name if isinstance(name, str) else None,
+        native=keep_rest(item, known, listed=isinstance(output, list) and (plain or not contents)),
+    )
+
+
+def _read_native(item: Mapping[str, Any]) -> AnyCanister:
+    kind = str(item.get("type") or "message")
+    text = item.get("text")
+    content = NativeContent(
+        kind=kind,
+        native=seal_native(PROTOCOL, item),
+        text=text if isinstance(text, str) else "",
+    )
+    native = mark_item()
+    if kind in SAID_TO_MODEL:
+        return SupervisorCanister((content,), native=native)
+    if kind in ASKED_OF_MODEL:
+        return UserCanister((content,), native=native)
+    return AssistantCanister((content,), native=native)
+
+
+def mark_item() -> Native:
+    """Returns what says of a canister that its native content is an item, not a part."""
+    return seal_native(PROTOCOL, {"$": {"item": True}})

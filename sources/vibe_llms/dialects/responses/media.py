@@ -1,0 +1,196 @@
+"""Pictures, files and sound as parts of a message, and back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.responses.residue import collect_rest, find_absent, merge, read_mark
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.contents import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    MediaContent,
+    Native,
+)
+
+ANY_FILE: Final = "application/octet-stream"
+_TYPES_BY_SUFFIX: Final = {
+    "csv": "text/csv",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "html": "text/html",
+    "json": "application/json",
+    "md": "text/markdown",
+    "pdf": "application/pdf",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "txt": "text/plain",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "xml": "application/xml",
+}
+_AUDIO_FORMATS: Final = {
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+}
+
+
+def read_image(part: Mapping[str, Any]) -> ImageContent | None:
+    """Returns the picture of an ``input_image`` or of a screenshot; None if it has no source."""
+    rest = collect_rest(
+        part,
+        ("type", "image_url", "file_id", "detail"),
+        absent=find_absent(part, "detail"),
+    )
+    url, file_id, detail = part.get("image_url"), part.get("file_id"), part.get("detail")
+    if isinstance(url, str) and url:
+        found = split_data_url(url)
+        native = keep_native(PROTOCOL, rest)
+        if found is None:
+            return ImageContent(mime_type="image/*", url=url, detail=detail, native=native)
+        return ImageContent(mime_type=found[0], data=found[1], detail=detail, native=native)
+    if isinstance(file_id, str):
+        native = seal_native(PROTOCOL, rest)
+        return ImageContent(mime_type="image/*", file_id=file_id, detail=detail, native=native)
+    return None
+
+
+def write_image(content: ImageContent, path: str, residue: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the ``input_image``. Raises RequestError where the bytes are not there."""
+    part: dict[str, Any] = {"type": "input_image", "detail": content.detail or "auto"}
+    if content.url and content.data is None:
+        part["image_url"] = content.url
+    elif content.file_id is not None and content.data is None:
+        part["file_id"] = content.file_id
+    else:
+        part["image_url"] = compose_data_url(content, path)
+    if content.detail is not None:
+        residue = {name: value for name, value in residue.items() if name != "$"}
+    return merge(part, residue)
+
+
+def read_file(part: Mapping[str, Any]) -> FileContent | None:
+    """Returns the document of an ``input_file``; None if it has no source or makes no sense."""
+    rest = collect_rest(part, ("type", "file_id", "file_url", "file_data", "filename"))
+    file_id, url, data = (part.get(name) for name in ("file_id", "file_url", "file_data"))
+    name = part.get("filename")
+    name = name if isinstance(name, str) else None
+    mime_type = _guess_type(name)
+    if isinstance(file_id, str):
+        native: Native | None = seal_native(PROTOCOL, rest)
+        return FileContent(mime_type=mime_type, file_id=file_id, name=name, native=native)
+    if isinstance(url, str):
+        native = keep_native(PROTOCOL, rest)
+        return FileContent(mime_type=mime_type, url=url, name=name, native=native)
+    if not isinstance(data, str):
+        return None
+    return _read_file_data(data, name, mime_type, rest)
+
+
+def _read_file_data(
+    data: str, name: str | None, mime_type: str, rest: dict[str, Any]
+) -> FileContent | None:
+    found = split_data_url(data)
+    if found is not None:
+        native = keep_native(PROTOCOL, rest)
+        return FileContent(mime_type=found[0], data=found[1], name=name, native=native)
+    if data.startswith("data:"):
+        # What cannot be read is passed on as it is, for the vendor to judge.
+        native = keep_native(PROTOCOL, rest)
+        return FileContent(mime_type=mime_type, url=data, name=name, native=native)
+    bare = _decode(data)
+    if bare is None:
+        return None
+    native = keep_native(PROTOCOL, {**rest, "$": {"bare": True}})
+    return FileContent(mime_type=mime_type, data=bare, name=name, native=native)
+
+
+def write_file(content: FileContent, path: str, residue: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the ``input_file``. Raises RequestError where the bytes are not there."""
+    part: dict[str, Any] = {"type": "input_file"}
+    name = content.name or content.title
+    if content.url and content.data is None:
+        part["file_data" if content.url.startswith("data:") else "file_url"] = content.url
+    elif content.file_id is not None and content.data is None:
+        part["file_id"] = content.file_id
+    else:
+        is_bare = read_mark(residue, "bare")
+        compose = encode_data if is_bare else compose_data_url
+        part["file_data"] = compose(content, path)
+        name = name or _name_file(content)
+    if name is not None:
+        part["filename"] = name
+    return merge(part, residue)
+
+
+def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
+    """Returns the sound of an ``input_audio``; None if it makes no sense."""
+    audio = part.get("input_audio")
+    if not isinstance(audio, Mapping) or not isinstance(audio.get("data"), str):
+        return None
+    data, word = _decode(audio["data"]), audio.get("format")
+    if data is None:
+        return None
+    mime_type = "audio/mpeg" if word == "mp3" else f"audio/{word or 'wav'}"
+    native = seal_native(PROTOCOL, collect_rest(part, ("type", "input_audio")))
+    return AudioContent(mime_type=mime_type, data=data, native=native)
+
+
+def write_audio(content: AudioContent, path: str, residue: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the ``input_audio``. Raises RequestError where the bytes are not there."""
+    word = _AUDIO_FORMATS.get(content.mime_type) or content.mime_type.removeprefix("audio/")
+    audio = {"data": encode_data(content, path), "format": word}
+    return merge({"type": "input_audio", "input_audio": audio}, residue)
+
+
+def split_data_url(url: str) -> tuple[str, bytes] | None:
+    """Returns the type and the bytes of a data URL; None where it is none, or damaged."""
+    head, comma, text = url.partition(",")
+    if not (comma and head.startswith("data:") and head.endswith(";base64")):
+        return None
+    data = _decode(text)
+    return None if data is None else (head[len("data:") : -len(";base64")] or ANY_FILE, data)
+
+
+def encode_data(content: MediaContent, path: str) -> str:
+    """Returns the bytes of a medium in base 64. Raises RequestError where they are not there."""
+    if content.data is None:
+        raise RequestError(
+            path=path,
+            detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
+            remedy="Read them from the content store first.",
+        )
+    return base64.b64encode(content.data).decode("ascii")
+
+
+def compose_data_url(content: MediaContent, path: str) -> str:
+    """Returns the bytes of a medium as a data URL. Raises RequestError without bytes."""
+    return f"data:{content.mime_type};base64,{encode_data(content, path)}"
+
+
+def _decode(text: str) -> bytes | None:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    # What would not come back letter by letter is left as it is.
+    return data if base64.b64encode(data).decode("ascii") == text else None
+
+
+def _guess_type(name: str | None) -> str:
+    suffix = (name or "").rpartition(".")[2].lower()
+    return _TYPES_BY_SUFFIX.get(suffix, ANY_FILE)
+
+
+def _name_file(content: FileContent) -> str:
+    """Returns a name for a file that needs one: vendors go by its suffix."""
+    for suffix, mime_type in _TYPES_BY_SUFFIX.items():
+        if mime_type == content.mime_type:
+            return f"document.{suffix}"
+    return "document"

@@ -1,0 +1,245 @@
+"""Canisters as the items of a request.
+
+The protocol has an item for everything that happens in a turn, in the order in which it
+happened. What was one item comes back as one; a canister that holds several kinds of content
+becomes several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.dialects.history import HistoryRules, Placed, repair_history
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.responses import calls
+from vibe_llms.dialects.responses.items import NATIVE_ITEMS
+from vibe_llms.dialects.responses.orders import Written, settle_reasoning
+from vibe_llms.dialects.responses.parts import PartsWriter
+from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.responses.reasoning import write_reasoning
+from vibe_llms.dialects.responses.residue import merge, read_mark
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AnyContent,
+    NativeContent,
+    ReasoningContent,
+    TextualContent,
+)
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+HISTORY_RULES: Final = HistoryRules(id_pattern=r"[\s\S]{1,64}")
+
+
+def nativize_canisters(
+    canisters: Sequence[AnyCanister],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+    is_stored: bool = False,
+) -> Translation[JsonObject]:
+    """Returns ``{"input": […]}``, with ``instructions`` where the conversation was begun by them.
+
+    Args:
+        provider: Whose request it is: what another one has sealed does not go.
+        is_stored: Whether the vendor may know earlier reasoning by its id alone.
+
+    Raises:
+        CapabilityError: The model is known not to take what a canister holds.
+        RequestError: The bytes of a medium are not there.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    placed = repair_history(canisters, HISTORY_RULES, ledger)
+    writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger))
+    native: dict[str, Any] = {}
+    if placed and _is_instructions(placed[0].canister):
+        native["instructions"] = writer.write_instructions(placed[0])
+        placed = placed[1:]
+    writer.write(placed)
+    native["input"] = settle_reasoning(writer.written, ledger, is_stored=is_stored)
+    return Translation(native, ledger.losses)
+
+
+def _is_instructions(canister: AnyCanister) -> bool:
+    """Tells whether a canister was read from the field of its own that instructions have."""
+    if not isinstance(canister, SupervisorCanister) or canister.native is None:
+        return False
+    if canister.native.protocol != PROTOCOL or len(canister.content) != 1:
+        return False
+    return canister.native == INSTRUCTIONS and isinstance(canister.content[0], TextualContent)
+
+
+INSTRUCTIONS: Final = calls.seal_mark("place", "instructions")
+"""What says of a canister that it stood in ``instructions``, and not among the items."""
+
+
+def frame_document(canister: DocumentCanister) -> tuple[AnyContent, ...]:
+    """Returns the contents of a document between marks, without a word of advice."""
+    title = "" if canister.title is None else f' title="{canister.title}"'
+    begin, end = TextualContent(f"<document{title}>\n"), TextualContent("\n</document>")
+    if all(isinstance(content, TextualContent) for content in canister.content):
+        text = "".join(c.text for c in canister.content if isinstance(c, TextualContent))
+        return (TextualContent(f"{begin.text}{text}{end.text}"),)
+    return (begin, *canister.content, end)
+
+
+@attrs.define(kw_only=True)
+class ItemsWriter:
+    """Writes canisters as items, of a request or of a response.
+
+    Attributes:
+        is_answer: Whether the items are a response, where each needs an id of its own.
+        written: What came of it.
+    """
+
+    parts: PartsWriter
+    is_answer: bool = False
+    written: list[Written] = attrs.field(factory=list)
+    _calls: calls.CallsWriter = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._calls = calls.CallsWriter(self.parts, self.is_answer)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where losses are taken down."""
+        return self.parts.ledger
+
+    def write(self, placed: Iterable[Placed]) -> None:
+        """Writes canisters, in their order."""
+        for each in placed:
+            canister, path = each.canister, each.path
+            match canister:
+                case AssistantCanister():
+                    self._write_said(canister, path)
+                case InvocationCanister():
+                    self._add(self._calls.write_invocation(canister, path), path)
+                case ResultCanister():
+                    self._add(self._calls.write_result(canister, path), path)
+                case _:
+                    self._write_input(canister, path)
+
+    def write_instructions(self, placed: Placed) -> str:
+        """Returns the text of instructions that have a field of their own."""
+        content = placed.canister.content[0]
+        assert isinstance(content, TextualContent)
+        return content.text
+
+    def _add(self, item: dict[str, Any] | None, path: str) -> None:
+        if item is not None:
+            self.written.append(Written(item, path))
+
+    def _write_input(
+        self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
+    ) -> None:
+        if _is_item(canister):
+            for index, content in enumerate(canister.content):
+                self._write_native(content, f"{path}.content[{index}]", canister)
+            return
+        residue = self.ledger.open(canister.native, path, canister)
+        if read_mark(residue, "nothing"):
+            return
+        role, contents = "user", canister.content
+        if isinstance(canister, SupervisorCanister):
+            role = self.parts.quirks.supervisor_role
+        elif isinstance(canister, DocumentCanister):
+            contents = frame_document(canister)
+            self.ledger.coerce(path, "a document goes as the user's words, between marks")
+        listed = bool(read_mark(residue, "listed"))
+        written = self.parts.write_content(contents, path, canister, is_listed=listed)
+        self._add(merge({"role": role, "content": written}, residue), path)
+
+    def _write_said(self, canister: AssistantCanister, path: str) -> None:
+        """Writes what the model said: texts in one message, all else as items between them."""
+        residue = self.ledger.open(canister.native, path, canister)
+        is_item = bool(read_mark(residue, "item"))
+        run: list[tuple[AnyContent, str]] = []
+        count = 0
+        for index, content in enumerate(canister.content):
+            place = f"{path}.content[{index}]"
+            if isinstance(content, ReasoningContent):
+                count += self._end_message(run, canister, path, residue, count)
+                item = write_reasoning(
+                    content, place, canister, self.parts, is_answer=self.is_answer
+                )
+                self._add(item, place)
+            elif isinstance(content, NativeContent) and (is_item or content.kind in NATIVE_ITEMS):
+                count += self._end_message(run, canister, path, residue, count)
+                self._write_native(content, place, canister)
+            else:
+                run.append((content, place))
+        self._end_message(run, canister, path, residue, count)
+
+    def _end_message(
+        self,
+        run: list[tuple[AnyContent, str]],
+        canister: AssistantCanister,
+        path: str,
+        residue: Mapping[str, Any],
+        count: int,
+    ) -> int:
+        """Writes the message of the contents gathered; returns how many messages that were."""
+        gathered = list(run)
+        run.clear()
+        parts = []
+        for content, place in gathered:
+            part = self.parts.write_part(content, place, canister, "output_text")
+            if part is not None:
+                parts.append(part)
+        if not parts:
+            return 0
+        # An id names one message: what became of the first has it.
+        told = residue if count == 0 else {k: v for k, v in residue.items() if k != "id"}
+        self._add(self._write_message(parts, canister, path, told, count), path)
+        return 1
+
+    def _write_message(
+        self,
+        parts: list[dict[str, Any]],
+        canister: AssistantCanister,
+        path: str,
+        residue: Mapping[str, Any],
+        count: int,
+    ) -> dict[str, Any]:
+        listed = "id" in residue or read_mark(residue, "listed") or self.is_answer
+        bare = parts[0].keys() == {"type", "text", "annotations"} and not parts[0]["annotations"]
+        if not listed and len(parts) == 1 and bare and parts[0]["type"] == "output_text":
+            return merge({"role": "assistant", "content": parts[0]["text"]}, residue)
+        if read_mark(residue, "bare"):
+            for part in parts:
+                if not part.get("annotations", True):
+                    part.pop("annotations")
+        message: dict[str, Any] = {
+            "type": "message",
+            "id": calls.produce_item_id("msg", canister.id, count),
+            "role": "assistant",
+            "status": "completed",
+            "content": parts,
+        }
+        if "id" not in residue and "id" not in (read_mark(residue, "absent") or ()):
+            self.ledger.synthesize(f"{path}.native", "id: a message of several parts needs one")
+        return merge(message, residue)
+
+    def _write_native(self, content: AnyContent, path: str, canister: AnyCanister) -> None:
+        self._add(self.parts.write_part(content, path, canister, "input_text"), path)
+
+
+def _is_item(canister: UserCanister | SupervisorCanister | DocumentCanister) -> bool:
+    """Tells whether a canister holds items of the vendor's, and no message."""
+    contents = canister.content
+    return bool(contents) and all(
+        isinstance(content, NativeContent) and content.kind in NATIVE_ITEMS for content in contents
+    )

@@ -1,0 +1,63 @@
+"""The vendors' accounts of tokens in buckets that do not overlap, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from vibe_llms.messages.canisters import Usage
+
+
+def normalize_usage(native: Mapping[str, Any]) -> Usage:
+    """Returns the usage. The vendor counts cached input and reasoning within the totals."""
+    read = _access(native, "input_tokens_details", "cached_tokens")
+    written = _access(native, "input_tokens_details", "cache_write_tokens")
+    heard = _access(native, "input_tokens_details", "audio_tokens")
+    thought = _access(native, "output_tokens_details", "reasoning_tokens")
+    spoken = _access(native, "output_tokens_details", "audio_tokens")
+    return Usage(
+        input_tokens=_subtract(native.get("input_tokens"), read, written, heard),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        input_audio_tokens=heard,
+        output_tokens=_subtract(native.get("output_tokens"), thought, spoken),
+        reasoning_tokens=thought,
+        output_audio_tokens=spoken,
+        native=msgspec.json.encode(native).decode("utf-8"),
+    )
+
+
+def nativize_usage(usage: Usage, *, verbatim: bool) -> dict[str, Any]:
+    """Returns the account in the vendor's words.
+
+    Args:
+        verbatim: Whether what came with the usage is of this dialect and may be repeated.
+    """
+    if verbatim and usage.native is not None:
+        native: dict[str, Any] = msgspec.json.decode(usage.native)
+        return native
+    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    long = usage.cache_write_long_tokens or 0
+    taken, given = usage.total_input_tokens or 0, usage.total_output_tokens or 0
+    return {
+        "input_tokens": taken,
+        "input_tokens_details": {"cached_tokens": read, "cache_write_tokens": written + long},
+        "output_tokens": given,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+        "total_tokens": taken + given,
+    }
+
+
+def _access(native: Mapping[str, Any], group: str, name: str) -> int | None:
+    details = native.get(group)
+    count = details.get(name) if isinstance(details, Mapping) else None
+    return count if isinstance(count, int) else None
+
+
+def _subtract(total: Any, *parts: int | None) -> int | None:
+    if not isinstance(total, int):
+        return None
+    # Some vendors report more cached than read in all; nobody reads less than nothing.
+    return max(0, total - sum(part for part in parts if part is not None))
