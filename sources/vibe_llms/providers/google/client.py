@@ -1,0 +1,124 @@
+"""The service of ``google``: where it is, how it is asked, and which models it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote, urlencode
+
+from vibe_llms.dialects.generate_content import PROTOCOL, Decoder, Quirks, nativize_request
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.google.controls import GEMINI
+from vibe_llms.providers.google.decoder import produce_decoder
+from vibe_llms.providers.google.errors import explain_answer
+from vibe_llms.providers.google.tokenizer import GoogleTokenizer
+from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.remote import RemoteClient, Vendor
+from vibe_llms.secrets import Secret
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.surveys import SurveyedModel
+
+_PAGE = 1000
+
+
+def check_word(value: Any) -> str | None:
+    """Says what a setting must be that becomes part of a path."""
+    return None if isinstance(value, str) and value.strip() and "/" not in value else "a word"
+
+
+class GoogleVendor(Vendor):
+    """The Gemini API.
+
+    Its version is ``v1beta``: ``v1`` lacks what is in preview, such as JSON Schemas of arguments.
+    """
+
+    protocol = PROTOCOL
+    base_url = "https://generativelanguage.googleapis.com"
+    key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    further_settings: ClassVar[Mapping[str, Any]] = {"api_version": check_word}
+    version: ClassVar[str] = "v1beta"
+    quirks: ClassVar[Quirks] = GEMINI
+
+    def nativize(
+        self, request: Request, model: ModelDescriptor, *, streaming: bool
+    ) -> Translation[JsonObject]:
+        """Returns the body of the request. Raises RequestError."""
+        return nativize_request(
+            request, model.attributes, self.quirks, provider=model.provider, streaming=streaming
+        )
+
+    def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
+        """Returns the path of the method that answers."""
+        if streaming:
+            return f"{self.compose_method(model, 'streamGenerateContent')}?alt=sse"
+        return self.compose_method(model, "generateContent")
+
+    def compose_method(self, model: ModelDescriptor, method: str) -> str:
+        """Returns the path of one of the model's methods."""
+        return f"{self.compose_root()}/{self.compose_resource(model)}:{method}"
+
+    def compose_root(self) -> str:
+        """Returns the beginning of all paths."""
+        return f"/{self.settings.values.get('api_version', self.version)}"
+
+    def compose_resource(self, model: ModelDescriptor) -> str:
+        """Returns the name of a model as a resource."""
+        name = quote(model.name, safe="/@:-._~")
+        return name if "/" in name else f"models/{name}"
+
+    def compose_count(self, native: JsonObject, model: ModelDescriptor) -> JsonObject:
+        """Returns what is asked in order to count a request."""
+        return {"generateContentRequest": {"model": self.compose_resource(model), **native}}
+
+    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
+        """Returns the key."""
+        return {} if key is None else {"x-goog-api-key": key}
+
+    def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
+        """Makes the decoder of one response."""
+        return produce_decoder(model)
+
+    def produce_error(
+        self, body: JsonObject | str, model: str, *, status: int, headers: Mapping[str, str]
+    ) -> ConverseError:
+        """Says what an answer with the status of an error means."""
+        return explain_answer(body, self.context.name, model, status, headers)
+
+    def produce_tokenizer(self, client: RemoteClient) -> GoogleTokenizer:
+        """Makes what lets the vendor count."""
+        return GoogleTokenizer(client, self)
+
+    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+        """Asks for the models that answer. Raises ConverseError."""
+        models: list[SurveyedModel] = []
+        token = ""
+        while True:
+            query = urlencode({"pageSize": _PAGE} | ({"pageToken": token} if token else {}))
+            page: Any = await client.request_json("GET", f"{self.compose_root()}/models?{query}")
+            models += [_read_model(each) for each in page.get("models", ()) if _answers(each)]
+            before, token = token, page.get("nextPageToken") or ""
+            if not token or token == before:
+                return models
+
+
+def _answers(model: Mapping[str, Any]) -> bool:
+    methods = model.get("supportedGenerationMethods", ("generateContent",))
+    return "generateContent" in methods
+
+
+def _read_model(model: Mapping[str, Any]) -> SurveyedModel:
+    from vibe_llms.providers.surveys import SurveyedModel
+
+    capabilities = {}
+    if isinstance(model.get("thinking"), bool):
+        capabilities["supports_reasoning"] = "yes" if model["thinking"] else "no"
+    return SurveyedModel(
+        name=str(model["name"]).removeprefix("models/"),
+        title=model.get("displayName"),
+        context_window_tokens=model.get("inputTokenLimit"),
+        output_limit_tokens=model.get("outputTokenLimit"),
+        capabilities=capabilities,
+    )
