@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.losses import Loss, LossKind
@@ -63,15 +64,30 @@ class Ledger:
 
         Args:
             path: Of what it is native to.
+
+        Raises:
+            RequestError: It holds no JSON object.
         """
         if native is None:
             return {}
-        fields: dict[str, Any] = msgspec.json.decode(native.data)
+        fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
         names = ", ".join(sorted(fields))
         self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
         return {}
+
+
+def read_native(native: Native, path: str) -> dict[str, Any]:
+    """Returns the fields of a native. Raises RequestError where it holds no JSON object."""
+    try:
+        return msgspec.json.decode(native.data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise RequestError(
+            path=f"{path}.native",
+            detail=f"What {path} has of its vendor is no JSON object: {error}.",
+            remedy="Leave the native out; the common fields go without it.",
+        ) from error
 
 
 def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:

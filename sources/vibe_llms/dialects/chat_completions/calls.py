@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import attrs
+import msgspec
 
 
 @attrs.define
@@ -14,13 +15,25 @@ class Call:
 
     Attributes:
         index: Of its content; ``None`` until it has begun.
-        waiting: Pieces of the arguments which came before it could begin.
+        form: What its arguments are meant to be.
+        pieces: Of the arguments, all that have come; those before it began are yet to be told.
+        kept: What has no common word.
     """
 
     index: int | None = None
     invocation_id: str | None = None
     name: str | None = None
-    waiting: list[str] = attrs.field(factory=list)
+    form: Literal["json", "text"] = "json"
+    pieces: list[str] = attrs.field(factory=list)
+    kept: dict[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the arguments so far are a whole object."""
+        try:
+            return isinstance(msgspec.json.decode("".join(self.pieces)), dict)
+        except (msgspec.DecodeError, RecursionError):
+            return False
 
 
 @attrs.define
@@ -59,5 +72,7 @@ class CallsTable:
             late = at_index is not None and at_index.invocation_id is None
             return at_index if late else None
         if index is not None:
-            return at_index
+            # A name again, after arguments that are whole, begins another call there.
+            again = name is not None and at_index is not None and at_index.name is not None
+            return None if again and at_index is not None and at_index.is_complete else at_index
         return self.calls[-1] if self.calls and not name else None

@@ -2,76 +2,147 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
+
+import attrs
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.exceptions import ControlError
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.controls import check_controls
+from vibe_llms.models.controls import Control, check_control, check_controls
 from vibe_llms.plain import JsonObject, JsonValue
 
-_SAME_NAME: Final = frozenset(
-    {
-        "frequency_penalty",
-        "min_p",
-        "presence_penalty",
-        "reasoning_effort",
-        "repeat_penalty",
-        "seed",
-        "stop",
-        "temperature",
-        "top_k",
-        "top_p",
-    }
-)
-_LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens")
-_OTHER_FIELDS: Final = frozenset(
-    {
-        "messages",
-        "model",
-        "parallel_tool_calls",
-        "response_format",
-        "stream",
-        "stream_options",
-        "tool_choice",
-        "tools",
-    }
-)
-"""The fields of a request which other processors read."""
+SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "frequency_penalty": ("frequency_penalty",),
+    "max_tokens": ("max_completion_tokens", "max_tokens"),
+    "min_p": ("min_p",),
+    "parallel_invocations": ("parallel_tool_calls",),
+    "presence_penalty": ("presence_penalty",),
+    "reasoning_effort": ("reasoning_effort",),
+    "repeat_penalty": ("repeat_penalty", "repetition_penalty"),
+    "seed": ("seed", "random_seed"),
+    "service_tier": ("service_tier",),
+    "stop": ("stop",),
+    "temperature": ("temperature",),
+    "top_k": ("top_k",),
+    "top_p": ("top_p",),
+    "verbosity": ("verbosity",),
+}
+"""From a control to the fields in which vendors of this dialect take it."""
+
+
+@attrs.frozen
+class Consumed:
+    """Which fields of a request became controls, and which of them were spelt unusually."""
+
+    fields: frozenset[str]
+    spelt: Mapping[str, str]
 
 
 def nativize_controls(
-    controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
+    controls: Mapping[str, JsonValue],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    spelt: Mapping[str, str] | None = None,
 ) -> Translation[JsonObject]:
     """Returns the parameters; a control that only a model's data know goes by its own name.
+
+    Args:
+        spelt: From a control to the field that a client used for it.
 
     Raises:
         ControlError: The model has no such control, or the value is outside its domain.
     """
     checked = check_controls(controls, attributes.controls)
-    return Translation(
-        {quirks.limit_field if k == "max_tokens" else k: value for k, value in checked.items()}
-    )
+    native: dict[str, Any] = {}
+    losses: list[Loss] = []
+    spelt = spelt or {}
+    for name, value in checked.items():
+        if name == "stop":
+            value, cut = _write_stop(value, quirks, spelt.get("stop_shape"))
+            losses += cut
+        _put(native, spelt.get(name) or quirks.fields.get(name, name), value)
+    return Translation(native, losses)
+
+
+def _write_stop(
+    value: Any, quirks: Quirks, shape: str | None
+) -> tuple[JsonValue, tuple[Loss, ...]]:
+    """Returns the stop sequences, no more than the vendor takes."""
+    limit = quirks.maximum_stops
+    if shape == "text" and len(value) == 1:
+        return value[0], ()
+    if limit is None or len(value) <= limit:
+        return value, ()
+    reason = f"the vendor takes no more than {limit} stop sequences; the first ones go"
+    return value[:limit], (Loss(kind=LossKind.DROPPED, path="controls.stop", reason=reason),)
+
+
+def _put(native: dict[str, Any], field: str, value: JsonValue) -> None:
+    *outer, last = field.split(".")
+    for name in outer:
+        native = native.setdefault(name, {})
+    native[last] = value
 
 
 def normalize_controls(
-    parameters: JsonObject, attributes: ModelAttributes
+    native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Mapping[str, JsonValue]]:
-    """Returns the control values in a request; what is no control is reported as lost."""
-    defined = {control.name for control in attributes.controls}
+    """Returns the control values in a request.
+
+    What the model's attributes define no control for, or a value beyond its control, stays where
+    it is: :func:`~vibe_llms.dialects.chat_completions.normalize_request` keeps it as native.
+
+    Args:
+        attributes: Of the model; by default every control that the dialect knows is one.
+    """
+    known = _survey_known() if attributes is None else {c.name: c for c in attributes.controls}
     controls: dict[str, JsonValue] = {}
-    losses = []
-    for name, value in parameters.items():
-        if name in _OTHER_FIELDS or value is None:
+    names = {**SPELLINGS, **{name: (name,) for name in known if name not in SPELLINGS}}
+    for name, fields in names.items():
+        field = next((field for field in fields if native.get(field) is not None), None)
+        if field is None or name not in known or field in _OTHERS:
             continue
-        if name in _LIMIT_FIELDS:
-            controls["max_tokens"] = value
-        elif name == "stop":
-            controls["stop"] = [value] if isinstance(value, str) else value
-        elif name in _SAME_NAME or name in defined:
-            controls[name] = value
-        else:
-            reason = "there is no control for this parameter"
-            losses.append(Loss(kind=LossKind.DROPPED, path=name, reason=reason))
-    return Translation(controls, losses)
+        value = native[field]
+        if name == "stop" and isinstance(value, str):
+            value = [value]
+        try:
+            controls[name] = check_control(known[name], value)
+        except ControlError:
+            continue
+    return Translation(controls)
+
+
+def survey_consumed(native: Mapping[str, Any], controls: Mapping[str, JsonValue]) -> Consumed:
+    """Tells which fields of a request the control values were read from."""
+    fields = []
+    spelt: dict[str, str] = {}
+    usual = Quirks().fields
+    for name in controls:
+        spellings = SPELLINGS.get(name, (name,))
+        field = next(field for field in spellings if native.get(field) is not None)
+        fields.append(field)
+        if field != usual.get(name, name):
+            spelt[name] = field
+        if name == "stop" and isinstance(native[field], str):
+            spelt["stop_shape"] = "text"
+    return Consumed(frozenset(fields), spelt)
+
+
+_OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "tool_choice"})
+"""Fields of a request which other processors read, whatever a model's data call a control."""
+
+
+@functools.cache
+def _survey_known() -> Mapping[str, Control]:
+    from vibe_llms.models.definitions import produce_control
+    from vibe_llms.models.keys import KEYS_BY_NAME
+
+    return {
+        name: produce_control(name, KEYS_BY_NAME[name].definition)
+        for name in SPELLINGS
+        if name in KEYS_BY_NAME
+    }

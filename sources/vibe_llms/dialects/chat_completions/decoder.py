@@ -1,71 +1,102 @@
 """What a vendor answers, streamed or whole, as normalized stream events: a pure machine.
 
 A whole response goes the same way as a stream of one chunk, so that both give the same
-canisters. This dialect has one text and one reasoning a response, whatever else comes in
-between; they end when the response does.
+canisters. Nothing that a vendor says is lost: what has no common word ends beside the message
+or the response.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
-from vibe_llms.dialects.chat_completions.calls import Call, CallsTable
-from vibe_llms.dialects.chat_completions.details import merge_details
+from vibe_llms.dialects.chat_completions.answers import Answer
 from vibe_llms.dialects.chat_completions.errors import produce_error
+from vibe_llms.dialects.chat_completions.merging import grow, update
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.usage import normalize_usage
+from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
-    ContentFinishedEvent,
-    ContentKind,
-    ContentStartedEvent,
-    LossEvent,
+    NativeEvent,
     ResponseFinishedEvent,
     ResponseStartedEvent,
     StreamEvent,
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
-from vibe_llms.messages.canisters import StopReason
-from vibe_llms.messages.contents import (
-    Citation,
-    Native,
-    NativeContent,
-    ReasoningContent,
-    TextualContent,
-)
-from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.canisters import StopReason, Usage
+from vibe_llms.messages.contents import Citation
 
 STOP_REASONS: Final = {
+    "abort": StopReason.INTERRUPTED,
     "content_filter": StopReason.FILTERED,
+    "end_turn": StopReason.ANSWERED,
+    "eos": StopReason.ANSWERED,
     "error": StopReason.FAILED,
     "function_call": StopReason.INVOCATION,
+    "insufficient_system_resource": StopReason.INTERRUPTED,
     "length": StopReason.LIMIT,
-    "model_length": StopReason.LIMIT,
+    "max_tokens": StopReason.LIMIT,
+    "model_length": StopReason.OVERFLOW,
+    "refusal": StopReason.REFUSED,
+    "repetition": StopReason.INTERRUPTED,
     "stop": StopReason.ANSWERED,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
     "tool_calls": StopReason.INVOCATION,
+    "tool_use": StopReason.INVOCATION,
 }
 """From a vendor's word; any other is unknown, and is kept beside."""
 
-_KNOWN_FIELDS: Final = frozenset(
-    {
-        "annotations",
-        "content",
-        "function_call",
-        "reasoning",
-        "reasoning_content",
-        "reasoning_details",
-        "refusal",
-        "role",
-        "tool_calls",
-    }
-)
+_TOP_READ: Final = frozenset({"choices", "id", "model", "object", "usage"})
+_PADDING: Final = frozenset({"obfuscation", "p"})
+"""Random texts which hide the size of a chunk; they say nothing."""
+_CHOICE_READ: Final = frozenset({"delta", "finish_reason", "index", "logprobs", "message"})
+_OBJECTS: Final = frozenset({"chat.completion", "chat.completion.chunk"})
 
 
-class ChatCompletionsDecoder:
+class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    content: str
+    role: msgspec.Raw = msgspec.Raw(b"")
+    refusal: None = None
+    reasoning: None = None
+    reasoning_content: None = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class _Choice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    delta: _Delta
+    index: int = 0
+    finish_reason: None = None
+    logprobs: None = None
+    native_finish_reason: None = None
+    stop_reason: None = None
+    token_ids: None = None
+
+
+class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The usual chunk: one piece of text, and what every chunk of the stream repeats."""
+
+    choices: list[_Choice]
+    id: msgspec.Raw = msgspec.Raw(b"")
+    object: msgspec.Raw = msgspec.Raw(b"")
+    created: msgspec.Raw = msgspec.Raw(b"")
+    model: msgspec.Raw = msgspec.Raw(b"")
+    system_fingerprint: msgspec.Raw = msgspec.Raw(b"")
+    service_tier: msgspec.Raw = msgspec.Raw(b"")
+    provider: msgspec.Raw = msgspec.Raw(b"")
+    obfuscation: msgspec.Raw = msgspec.Raw(b"")
+    p: msgspec.Raw = msgspec.Raw(b"")
+    usage: None = None
+
+
+_decode_usual: Final = msgspec.json.Decoder(_Chunk).decode
+
+
+class Decoder:
     """Turns chunks, or one whole response, into events.
 
     Args:
@@ -76,43 +107,46 @@ class ChatCompletionsDecoder:
     def __init__(self, *, provider: str, model: str = "") -> None:
         self._provider = provider
         self._model = model
-        self._events: list[StreamEvent] = []
+        self._answer = Answer()
         self._begun = False
+        self._complete = False
         self._finished = False
-        self._refused = False
         self._reason: str | None = None
-        self._count = 0
-        self._open: dict[ContentKind, int] = {}
-        self._pieces: dict[int, list[str]] = {}
-        self._last_part: str | None = None
-        self._calls = CallsTable()
-        self._citations: list[Citation] = []
-        self._details: list[dict[str, Any]] = []
-        self._lost: set[str] = set()
+        self._matched: Any = None
+        self._usage: Usage | None = None
+        self._leftover: dict[str, Any] = {}
+        self._created: Any = None
+        self._choice: dict[str, Any] = {}
+        self._others: dict[int, dict[str, Any]] = {}
 
-    def decode(self, chunk: Mapping[str, Any] | bytes) -> list[StreamEvent]:
+    def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
         """Returns the events of one chunk, given as data or as the bytes of their JSON.
+
+        Args:
+            event: The name under which the stream sent it; most have none.
 
         Raises:
             ConverseError: The chunk makes no sense, or is an error of the vendor.
         """
-        events: list[StreamEvent] = []
-        self._events = events
-        try:
-            data = msgspec.json.decode(chunk) if isinstance(chunk, bytes) else chunk
-            self._read(data)
-        except ConverseError:
-            raise
-        except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ConverseError(
-                detail=f"{self._provider} sent a chunk that makes no sense: {error!r}.",
-                stage=Stage.DECODE,
-            ) from error
-        return events
+        index = self._answer.text_index
+        if index is not None and isinstance(data, bytes) and not event:
+            try:
+                choices = _decode_usual(data).choices
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                pass
+            else:
+                if len(choices) == 1 and choices[0].index == 0:
+                    text = choices[0].delta.content
+                    return [ContentDeltaEvent(index, text)] if text else []
+        return self._decode(data, event, whole=False)
 
     def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
-        return [*self.decode(body), *self.finish()]
+        events = self._decode(body, "", whole=True)
+        if not self._begun:
+            raise self._refuse("a response without any choice")
+        self._complete = True
+        return [*events, *self.finish()]
 
     def finish(self) -> list[StreamEvent]:
         """Returns the last events. To be called when the stream has ended.
@@ -122,191 +156,166 @@ class ChatCompletionsDecoder:
         """
         if self._finished:
             return []
-        if self._reason is None:
+        if self._reason is None and not (self._complete and self._begun):
             raise StreamTruncatedError(
                 detail=f"The stream of {self._provider} ended before its response was complete.",
                 remedy="What had arrived is kept; ask again.",
             )
         self._finished = True
-        events: list[StreamEvent] = []
-        self._events = events
-        for call in self._calls.calls:
-            self._finish_call(call)
-        for kind in tuple(self._open):
-            self._finish_content(kind)
+        self._cite_sources()
+        is_empty = self._answer.is_empty
+        self._answer.finish()
+        events = self._take_events()
         events.append(
             ResponseFinishedEvent(
-                stop_reason=self._find_stop_reason(self._reason), native_stop_reason=self._reason
+                stop_reason=self._find_stop_reason(is_empty=is_empty),
+                native_stop_reason=self._reason,
+                native=keep_native(PROTOCOL, self._compose_leftover()),
             )
         )
         return events
 
-    def _read(self, chunk: Mapping[str, Any]) -> None:
-        if chunk.get("error"):
-            raise produce_error(chunk, provider=self._provider, model=self._model)
+    def _decode(
+        self, data: Mapping[str, Any] | bytes, event: str, *, whole: bool
+    ) -> list[StreamEvent]:
+        if isinstance(data, bytes) and data.strip() == b"[DONE]":
+            self._complete = True
+            return []
+        try:
+            chunk = msgspec.json.decode(data) if isinstance(data, bytes) else data
+            self._read(chunk, event, whole=whole)
+        except ConverseError:
+            raise
+        except (
+            msgspec.DecodeError,
+            AttributeError,
+            KeyError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise self._refuse(f"a chunk that makes no sense: {error!r}") from error
+        return self._take_events()
+
+    def _take_events(self) -> list[StreamEvent]:
+        events, self._answer.events = self._answer.events, []
+        return events
+
+    def _refuse(self, reason: str) -> ConverseError:
+        return ConverseError(detail=f"{self._provider} sent {reason}.", stage=Stage.DECODE)
+
+    def _fail(self, body: object) -> NoReturn:
+        raise produce_error(body, provider=self._provider, model=self._model)
+
+    def _read(self, chunk: Mapping[str, Any], event: str, *, whole: bool) -> None:
+        if chunk.get("error") or event == "error" or chunk.get("object") == "error":
+            self._fail(chunk)
+        if "choices" not in chunk and "usage" not in chunk:
+            self._pass_on(chunk, event)
+            return
         for choice in chunk.get("choices") or ():
+            if choice.get("error"):
+                self._fail(choice)
             if choice.get("index"):
-                self._lose("choices[1]", "only the first of several answers is taken")
+                self._keep_other(choice)
                 continue
             if not self._begun:
                 self._begin(chunk)
-            self._read_message(choice.get("delta") or choice.get("message") or {})
-            self._reason = choice.get("finish_reason") or self._reason
-            if choice.get("logprobs"):
-                self._lose("choices[0].logprobs", "there is no place for them")
-        if chunk.get("usage"):
-            self._events.append(UsageEvent(usage=normalize_usage(chunk["usage"])))
+            self._read_choice(choice, whole=whole)
+        self._read_usage(chunk)
+        for name, value in chunk.items():
+            if name not in _TOP_READ and name not in _PADDING:
+                update(self._leftover, {name: value})
+        if self._created:  # some begin anew with each chunk, or begin with nothing
+            self._leftover["created"] = self._created
+        self._created = self._created or chunk.get("created")
+        if whole and chunk.get("object") not in _OBJECTS and "object" in chunk:
+            self._leftover["object"] = chunk["object"]
+
+    def _pass_on(self, chunk: Mapping[str, Any], event: str) -> None:
+        """Lets through what is no chunk of a response, nor an error in any words known."""
+        if not self._begun and ({"detail", "message"} & chunk.keys()):
+            self._fail(chunk)
+        kind = str(event or chunk.get("object") or chunk.get("type") or "chunk")
+        self._answer.events.append(NativeEvent(kind=kind, native=seal_native(PROTOCOL, chunk)))
 
     def _begin(self, chunk: Mapping[str, Any]) -> None:
         self._begun = True
         response_id, model = chunk.get("id") or None, chunk.get("model") or None
-        self._events.append(ResponseStartedEvent(response_id=response_id, model=model))
+        self._answer.response_id = str(response_id or "")
+        self._answer.events.append(ResponseStartedEvent(response_id=response_id, model=model))
 
-    def _read_message(self, message: Mapping[str, Any]) -> None:
-        # In the order in which a model thinks, speaks and calls, not in that of the keys.
-        if details := message.get("reasoning_details"):
-            self._ensure_open("reasoning")
-            merge_details(self._details, details)
-        if text := message.get("reasoning_content") or message.get("reasoning"):
-            self._add("reasoning", text)
-        if content := message.get("content"):
-            if isinstance(content, str):
-                self._add("text", content)
-            else:
-                for part in content:
-                    self._read_part(part)
-        if text := message.get("refusal"):
-            self._refused = True
-            self._add("refusal", text)
-        if annotations := message.get("annotations"):
-            self._citations += map(_read_citation, annotations)
-        for piece in message.get("tool_calls") or ():
-            self._read_call(piece)
-        if piece := message.get("function_call"):
-            self._read_call({"function": piece})
-        if not message.keys() <= _KNOWN_FIELDS:
-            for name in message.keys() - _KNOWN_FIELDS:
-                if message[name]:
-                    self._lose(f"choices[0].message.{name}", "this field has no common meaning")
+    def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
+        delta, message = choice.get("delta"), choice.get("message")
+        rest = {name: value for name, value in choice.items() if name not in _CHOICE_READ}
+        if message is not None and (whole or delta is None):
+            self._answer.read(message, whole=whole)
+            if delta is not None:
+                rest["delta"] = delta
+        elif delta:
+            self._answer.read(delta, whole=False)
+        update(self._choice, rest)
+        if "logprobs" in choice:
+            grow(self._choice, {"logprobs": choice["logprobs"]})
+        self._reason = choice.get("finish_reason") or self._reason
+        self._matched = choice.get("stop_reason") or self._matched
 
-    def _read_part(self, part: Mapping[str, Any]) -> None:
-        """Reads one of several parts; one that follows another kind is a content of its own."""
-        match part:
-            case {"type": "text", "text": str(text)}:
-                kind: ContentKind = "text"
-            case {"type": "thinking", "thinking": list(inner)}:
-                kind, text = "reasoning", "".join(str(item.get("text", "")) for item in inner)
-            case _:
-                self._last_part = None
-                self._add_native(part)
-                return
-        if self._last_part not in (None, kind) and kind in self._open:
-            self._finish_content(kind)
-        self._last_part = kind
-        if text:
-            self._add(kind, text)
+    def _keep_other(self, choice: Mapping[str, Any]) -> None:
+        """Gathers a further choice: the first is the answer, the others are kept whole."""
+        index = choice["index"]
+        other = self._others.setdefault(index, {"index": index})
+        piece = {name: value for name, value in choice.items() if name != "delta"}
+        if choice.get("delta"):
+            piece["message"] = choice["delta"]
+        grow(other, piece)
 
-    def _add(self, kind: ContentKind, text: str) -> None:
-        index = self._ensure_open(kind)
-        self._pieces[index].append(text)
-        self._events.append(ContentDeltaEvent(index, text))
+    def _read_usage(self, chunk: Mapping[str, Any]) -> None:
+        native = chunk.get("usage")
+        if not native:
+            native = (chunk.get("x_groq") or {}).get("usage")
+        if native:
+            usage = normalize_usage(native)
+            if usage != self._usage:
+                self._usage = usage
+                self._answer.events.append(UsageEvent(usage=usage))
 
-    def _ensure_open(self, kind: ContentKind) -> int:
-        index = self._open.get(kind)
-        if index is None:
-            index = self._open[kind] = self._take_index()
-            self._pieces[index] = []
-            self._events.append(ContentStartedEvent(index=index, kind=kind))
-        return index
+    def _cite_sources(self) -> None:
+        """Makes citations of the sources which Perplexity lists beside the message."""
+        sources = self._leftover.get("search_results")
+        if not isinstance(sources, list):
+            urls = self._leftover.get("citations")
+            sources = [{"url": url} for url in urls] if isinstance(urls, list) else ()
+        for index, source in enumerate(sources):
+            if isinstance(source, Mapping) and isinstance(source.get("url"), str):
+                self._answer.cite(
+                    Citation(
+                        title=source.get("title"),
+                        url=source["url"],
+                        native=seal_native(PROTOCOL, {"search_results": index}),
+                    )
+                )
 
-    def _take_index(self) -> int:
-        self._count += 1
-        return self._count - 1
+    def _compose_leftover(self) -> dict[str, Any]:
+        first = dict(self._choice)
+        if self._answer.leftover:
+            first["message"] = self._answer.leftover
+        choices = [first, *(self._others[index] for index in sorted(self._others))]
+        return self._leftover | ({"choices": choices} if any(choices) else {})
 
-    def _add_native(self, part: Mapping[str, Any]) -> None:
-        index = self._take_index()
-        native = Native(protocol=PROTOCOL, data=msgspec.json.encode(part).decode("utf-8"))
-        item = NativeContent(kind=str(part.get("type", "part")), native=native)
-        self._events.append(ContentStartedEvent(index=index, kind="native"))
-        self._events.append(ContentFinishedEvent(index=index, item=item))
-
-    def _finish_content(self, kind: ContentKind) -> None:
-        index = self._open.pop(kind)
-        item: TextualContent | ReasoningContent | None = None
-        if kind == "text" and self._citations:
-            item = TextualContent("".join(self._pieces[index]), citations=self._citations)
-            self._citations = []
-        elif kind == "reasoning" and self._details:
-            data = msgspec.json.encode({"reasoning_details": self._details}).decode("utf-8")
-            native = Native(protocol=PROTOCOL, data=data)
-            item = ReasoningContent(text="".join(self._pieces[index]), native=native)
-            self._details = []
-        self._events.append(ContentFinishedEvent(index=index, item=item))
-
-    def _read_call(self, piece: Mapping[str, Any]) -> None:
-        function = piece.get("function") or piece.get("custom") or {}
-        if piece.get("custom"):
-            self._lose("tool_calls.custom", "its free text stands as arguments", LossKind.COERCED)
-        call = self._calls.access(piece, function.get("name"))
-        arguments = function.get("arguments") or function.get("input") or ""
-        if not isinstance(arguments, str):
-            arguments = msgspec.json.encode(arguments).decode("utf-8")
-            self._lose("tool_calls.arguments", "data became text", LossKind.COERCED)
-        if call.index is None:
-            if arguments:
-                call.waiting.append(arguments)
-            if call.name and call.invocation_id:
-                self._begin_call(call)
-        elif arguments:
-            self._events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
-
-    def _begin_call(self, call: Call) -> None:
-        call.index = self._take_index()
-        self._events.append(
-            ContentStartedEvent(
-                index=call.index,
-                kind="invocation",
-                invocation_id=call.invocation_id,
-                name=call.name,
-            )
-        )
-        for arguments in call.waiting:
-            self._events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
-
-    def _finish_call(self, call: Call) -> None:
-        if call.index is None:
-            position = self._calls.calls.index(call)
-            if call.invocation_id is None:
-                call.invocation_id = f"call-{position}"
-                reason = "the vendor gave the invocation no id"
-                self._lose(f"tool_calls[{position}].id", reason, LossKind.SYNTHESIZED)
-            self._begin_call(call)
-        assert call.index is not None
-        self._events.append(ContentFinishedEvent(index=call.index))
-
-    def _find_stop_reason(self, word: str) -> StopReason:
-        reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
-        if reason is StopReason.ANSWERED:
-            if self._calls.calls:  # some vendors say "stop" there too
-                return StopReason.INVOCATION
-            if self._refused:
-                return StopReason.REFUSED
+    def _find_stop_reason(self, *, is_empty: bool) -> StopReason:
+        reason = STOP_REASONS.get((self._reason or "").lower(), StopReason.UNKNOWN)
+        calls = self._answer.calls.calls
+        if calls and (reason is StopReason.ANSWERED or self._reason is None):
+            return StopReason.INVOCATION  # some vendors say "stop" there too
+        if reason is StopReason.ANSWERED and self._answer.has_refused:
+            return StopReason.REFUSED
+        if reason is StopReason.ANSWERED and isinstance(self._matched, str):
+            return StopReason.STOP_SEQUENCE
+        if reason is StopReason.LIMIT and is_empty and self._has_no_room():
+            return StopReason.OVERFLOW
         return reason
 
-    def _lose(self, path: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
-        """Tells of a loss once, however often the vendor repeats what is lost."""
-        if path not in self._lost:
-            self._lost.add(path)
-            self._events.append(LossEvent(loss=Loss(kind=kind, path=path, reason=reason)))
-
-
-def _read_citation(annotation: Mapping[str, Any]) -> Citation:
-    source = annotation.get(annotation.get("type", "")) or {}
-    data = msgspec.json.encode(annotation).decode("utf-8")
-    return Citation(
-        start=source.get("start_index"),
-        end=source.get("end_index"),
-        title=source.get("title"),
-        url=source.get("url"),
-        native=Native(protocol=PROTOCOL, data=data),
-    )
+    def _has_no_room(self) -> bool:
+        """Tells whether not a word was said because the input had filled the window."""
+        usage = self._usage
+        return usage is not None and usage.total_output_tokens == 0

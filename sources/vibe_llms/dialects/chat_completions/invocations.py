@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from vibe_llms.dialects.chat_completions.parts import merge
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.ledger import Ledger, keep_native, read_native, seal_native
+from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject, JsonValue
 
+_NO_ARGUMENTS: Final = {"type": "object", "properties": {}}
+
 
 def nativize_invocables(
-    invocables: Sequence[InvocableDescription], choice: str
+    invocables: Sequence[InvocableDescription],
+    choice: str,
+    quirks: Quirks | None = None,
+    *,
+    provider: str = "",
 ) -> Translation[JsonObject]:
     """Returns ``tools`` and ``tool_choice``; nothing where there are no invocables."""
-    losses: list[Loss] = []
-    offered = withhold_schemaless(invocables, losses)
-    if not offered:
-        return Translation({}, losses)
-    native: dict[str, JsonValue] = {"tools": [_nativize_tool(item) for item in offered]}
-    if choice == "auto":  # what silence means
-        return Translation(native, losses)
-    if choice in CHOICES:
-        native["tool_choice"] = choice
-        return Translation(native, losses)
-    native["tool_choice"] = {"type": "function", "function": {"name": choice}}
-    return Translation(native, losses)
+    quirks = quirks or Quirks()
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    if not quirks.takes_tools:
+        for index, invocable in enumerate(invocables):
+            reason = f"{invocable.name} cannot be invoked: the vendor has no tools"
+            ledger.withhold(f"invocables[{index}]", reason)
+        return Translation({}, ledger.losses)
+    native: dict[str, Any] = {}
+    custom = set()
+    for index, invocable in enumerate(invocables):
+        group, tool = _nativize_tool(invocable, f"invocables[{index}]", quirks, ledger)
+        if tool is not None:
+            native.setdefault(group, []).append(tool)
+        if tool is not None and tool.get("type") == "custom":
+            custom.add(invocable.name)
+    if choice == "auto" or not native:  # what silence means
+        return Translation(native, ledger.losses)
+    if "tools" not in native:
+        native["function_call"] = choice if choice in CHOICES else {"name": choice}
+    elif choice in CHOICES:
+        native["tool_choice"] = quirks.required_word if choice == "required" else choice
+    else:
+        kind = "custom" if choice in custom else "function"
+        native["tool_choice"] = {"type": kind, kind: {"name": choice}}
+    return Translation(native, ledger.losses)
 
 
 def withhold_schemaless(
@@ -33,90 +56,202 @@ def withhold_schemaless(
 ) -> tuple[InvocableDescription, ...]:
     """Returns those with a schema; tools of free text, and vendors' own, become losses."""
     for index, invocable in enumerate(invocables):
+        path = f"invocables[{index}]"
         if invocable.schema is None:
             reason = f"{invocable.name} takes no arguments by a schema, and only such are offered"
-            path = f"invocables[{index}]"
             losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
-        elif invocable.native is not None:
+        elif invocable.native is not None and _is_whole(invocable.native):
             reason = f"{invocable.name} is a vendor's own tool and goes as an ordinary function"
-            path = f"invocables[{index}]"
             losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
     return tuple(invocable for invocable in invocables if invocable.schema is not None)
 
 
-def _nativize_tool(invocable: InvocableDescription) -> JsonObject:
-    function: dict[str, JsonValue] = {
-        "name": invocable.name,
-        "description": invocable.description,
-        "parameters": invocable.schema,
-    }
-    if invocable.enforced:
+def _is_whole(native: Native) -> bool:
+    """Tells whether a native is a vendor's own tool, rather than the rest of one of ours."""
+    return "type" in read_native(native, "the description of an invocable")
+
+
+def _nativize_tool(
+    invocable: InvocableDescription, path: str, quirks: Quirks, ledger: Ledger
+) -> tuple[str, dict[str, Any] | None]:
+    """Returns the field in which a tool goes, and the tool; None where it is a loss."""
+    native = invocable.native
+    if native is not None and _is_whole(native):
+        if ledger.admits(native):
+            return "tools", read_native(native, path)
+        if invocable.schema is None:
+            ledger.withhold(path, f"{invocable.name} is known to its own vendor alone")
+            return "tools", None
+        ledger.coerce(path, f"{invocable.name} is a vendor's own tool and goes as a function")
+        kept = {}
+    else:
+        kept = ledger.open(native, path)
+    shape = kept.pop("shape", "")
+    if invocable.schema is None:
+        if not quirks.takes_custom:
+            reason = f"{invocable.name} takes free text, and the vendor has no such tools"
+            ledger.withhold(path, reason)
+            return "tools", None
+        custom = {"name": invocable.name} | _describe(invocable)
+        return "tools", merge({"type": "custom", "custom": custom}, kept)
+    function = {"name": invocable.name, **_describe(invocable), "parameters": invocable.schema}
+    if invocable.enforced and quirks.takes_strict:
         function["strict"] = True
-    return {"type": "function", "function": function}
+    elif invocable.enforced:
+        ledger.drop(f"{path}.enforced", "the vendor holds no arguments to their schema")
+    if shape == "bare" and invocable.schema == _NO_ARGUMENTS:
+        del function["parameters"]
+    if "functions" in kept:
+        return "functions", merge(function, kept["functions"])
+    return "tools", merge({"type": "function", "function": function}, kept)
+
+
+def _describe(invocable: InvocableDescription) -> dict[str, Any]:
+    return {"description": invocable.description} if invocable.description else {}
 
 
 def normalize_invocables(
     native: Mapping[str, Any],
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-    """Returns the descriptions and the choice in a client's request."""
-    invocables = []
-    losses = []
-    for index, tool in enumerate(native.get("tools") or ()):
-        path = f"tools[{index}]"
-        function = tool.get("function")
-        if tool.get("type") != "function" or not isinstance(function, Mapping):
-            reason = f"a tool of type {tool.get('type')!r} has no common meaning"
-            losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
-            continue
-        description = function.get("description") or ""
-        if not description.strip():
-            # Ours is mandatory, and a client may give none.
-            description = function["name"]
-            reason = "it has no description; its name stands in"
-            losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
-        invocables.append(
-            InvocableDescription(
-                name=function["name"],
-                description=description,
-                schema=function.get("parameters") or {"type": "object", "properties": {}},
-                enforced=bool(function.get("strict")),
-            )
-        )
-    return Translation((tuple(invocables), _normalize_choice(native, losses)), losses)
+    """Returns the descriptions and the choice in a client's request.
+
+    A choice that names nothing of them is left at ``auto``; the request keeps it beside.
+    """
+    taken: set[str] = set(CHOICES)
+    invocables = [_normalize_tool(tool, taken) for tool in native.get("tools") or ()]
+    for function in native.get("functions") or ():
+        invocables.append(_normalize_function({"function": function}, taken, "functions"))
+    choice = _normalize_choice(native)
+    names = {invocable.name for invocable in invocables}
+    if (
+        choice not in names
+        and choice not in ("auto", "none")
+        and not (choice == "required" and names)
+    ):
+        choice = "auto"
+    return Translation((tuple(invocables), choice))
 
 
-def _normalize_choice(native: Mapping[str, Any], losses: list[Loss]) -> str:
-    choice = native.get("tool_choice") or "auto"
-    if isinstance(choice, str):
-        return choice
-    if choice.get("type") == "function":
-        return str(choice["function"]["name"])
-    reason = f"a choice of type {choice.get('type')!r} has no common meaning"
-    losses.append(Loss(kind=LossKind.COERCED, path="tool_choice", reason=f"{reason}; now auto"))
-    return "auto"
+def _normalize_tool(tool: Mapping[str, Any], taken: set[str]) -> InvocableDescription:
+    match tool:
+        case {"type": "function", "function": {"name": str(name)}, **_rest} if name:
+            if name not in taken:
+                return _normalize_function(tool, taken)
+        case {"type": "custom", "custom": {"name": str(name), **inner}, **rest} if name:
+            description = inner.pop("description", None)
+            kept = {**rest, "custom": inner} if inner else rest
+            if name not in taken and isinstance(description, str | None):
+                taken.add(name)
+                return InvocableDescription(
+                    name=name,
+                    description=description or "",
+                    schema=None,
+                    native=seal_native(PROTOCOL, kept),
+                )
+    return InvocableDescription(
+        name=_find_name(tool, taken), description="", schema=None, native=_keep_whole(tool)
+    )
 
 
-def nativize_schema(schema: JsonObject | None) -> JsonObject:
-    """Returns the ``response_format`` which holds an answer to a schema."""
+def _normalize_function(
+    tool: Mapping[str, Any], taken: set[str], field: str = "function"
+) -> InvocableDescription:
+    kept = {name: value for name, value in tool.items() if name not in ("type", "function")}
+    inner = dict(tool["function"])
+    name = inner.pop("name")
+    description = inner.pop("description", None)
+    schema = inner.pop("parameters", None)
+    if not description and "description" in tool["function"]:
+        inner["description"] = description
     if schema is None:
-        return {}
-    return {
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "schema": schema, "strict": True},
-        }
-    }
+        if "parameters" in tool["function"]:
+            inner["parameters"] = None
+        kept["shape"] = "bare"
+        schema = _NO_ARGUMENTS
+    enforced = inner.get("strict") is True
+    if enforced:
+        del inner["strict"]
+    if inner or field == "functions":
+        kept[field] = inner
+    taken.add(name)
+    described = bool(description and description.strip())
+    return InvocableDescription(
+        name=name,
+        description=description or "",
+        schema=schema,
+        enforced=enforced,
+        native=keep_native(PROTOCOL, kept) if described else seal_native(PROTOCOL, kept),
+    )
+
+
+def _keep_whole(tool: Mapping[str, Any]) -> Native:
+    return seal_native(PROTOCOL, tool if "type" in tool else {**tool, "type": None})
+
+
+def _find_name(tool: Mapping[str, Any], taken: set[str]) -> str:
+    """Returns a name for a vendor's own tool that no other of the request has."""
+    name = str(tool.get("name") or tool.get("type") or "tool")
+    number = 1
+    unique = name
+    while unique in taken:
+        number += 1
+        unique = f"{name}_{number}"
+    taken.add(unique)
+    return unique
+
+
+def _normalize_choice(native: Mapping[str, Any]) -> str:
+    choice: Any = native.get("tool_choice") or native.get("function_call") or "auto"
+    if choice == "any":
+        return "required"
+    if isinstance(choice, str):
+        return choice if choice in CHOICES else "auto"
+    kind = choice.get("type")
+    if kind in ("function", "custom"):
+        return str(choice[kind]["name"])
+    if kind == "allowed_tools":
+        mode = choice["allowed_tools"].get("mode")
+        return "required" if mode == "required" else "auto"
+    return str(choice.get("name") or "auto")
+
+
+def compare_choice(
+    native: Mapping[str, Any], choice: str, invocables: Sequence[InvocableDescription]
+) -> bool:
+    """Tells whether a client's choice would be written as the client has written it."""
+    written = nativize_invocables(invocables, choice).value
+    return "tool_choice" in written and written["tool_choice"] == native["tool_choice"]
+
+
+def nativize_schema(
+    schema: JsonObject | None, quirks: Quirks | None = None
+) -> Translation[JsonObject]:
+    """Returns what holds an answer to a schema."""
+    quirks = quirks or Quirks()
+    if schema is None:
+        return Translation({})
+    if schema == {"type": "object"}:
+        return Translation({"response_format": {"type": "json_object"}})
+    if quirks.schema_form == "structured_outputs":
+        return Translation({"structured_outputs": {"json": schema}})
+    if quirks.schema_form == "json_object":
+        reason = "the vendor holds an answer to JSON only; the schema is told in words"
+        loss = Loss(kind=LossKind.COERCED, path="schema", reason=reason)
+        return Translation({"response_format": {"type": "json_object"}}, (loss,))
+    inner: dict[str, JsonValue] = {"name": "answer", "schema": schema}
+    if quirks.takes_strict:
+        inner["strict"] = True
+    return Translation({"response_format": {"type": "json_schema", "json_schema": inner}})
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
-    """Returns the schema in a client's request, ``None`` where any text will do."""
-    wanted = native.get("response_format") or {}
-    kind = wanted.get("type", "text")
-    if kind == "text":
-        return Translation(None)
-    if kind == "json_schema":
-        return Translation(wanted["json_schema"]["schema"])
-    if kind == "json_object":
-        return Translation({"type": "object"})
-    reason = f"a format of type {kind!r} has no common meaning"
-    return Translation(None, (Loss(kind=LossKind.DROPPED, path="response_format", reason=reason),))
+    """Returns the schema in a client's request, ``None`` where any text will do.
+
+    Of any other format, such as a grammar, the request keeps the words.
+    """
+    match native.get("response_format"):
+        case {"type": "json_schema", "json_schema": {"schema": Mapping() as schema}}:
+            return Translation(schema)
+        case {"type": "json_object"}:
+            return Translation({"type": "object"})
+    return Translation(None)

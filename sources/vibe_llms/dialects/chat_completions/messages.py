@@ -1,20 +1,23 @@
 """Canisters as the messages of a request.
 
-This dialect knows no order of text and invocations within a turn, wants each invocation
-answered at once, and takes nothing but text in results. Where a conversation is otherwise, it
-is brought into that form, and each such change is a loss that is reported.
+This dialect knows no order of text and invocations within a turn, and nothing but text in
+results. Where a conversation is otherwise, it is brought into that form, and each such change is
+a loss that is reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
-import msgspec
 
-from vibe_llms.dialects.chat_completions.parts import PartsWriter
+from vibe_llms.dialects.chat_completions.alternation import alternate, bridge
+from vibe_llms.dialects.chat_completions.parts import PartsWriter, merge
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.chat_completions.turns import write_turn
+from vibe_llms.dialects.history import NO_RESULT, Placed, belongs, repair_history
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -25,38 +28,40 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import (
-    MEDIA_CLASSES,
-    AnyContent,
-    NativeContent,
-    ReasoningContent,
-    RefusalContent,
-    TextualContent,
-)
-from vibe_llms.messages.losses import LossKind, Translation
+from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, TextualContent
+from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
 
-NO_RESULT: Final = "There is no result: it was not executed."
-"""What stands in for the result that an invocation lacks."""
-
-_Spoken = AssistantCanister | InvocationCanister
+EMPTY: Final[Mapping[str, Any]] = {"null": None, "empty": "", "parts": []}
+"""From the shape that a client gave to a content without words to that content."""
 
 
 def nativize_canisters(
-    canisters: Sequence[AnyCanister], attributes: ModelAttributes, quirks: Quirks
+    canisters: Sequence[AnyCanister],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
 ) -> Translation[JsonObject]:
     """Returns ``{"messages": […]}``.
+
+    Args:
+        provider: Whose request it is; empty where any provider of the dialect will do.
 
     Raises:
         CapabilityError: The model is known not to take what a canister holds.
         RequestError: The bytes of a medium are not there.
     """
-    writer = _MessagesWriter(
-        canisters=canisters, quirks=quirks, parts=PartsWriter(attributes, quirks)
-    )
-    writer.write()
-    return Translation({"messages": writer.messages}, writer.parts.losses)
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    writer = _MessagesWriter(PartsWriter(attributes, quirks, ledger))
+    writer.write(repair_history(canisters, quirks.history, ledger))
+    messages = writer.messages
+    if quirks.bridges_results:
+        messages = bridge(messages, ledger)
+    if quirks.alternates:
+        messages = alternate(messages, ledger)
+    return Translation({"messages": [message for message, _ in messages]}, ledger.losses)
 
 
 def frame_document(canister: DocumentCanister) -> tuple[AnyContent, ...]:
@@ -69,182 +74,109 @@ def frame_document(canister: DocumentCanister) -> tuple[AnyContent, ...]:
     return (begin, *canister.content, end)
 
 
-@attrs.define(kw_only=True)
+@attrs.define
 class _MessagesWriter:
-    canisters: Sequence[AnyCanister]
-    quirks: Quirks
-    parts: PartsWriter
-    messages: list[JsonObject] = attrs.field(factory=list)
-    _answers: dict[int, int] = attrs.field(factory=dict, init=False)
-    _turn: list[tuple[int, _Spoken]] = attrs.field(factory=list, init=False)
+    """Writes messages, each with the path of what it came from."""
 
-    def write(self) -> None:
-        self._answers = _pair(self.canisters)
-        answered = set(self._answers.values())
-        for index, canister in enumerate(self.canisters):
-            path = f"canisters[{index}]"
-            match canister:
-                case InvocationCanister() | ResultCanister() if canister.owner is Owner.VENDOR:
-                    reason = "what a vendor executed itself is shown to that vendor alone"
-                    self.parts.lose(LossKind.WITHHELD, path, reason)
-                case AssistantCanister() | InvocationCanister():
-                    if self._turn and not _belongs(self._turn[-1][1], canister):
-                        self._end_turn()
-                    self._turn.append((index, canister))
-                case ResultCanister():
-                    self._end_turn()
-                    if index not in answered:
-                        self._write_orphan(canister, path)
-                case _:
-                    self._end_turn()
-                    self.messages.append(self._write_input(canister, path))
-        self._end_turn()
+    parts: PartsWriter
+    messages: list[tuple[dict[str, Any], str]] = attrs.field(factory=list)
+    _shown: list[tuple[dict[str, Any], str]] = attrs.field(factory=list)
+
+    def write(self, placed: Sequence[Placed]) -> None:
+        turn: list[Placed] = []
+        for each in placed:
+            canister = each.canister
+            if isinstance(canister, InvocationCanister | ResultCanister) and (
+                canister.owner is Owner.VENDOR
+            ):
+                reason = "what a vendor executed itself is shown to that vendor alone"
+                self.parts.ledger.withhold(each.path, reason)
+            elif isinstance(canister, AssistantCanister | InvocationCanister):
+                if turn and not belongs(turn[-1].canister, canister):
+                    self._end_turn(turn)
+                turn.append(each)
+            else:
+                self._end_turn(turn)
+                self._write_input(canister, each.path)
+        self._end_turn(turn)
+        self._show()
+
+    def _end_turn(self, turn: list[Placed]) -> None:
+        if turn:
+            self._show()
+            self.messages.append((write_turn(turn, self.parts), turn[0].path))
+            turn.clear()
+
+    def _show(self) -> None:
+        """Writes what results showed beside text, once all results of a turn are written."""
+        self.messages += self._shown
+        self._shown = []
 
     def _write_input(
-        self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
-    ) -> JsonObject:
-        match canister:
-            case SupervisorCanister():
-                role = self.quirks.supervisor_role
-                text = self.parts.write_text(canister.content, path, role)
-                return {"role": role, "content": text}
-            case DocumentCanister():
-                contents = frame_document(canister)
-                return {"role": "user", "content": self.parts.write_content(contents, path)}
-            case UserCanister():
-                content = self.parts.write_content(canister.content, path)
-                return {"role": "user", "content": content}
-
-    def _end_turn(self) -> None:
-        """Writes the turn of the model that has been gathered, and the results it is owed."""
-        turn, self._turn = self._turn, []
-        if not turn:
-            return
-        message = self._write_turn(turn)
-        self.messages.append(message)
-        shown: list[JsonObject] = []
-        for index, canister in turn:
-            if isinstance(canister, InvocationCanister):
-                self._write_result(index, canister, turn[-1][0], shown)
-        self.messages.extend(shown)
-
-    def _write_turn(self, turn: Sequence[tuple[int, _Spoken]]) -> JsonObject:
-        texts: list[str] = []
-        extra: dict[str, Any] = {}
-        calls: list[JsonObject] = []
-        for index, canister in turn:
-            path = f"canisters[{index}]"
-            if isinstance(canister, InvocationCanister):
-                if canister.form == "text":
-                    reason = "a call with free text goes as one with JSON arguments"
-                    self.parts.lose(LossKind.COERCED, path, reason)
-                calls.append(_write_call(canister))
-                continue
-            if calls and canister.content:
-                reason = "text after an invocation of the same turn moves before it"
-                self.parts.lose(LossKind.COERCED, path, reason)
-            for place, content in enumerate(canister.content):
-                self._write_spoken(content, f"{path}.content[{place}]", texts, extra)
-        text = "".join(texts)
-        message: dict[str, Any] = {"role": "assistant", "content": text, **extra}
-        if calls:
-            message["tool_calls"] = calls
-        if not text and (calls or extra):
-            message["content"] = None
-        return message
-
-    def _write_spoken(
-        self, content: AnyContent, path: str, texts: list[str], extra: dict[str, Any]
+        self,
+        canister: UserCanister | SupervisorCanister | DocumentCanister | ResultCanister,
+        path: str,
     ) -> None:
-        """Adds one content of the model to the text or to the further fields of its message."""
-        match content:
-            case TextualContent():
-                texts.append(content.text)
-                if content.citations:
-                    self.parts.lose(LossKind.WITHHELD, path, "citations cannot be sent back")
-            case RefusalContent() if self.quirks.takes_refusals:
-                extra["refusal"] = extra.get("refusal", "") + content.text
-            case RefusalContent():
-                texts.append(content.text)
-                self.parts.lose(LossKind.COERCED, path, "a refusal becomes text")
-            case ReasoningContent():
-                self._write_reasoning(content, path, extra)
-            case NativeContent() if content.native.protocol == PROTOCOL:
-                extra[content.kind] = msgspec.json.decode(content.native.data)
-            case _:
-                reason = f"{content.type} cannot be sent back as the model's own words"
-                self.parts.lose(LossKind.WITHHELD, path, reason)
+        ledger = self.parts.ledger
+        kept = ledger.open(canister.native, path, canister)
+        shape = kept.pop("shape", "")
+        if isinstance(canister, ResultCanister):
+            message = self._write_result(canister, path, kept, shape)
+        else:
+            self._show()
+            message = self._write_words(canister, path, kept, shape)
+        if not message["content"] and shape in EMPTY:
+            message["content"] = EMPTY[shape]
+        self.messages.append((merge(message, kept), path))
 
-    def _write_reasoning(self, content: ReasoningContent, path: str, extra: dict[str, Any]) -> None:
-        field = self.quirks.reasoning_field
-        if content.native is not None and content.native.protocol == PROTOCOL and field:
-            extra |= msgspec.json.decode(content.native.data)
-        if field is None:
-            self.parts.lose(LossKind.WITHHELD, path, "the vendor takes no reasoning back")
-        elif content.text:
-            extra[field] = extra.get(field, "") + content.text
+    def _write_words(
+        self,
+        canister: UserCanister | SupervisorCanister | DocumentCanister,
+        path: str,
+        kept: dict[str, Any],
+        shape: str,
+    ) -> dict[str, Any]:
+        as_parts = shape == "parts"
+        if isinstance(canister, SupervisorCanister):
+            roles = self.parts.quirks.supervisor_roles
+            role = kept.pop("role", roles[0])
+            if role not in roles:
+                self.parts.ledger.coerce(path, f"the role {role} goes as {roles[0]}")
+                role = roles[0]
+            words = self.parts.write_words(canister.content, path, canister, as_parts=as_parts)
+            return {"role": role, "content": words}
+        framed = isinstance(canister, DocumentCanister)
+        contents = frame_document(canister) if framed else canister.content  # type: ignore[arg-type]
+        content = self.parts.write_content(contents, path, canister, as_parts=as_parts)
+        return {"role": "user", "content": content}
 
     def _write_result(
-        self, index: int, invocation: InvocationCanister, end: int, shown: list[JsonObject]
-    ) -> None:
-        """Writes the result of an invocation; what it shows beside text goes into ``shown``."""
-        message = {"role": "tool", "tool_call_id": invocation.invocation_id}
-        position = self._answers.get(index)
-        if position is None:
-            reason = "the invocation has no result; a note stands in for it"
-            self.parts.lose(LossKind.SYNTHESIZED, f"canisters[{index}]", reason)
-            self.messages.append({**message, "content": NO_RESULT})
-            return
-        result, path = self.canisters[position], f"canisters[{position}]"
-        between = self.canisters[end + 1 : position]
-        if any(not isinstance(canister, ResultCanister) for canister in between):
-            self.parts.lose(LossKind.COERCED, path, "the result moves to its invocation")
-        media = [content for content in result.content if isinstance(content, MEDIA_CLASSES)]
-        others = [content for content in result.content if content not in media]
-        text = self.parts.write_text(others, path, "tool")
-        self.messages.append({**message, "content": text})
-        if media:
-            reason = "media in a result follow it as the user's"
-            self.parts.lose(LossKind.COERCED, path, reason)
-            shown.append({"role": "user", "content": self.parts.write_content(media, path)})
-
-    def _write_orphan(self, result: ResultCanister, path: str) -> None:
-        reason = "a result without its invocation becomes a message of the user"
-        self.parts.lose(LossKind.COERCED, path, reason)
-        begin = TextualContent(f"Result of {result.name or result.invocation_id}:\n")
-        content = self.parts.write_content((begin, *result.content), path)
-        self.messages.append({"role": "user", "content": content})
+        self, canister: ResultCanister, path: str, kept: Mapping[str, Any], shape: str
+    ) -> dict[str, Any]:
+        parts = self.parts
+        contents: Sequence[AnyContent] = canister.content
+        content: Any
+        if shape == "parts" and parts.quirks.takes_parts:  # whoever asks has put media in there
+            content = parts.write_content(contents, path, canister, as_parts=True)
+        else:
+            media = [item for item in contents if isinstance(item, MEDIA_CLASSES)]
+            others = [item for item in contents if not isinstance(item, MEDIA_CLASSES)]
+            content = parts.write_words(others, path, canister)
+            if media:
+                parts.ledger.coerce(path, "media in a result follow it as the user's")
+                shown = {"role": "user", "content": parts.write_content(media, path, canister)}
+                self._shown.append((shown, path))
+        if canister.is_error and _has_words(canister) and "is_error" not in kept:
+            reason = "this protocol has no mark for an error; the text alone tells of it"
+            parts.ledger.drop(f"{path}.is_error", reason)
+        if kept.get("role") == "function":
+            return {"role": "function", "name": canister.name, "content": content}
+        message = {"role": "tool", "tool_call_id": canister.invocation_id, "content": content}
+        if parts.quirks.names_results and canister.name:
+            message["name"] = canister.name
+        return message
 
 
-def _belongs(previous: _Spoken, canister: _Spoken) -> bool:
-    """Tells whether a canister is of the same turn as the one before it."""
-    if previous.turn_id is None and canister.turn_id is None:
-        return isinstance(canister, InvocationCanister)
-    return previous.turn_id == canister.turn_id
-
-
-def _pair(canisters: Sequence[AnyCanister]) -> dict[int, int]:
-    """Returns the position of the result for each position of an invocation that has one."""
-    waiting: dict[str, list[int]] = {}
-    answers = {}
-    for index, canister in _survey_ours(canisters):
-        if isinstance(canister, InvocationCanister):
-            waiting.setdefault(canister.invocation_id, []).append(index)
-        elif waiting.get(canister.invocation_id):
-            answers[waiting[canister.invocation_id].pop(0)] = index
-    return answers
-
-
-def _survey_ours(
-    canisters: Sequence[AnyCanister],
-) -> Iterator[tuple[int, InvocationCanister | ResultCanister]]:
-    for index, canister in enumerate(canisters):
-        if not isinstance(canister, InvocationCanister | ResultCanister):
-            continue
-        if canister.owner is Owner.OURS:
-            yield index, canister
-
-
-def _write_call(invocation: InvocationCanister) -> JsonObject:
-    function = {"name": invocation.name, "arguments": invocation.arguments}
-    return {"id": invocation.invocation_id, "type": "function", "function": function}
+def _has_words(canister: ResultCanister) -> bool:
+    """Tells whether a result is more than the note that stands in for a missing one."""
+    return canister.content != (TextualContent(NO_RESULT),)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Sequence
-from typing import Final, assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, assert_never
 
 import attrs
-import msgspec
 
-from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-from vibe_llms.exceptions import CapabilityError, RequestError
+from vibe_llms.dialects.chat_completions.contents import FILE_NAMES
+from vibe_llms.dialects.chat_completions.payloads import (
+    compose_url,
+    encode_payload,
+    has_payload,
+)
+from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.exceptions import CapabilityError
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -23,7 +29,6 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
-from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.plain import JsonObject
 
@@ -48,36 +53,54 @@ class PartsWriter:
 
     attributes: ModelAttributes
     quirks: Quirks
-    losses: list[Loss] = attrs.field(factory=list)
+    ledger: Ledger
 
-    def lose(self, kind: LossKind, path: str, reason: str) -> None:
-        """Takes down a loss."""
-        self.losses.append(Loss(kind=kind, path=path, reason=reason))
-
-    def write_content(self, contents: Sequence[AnyContent], path: str) -> str | list[JsonObject]:
+    def write_content(
+        self,
+        contents: Sequence[AnyContent],
+        path: str,
+        canister: AnyCanister | None = None,
+        *,
+        as_parts: bool = False,
+    ) -> str | list[JsonObject]:
         """Returns what a user's message holds: a text where that says it all, else parts.
+
+        Args:
+            as_parts: A list even where a text would do.
 
         Raises:
             CapabilityError: The model is known not to take what is among them.
             RequestError: The bytes of a medium are not there.
         """
-        parts = list(self._write_parts(contents, path))
-        if all(part.get("type") == "text" for part in parts) and (
-            len(parts) < 2 or not self.quirks.takes_parts
-        ):
+        parts = list(self._write_parts(contents, path, canister))
+        if not self.quirks.takes_parts and all(part.get("type") == "text" for part in parts):
             return "\n".join(str(part["text"]) for part in parts)
-        return parts
+        if not parts:
+            return [] if as_parts else ""
+        is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
+        return str(parts[0]["text"]) if is_text and not as_parts else parts
 
-    def write_text(self, contents: Sequence[AnyContent], path: str, role: str) -> str:
+    def write_words(
+        self,
+        contents: Sequence[AnyContent],
+        path: str,
+        canister: AnyCanister,
+        *,
+        as_parts: bool = False,
+    ) -> str | list[JsonObject]:
         """Returns the text of a message that takes nothing else; the rest is lost, loudly."""
-        texts = []
+        parts: list[JsonObject] = []
         for index, content in enumerate(contents):
+            place = f"{path}.content[{index}]"
             if isinstance(content, TextualContent):
-                texts.append(content.text)
+                parts.append(self.write_part(content, place, canister) or {})
             else:
-                reason = f"{content.type} has no place in a message of the role {role}"
-                self.lose(LossKind.DROPPED, f"{path}.content[{index}]", reason)
-        return "".join(texts)
+                reason = f"{content.type} has no place in the message of a {canister.role}"
+                self.ledger.drop(place, reason)
+        is_plain = all(part.keys() == {"type", "text"} for part in parts)
+        if self.quirks.takes_parts and (as_parts or not is_plain):
+            return parts
+        return "".join(str(part["text"]) for part in parts)
 
     def ensure_capability(self, content: MediaContent, path: str) -> None:
         """Refuses a medium which the model is known not to take. Raises CapabilityError."""
@@ -92,63 +115,131 @@ class PartsWriter:
                 remedy="Leave it out, or ask a model that does.",
             )
 
-    def _write_parts(self, contents: Iterable[AnyContent], path: str) -> Iterable[JsonObject]:
+    def _write_parts(
+        self, contents: Iterable[AnyContent], path: str, canister: AnyCanister | None
+    ) -> Iterable[JsonObject]:
         for index, content in enumerate(contents):
-            part = self._write_part(content, f"{path}.content[{index}]")
+            part = self.write_part(content, f"{path}.content[{index}]", canister)
             if part is not None:
                 yield part
 
-    def _write_part(self, content: AnyContent, path: str) -> JsonObject | None:
+    def write_part(
+        self, content: AnyContent, path: str, canister: AnyCanister | None
+    ) -> JsonObject | None:
+        """Returns one content as a part; None where that is a loss."""
         match content:
             case TextualContent():
-                return {"type": "text", "text": content.text}
+                part = {"type": "text", "text": content.text}
+                return part | self.ledger.open(content.native, path, canister)
             case ImageContent() | AudioContent() | VideoContent() | FileContent():
                 self.ensure_capability(content, path)
-                return self._write_medium(content, path)
+                return self._write_medium(content, path, canister)
             case NativeContent():
-                if content.native.protocol == PROTOCOL:
-                    part: JsonObject = msgspec.json.decode(content.native.data)
-                    return part
-                self.lose(LossKind.WITHHELD, path, f"{content.kind} belongs to another protocol")
+                if self.ledger.admits(content.native, canister):
+                    return self.ledger.open(content.native, path, canister)
+                self.ledger.withhold(path, f"{content.kind} belongs to another vendor")
             case ReasoningContent() | RefusalContent():
-                self.lose(LossKind.DROPPED, path, f"a user's message holds no {content.type}")
+                self.ledger.drop(path, f"a user's message holds no {content.type}")
             case _:
                 assert_never(content)
         return None
 
-    def _write_medium(self, content: MediaContent, path: str) -> JsonObject | None:
+    def _write_medium(
+        self, content: MediaContent, path: str, canister: AnyCanister | None
+    ) -> JsonObject | None:
+        kept = self.ledger.open(content.native, path, canister)
+        shape, kind = kept.pop("shape", ""), kept.pop("type", "")
+        payload = kept.pop("payload", "")
+        part = None
         match content:
-            case ImageContent() if content.file_id is None or content.data or content.url:
-                url = content.url or compose_data_url(content, path)
-                detail = {} if content.detail is None else {"detail": content.detail}
-                return {"type": "image_url", "image_url": {"url": url, **detail}}
-            case AudioContent() if content.mime_type in _AUDIO_FORMATS and not content.url:
-                audio = {"data": encode_data(content, path)}
-                audio["format"] = _AUDIO_FORMATS[content.mime_type]
-                return {"type": "input_audio", "input_audio": audio}
-            case FileContent() if content.file_id is not None:
-                return {"type": "file", "file": {"file_id": content.file_id}}
-            case FileContent() if not content.url:
-                file = {"file_data": compose_data_url(content, path)}
-                if content.name is not None:
-                    file["filename"] = content.name
-                return {"type": "file", "file": file}
-        reason = f"{content.type} of this kind ({content.mime_type}) cannot be sent this way"
-        self.lose(LossKind.DROPPED, path, reason)
-        return None
+            case ImageContent() if content.file_id is None or has_payload(content) or content.url:
+                part = _write_image(content, path, shape)
+            case AudioContent():
+                part = self._write_audio(content, path, kind, shape, payload)
+            case VideoContent() if "video_url" in self.quirks.media or content.native:
+                if content.url or has_payload(content):
+                    url = compose_url(content, path)
+                    held: Any = url if shape == "text" else {"url": url}
+                    part = {"type": "video_url", "video_url": held}
+            case FileContent():
+                part = self._write_file(content, path, kind or self._find_file_part(content), shape)
+                if payload == "bare" and part is not None:
+                    part = _write_file_url(kind, encode_payload(content, path), content, shape)
+        if part is None:
+            reason = f"{content.type} of this kind ({content.mime_type}) cannot be sent this way"
+            self.ledger.drop(path, reason)
+            return None
+        return merge(part, kept)
+
+    def _find_file_part(self, content: FileContent) -> str:
+        if has_payload(content) or content.url is None:
+            return "file"
+        return self.quirks.file_part or ""
+
+    def _write_audio(
+        self, content: AudioContent, path: str, kind: str, shape: str, payload: str
+    ) -> JsonObject | None:
+        if shape == "text" and kind != "audio_url":
+            is_url = payload == "url" or not has_payload(content)
+            text = compose_url(content, path) if is_url else encode_payload(content, path)
+            return {"type": "input_audio", "input_audio": text}
+        takes_url = kind == "audio_url" or "audio_url" in self.quirks.media
+        is_elsewhere = content.url is not None and not has_payload(content)
+        if kind == "audio_url" or (takes_url and is_elsewhere):
+            url = compose_url(content, path)
+            return {"type": "audio_url", "audio_url": url if shape == "text" else {"url": url}}
+        word = _AUDIO_FORMATS.get(content.mime_type)
+        if word is None and content.native is not None:
+            word = content.mime_type.removeprefix("audio/")
+        if word is None or is_elsewhere or "input_audio" not in self.quirks.media:
+            return None
+        if content.data is None and content.url is None and content.file_id is not None:
+            return None
+        return {
+            "type": "input_audio",
+            "input_audio": {"data": encode_payload(content, path), "format": word},
+        }
+
+    def _write_file(
+        self, content: FileContent, path: str, kind: str, shape: str
+    ) -> JsonObject | None:
+        if kind in FILE_NAMES:
+            return _write_file_url(kind, compose_url(content, path), content, shape)
+        if kind != "file":
+            return None
+        file: dict[str, Any] = {}
+        if content.file_id is not None:
+            file["file_id"] = content.file_id
+        if content.url is not None or content.data is not None or not file:
+            is_bare = shape == "text"
+            file["file_data"] = (
+                encode_payload(content, path) if is_bare else compose_url(content, path)
+            )
+        if content.name is not None:
+            file["filename"] = content.name
+        return {"type": "file", "file": file}
 
 
-def encode_data(content: MediaContent, path: str) -> str:
-    """Returns the bytes of a medium in base 64. Raises RequestError where they are not there."""
-    if content.data is None:
-        raise RequestError(
-            path=path,
-            detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
-            remedy="Read them from the content store first.",
-        )
-    return base64.b64encode(content.data).decode("ascii")
+def merge(fields: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds residue to what the common fields say; objects within are merged too."""
+    merged = dict(fields)
+    for name, value in kept.items():
+        mine = merged.get(name)
+        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
+        merged[name] = merge(mine, value) if both else value  # type: ignore[arg-type]
+    return merged
 
 
-def compose_data_url(content: MediaContent, path: str) -> str:
-    """Returns the bytes of a medium as a data URL. Raises RequestError without bytes."""
-    return f"data:{content.mime_type};base64,{encode_data(content, path)}"
+def _write_image(content: ImageContent, path: str, shape: str) -> JsonObject:
+    url = compose_url(content, path)
+    if shape == "text":
+        return {"type": "image_url", "image_url": url}
+    detail = {} if content.detail is None else {"detail": content.detail}
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
+
+
+def _write_file_url(kind: str, url: str, content: FileContent, shape: str) -> JsonObject:
+    part: dict[str, Any] = {"type": kind, kind: url if shape == "text" else {"url": url}}
+    if content.name is not None:
+        part[FILE_NAMES[kind]] = content.name
+    return part

@@ -1,184 +1,165 @@
-"""A client's messages as canisters: what a gateway reads."""
+"""A whole request: everything in it, both directions."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
 import msgspec
 
-from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.exceptions import RequestError
-from vibe_llms.messages.canisters import (
-    AnyCanister,
-    AssistantCanister,
-    InvocationCanister,
-    ResultCanister,
-    SupervisorCanister,
-    UserCanister,
+from vibe_llms.dialects.chat_completions.controls import (
+    nativize_controls,
+    normalize_controls,
+    survey_consumed,
 )
-from vibe_llms.messages.contents import (
-    AnyContent,
-    AudioContent,
-    FileContent,
-    ImageContent,
-    Native,
-    NativeContent,
-    ReasoningContent,
-    RefusalContent,
-    TextualContent,
+from vibe_llms.dialects.chat_completions.invocations import (
+    compare_choice,
+    nativize_invocables,
+    nativize_schema,
+    normalize_invocables,
+    normalize_schema,
 )
-from vibe_llms.messages.identities import produce_identity
-from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.dialects.chat_completions.messages import nativize_canisters
+from vibe_llms.dialects.chat_completions.parts import merge
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.chat_completions.reading import normalize_messages
+from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request, is_answerable
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
 
-_KNOWN_FIELDS: Final = frozenset(
-    {
-        "content",
-        "reasoning",
-        "reasoning_content",
-        "reasoning_details",
-        "refusal",
-        "role",
-        "tool_call_id",
-        "tool_calls",
-    }
-)
+_OWN: Final = ("messages", "model", "tools", "functions", "response_format", "tool_choice")
 
 
-def normalize_messages(
-    native: Mapping[str, Any],
-) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns the canisters of a request's ``messages``.
+def nativize_request(
+    request: Request,
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+    streaming: bool = False,
+) -> Translation[JsonObject]:
+    """Returns the whole body of a request.
+
+    Args:
+        attributes: Of the model that is asked; its name goes into the body.
+        provider: Whose request it is; empty where any provider of the dialect will do.
+        streaming: The answer shall come piece by piece, with its usage at the end.
 
     Raises:
-        RequestError: A message makes no sense.
+        RequestError: The model cannot take what is asked; nothing was sent.
     """
-    reader = _MessagesReader()
-    canisters: list[AnyCanister] = []
-    for index, message in enumerate(native.get("messages") or ()):
-        path = f"messages[{index}]"
-        try:
-            canisters.extend(reader.read(message, path))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, RequestError):
-                raise
-            raise RequestError(
-                path=path,
-                detail=f"The message at {path} makes no sense: {error!r}.",
-                remedy="Compare it with the reference of Chat Completions.",
-            ) from error
-    return Translation(tuple(canisters), reader.losses)
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    kept = ledger.open(request.native, "request")
+    messages = nativize_canisters(request.canisters, attributes, quirks, provider=provider)
+    controls = nativize_controls(request.controls, attributes, quirks, kept.pop("spelt", {}))
+    tools = nativize_invocables(
+        request.invocables, request.invocation_choice, quirks, provider=provider
+    )
+    schema = nativize_schema(request.schema, quirks)
+    body: dict[str, Any] = {
+        "model": attributes.address.name or request.model,
+        **messages.value,
+        **controls.value,
+        **tools.value,
+        **schema.value,
+    }
+    _restore_choice(body, kept, request)
+    _restore_format(body, kept, request)
+    if schema.losses and request.schema is not None:
+        _tell_schema(body, request.schema)
+    if not streaming:
+        kept.pop("stream_options", None)
+        kept = {k: v for k, v in kept.items() if k != "stream" or not v}
+    body = merge(body, kept)
+    if streaming:
+        body["stream"] = True
+        if quirks.stream_options:
+            body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+    losses = (*ledger.losses, *messages.losses, *controls.losses, *tools.losses, *schema.losses)
+    return Translation(body, losses)
 
 
-@attrs.define
-class _MessagesReader:
-    losses: list[Loss] = attrs.field(factory=list)
+def normalize_request(
+    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+) -> Translation[Request]:
+    """Returns the request of a client: what a gateway reads.
 
-    def read(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
-        for name in message.keys() - _KNOWN_FIELDS:
-            if message[name] not in (None, [], ""):
-                self._drop(f"{path}.{name}", "this field has no common meaning")
-        match message["role"]:
-            case "system" | "developer":
-                yield SupervisorCanister(self._read_content(message["content"], path))
-            case "user":
-                yield UserCanister(self._read_content(message["content"], path))
-            case "tool":
-                yield ResultCanister(
-                    content=self._read_content(message["content"], path),
-                    invocation_id=message["tool_call_id"],
-                )
-            case "assistant":
-                yield from self._read_turn(message, path)
-            case role:
-                raise RequestError(path=path, detail=f"There is no role {role!r}.")
+    Args:
+        attributes: Of the model, which say what is a control of it; by default all controls
+            that the dialect knows are.
 
-    def _read_turn(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
-        turn_id = produce_identity()
-        contents = [*_read_reasoning(message), *self._read_content(message.get("content"), path)]
-        if message.get("refusal"):
-            contents.append(RefusalContent(message["refusal"]))
-        calls = message.get("tool_calls") or ()
-        if contents or not calls:
-            yield AssistantCanister(contents, turn_id=turn_id)
-        for index, call in enumerate(calls):
-            if "function" not in call:
-                self._drop(f"{path}.tool_calls[{index}]", "only functions have a common meaning")
-                continue
-            yield InvocationCanister(
-                invocation_id=call["id"],
-                name=call["function"]["name"],
-                arguments=call["function"]["arguments"],
-                turn_id=turn_id,
-            )
-
-    def _read_content(self, content: str | Sequence[Any] | None, path: str) -> list[AnyContent]:
-        if content is None:
-            return []
-        if isinstance(content, str):
-            return [TextualContent(content)] if content else []
-        return [_read_part(part) for part in content]
-
-    def _drop(self, path: str, reason: str) -> None:
-        self.losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
+    Raises:
+        RequestError: The request makes no sense.
+    """
+    messages = normalize_messages(native)
+    controls = normalize_controls(native, attributes)
+    tools = normalize_invocables(native)
+    schema = normalize_schema(native)
+    invocables, choice = tools.value
+    consumed = survey_consumed(native, controls.value)
+    kept = {k: v for k, v in native.items() if k not in consumed.fields and k not in _OWN}
+    if consumed.spelt:
+        kept["spelt"] = consumed.spelt
+    if "tool_choice" in native and not compare_choice(native, choice, invocables):
+        kept["choice"] = {"said": native["tool_choice"], "meant": choice}
+    kept |= _keep_format(native, schema.value)
+    if "tools" in native and not native["tools"]:
+        kept["tools"] = native["tools"]
+    canisters = messages.value
+    request = Request(
+        canisters=canisters,
+        model=str(native.get("model") or ""),
+        controls=controls.value,
+        invocables=invocables,
+        invocation_choice=choice,
+        schema=schema.value,
+        continuation=bool(canisters) and not is_answerable(canisters[-1]),
+        native=keep_native(PROTOCOL, kept),
+    )
+    return Translation(request, (*messages.losses, *tools.losses, *schema.losses))
 
 
-def _read_reasoning(message: Mapping[str, Any]) -> list[AnyContent]:
-    text = message.get("reasoning_content") or message.get("reasoning") or ""
-    details = message.get("reasoning_details")
-    if not text and not details:
-        return []
-    return [ReasoningContent(text=text, native=keep_details(details))]
+def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:
+    """Says the choice as the client did, as long as it still means the same."""
+    choice = kept.pop("choice", None)
+    if choice is not None and choice["meant"] == request.invocation_choice:
+        body["tool_choice"] = choice["said"]
 
 
-def keep_details(details: Sequence[Any] | None) -> Native | None:
-    """Keeps the details which a vendor wants back unchanged."""
-    if not details:
-        return None
-    data = msgspec.json.encode({"reasoning_details": details}).decode("utf-8")
-    return Native(protocol=PROTOCOL, data=data)
+def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[str, Any]:
+    """Returns what a wanted format says beyond its schema."""
+    if "response_format" not in native:
+        return {}
+    wanted = native["response_format"]
+    if schema is None or not isinstance(wanted, Mapping):
+        return {"response_format": wanted}
+    inner = wanted.get("json_schema")
+    if not isinstance(inner, Mapping):
+        return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
+    rest = {name: value for name, value in inner.items() if name != "schema"}
+    return {"response_format": {**wanted, "json_schema": rest}}
 
 
-def _read_part(part: Any) -> AnyContent:
-    match part:
-        case {"type": "text", "text": str(text)}:
-            return TextualContent(text)
-        case {"type": "refusal", "refusal": str(text)}:
-            return RefusalContent(text)
-        case {"type": "image_url", "image_url": {"url": str(url), **rest}}:
-            return _read_image(url, rest.get("detail"))
-        case {"type": "image_url", "image_url": str(url)}:
-            return _read_image(url, None)
-        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(word)}}:
-            mime_type = "audio/mpeg" if word == "mp3" else f"audio/{word}"
-            return AudioContent(mime_type=mime_type, data=_decode(data))
-        case {"type": "file", "file": {"file_id": str(file_id)}}:
-            return FileContent(mime_type="application/octet-stream", file_id=file_id)
-        case {"type": "file", "file": {"file_data": str(url), **rest}}:
-            name: Any = rest.get("filename")
-            mime_type, content = _split_data_url(url)
-            return FileContent(mime_type=mime_type, data=content, name=name)
-    text = msgspec.json.encode(part).decode("utf-8")
-    return NativeContent(kind=str(part["type"]), native=Native(protocol=PROTOCOL, data=text))
+def _restore_format(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:
+    """Names the format as the client did, as long as the schema is still of that kind."""
+    if "response_format" not in kept:
+        return
+    wanted = kept.pop("response_format")
+    inner = wanted.get("json_schema") if isinstance(wanted, Mapping) else None
+    if isinstance(inner, Mapping) and request.schema is not None:
+        if "json_schema" in body.get("response_format", {}):
+            named = {**inner, "schema": request.schema}
+            body["response_format"] = {**wanted, "json_schema": named}
+    elif (request.schema is None and not isinstance(inner, Mapping)) or request.schema == {
+        "type": "object"
+    }:
+        body["response_format"] = wanted
 
 
-def _read_image(url: str, detail: Any) -> ImageContent:
-    if not url.startswith("data:"):
-        return ImageContent(mime_type="image/*", url=url, detail=detail)
-    mime_type, data = _split_data_url(url)
-    return ImageContent(mime_type=mime_type, data=data, detail=detail)
-
-
-def _split_data_url(url: str) -> tuple[str, bytes]:
-    head, _, data = url.partition(",")
-    return head.removeprefix("data:").removesuffix(";base64"), _decode(data)
-
-
-def _decode(data: str) -> bytes:
-    try:
-        return base64.b64decode(data, validate=True)
-    except binascii.Error as error:
-        raise RequestError(path="content", detail="Data are not in base 64.") from error
+def _tell_schema(body: dict[str, Any], schema: JsonObject) -> None:
+    """Tells a model in words which schema it shall keep to: its vendor only holds it to JSON."""
+    text = msgspec.json.encode(schema).decode("utf-8")
+    words = f"Answer in JSON that conforms to this JSON schema, and with nothing else:\n{text}"
+    body["messages"] = [{"role": "system", "content": words}, *body["messages"]]

@@ -10,7 +10,12 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import ModelDescriptor
 
-QUIRKS = Quirks(limit_field="max_tokens", takes_parts=False, takes_refusals=False)
+QUIRKS = Quirks(
+    fields={"max_tokens": "max_tokens"},
+    takes_parts=False,
+    takes_refusals=False,
+    maximum_stops=None,
+)
 """What llama.cpp does differently, where a model's template knows plain text alone."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from vibe_llms.dialects.chat_completions.decoder import ChatCompletionsDecoder
+from vibe_llms.dialects.chat_completions.decoder import Decoder
 from vibe_llms.events.stream import LossEvent, StreamEvent
 from vibe_llms.messages.losses import Loss, LossKind
 
@@ -26,7 +26,7 @@ class LocalDecoder:
     """
 
     def __init__(self, *, provider: str, model: str, offered: Collection[str] = ()) -> None:
-        self._decoder = ChatCompletionsDecoder(provider=provider, model=model)
+        self._decoder = Decoder(provider=provider, model=model)
         self._model = model
         self._offered = frozenset(offered)
         self._holds = bool(offered)

@@ -57,13 +57,13 @@ def constrain(
     offered = withhold_schemaless(select_offered(invocables, choice), losses)
     answer = None if schema is None else prepare_schema(schema, losses)
     if not offered:
-        return Translation(nativize_schema(answer), losses)
+        return Translation(nativize_schema(answer).value, losses)
     native: dict[str, Any] = {"messages": [{"role": "system", "content": _describe(offered)}]}
     invocation = compose_invocation_schema(offered, losses)
     if choice == "auto":
         native["grammar"] = compose_choice_grammar(invocation, answer)
     else:
-        native |= nativize_schema(invocation)
+        native |= nativize_schema(invocation).value
     return Translation(native, losses)
 
 

@@ -13,7 +13,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.chat_completions.messages import nativize_canisters
-from vibe_llms.dialects.chat_completions.requests import normalize_messages
+from vibe_llms.dialects.chat_completions.reading import normalize_messages
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,

@@ -20,7 +20,7 @@ from vibe_llms.dialects.chat_completions import (
     normalize_messages,
     normalize_schema,
 )
-from vibe_llms.dialects.chat_completions.messages import NO_RESULT
+from vibe_llms.dialects.history import NO_RESULT
 from vibe_llms.exceptions import CapabilityError, ConverseError, RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -162,11 +162,17 @@ def test_an_invocation_without_a_result_is_given_a_note() -> None:
 
 
 def test_a_call_with_free_text_is_not_passed_off_as_one_with_json() -> None:
-    """This dialect has no custom tools yet; the change is reported."""
-    _, losses = nativize(call(form="text", arguments="SELECT 1"), result())
+    """It goes to a custom tool; where there are none, the change is reported."""
+    turn = (call(form="text", arguments="SELECT 1"), result())
+    messages, losses = nativize(*turn)
+    plain, coerced = nativize(*turn, quirks=Quirks(takes_custom=False))
 
-    assert survey_kinds(losses) == ["coerced"]
-    assert losses[0].path == "canisters[0]"
+    custom = {"name": "f", "input": "SELECT 1"}
+    assert messages[0]["tool_calls"] == [{"id": "x", "type": "custom", "custom": custom}]
+    assert losses == ()
+    assert plain[0]["tool_calls"][0]["function"]["arguments"] == '{"input":"SELECT 1"}'
+    assert survey_kinds(coerced) == ["coerced"]
+    assert coerced[0].path == "canisters[0]"
 
 
 def test_a_vendors_own_tool_is_not_passed_off_as_ours() -> None:
@@ -203,7 +209,7 @@ def test_a_late_result_moves_to_its_invocation() -> None:
         "tool",
     ]
     assert [m["content"] for m in messages if m["role"] == "tool"] == ["first", "second"]
-    assert survey_kinds(losses) == ["coerced"]
+    assert [loss.path for loss in losses] == ["canisters[3].invocation_id", "canisters[2]"]
 
 
 def test_a_picture_in_a_result_follows_it() -> None:
@@ -231,7 +237,7 @@ def test_what_the_protocol_cannot_say_is_reported() -> None:
 def test_quirks_decide_what_vendors_do_differently() -> None:
     """Roles, fields and shapes are data."""
     quirks = Quirks(
-        supervisor_role="developer",
+        supervisor_roles=["developer"],
         reasoning_field="reasoning",
         takes_parts=False,
         takes_refusals=False,
@@ -355,5 +361,5 @@ def test_a_schema_comes_back_unchanged() -> None:
     """Also the absence of one."""
     schema = {"type": "object", "properties": {}}
 
-    assert normalize_schema(nativize_schema(schema)).value == schema
-    assert normalize_schema(nativize_schema(None)).value is None
+    assert normalize_schema(nativize_schema(schema).value).value == schema
+    assert normalize_schema(nativize_schema(None).value).value is None

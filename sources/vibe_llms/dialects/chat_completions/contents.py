@@ -1,0 +1,215 @@
+"""Parts of messages as contents, with what has no common word beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from vibe_llms.dialects.chat_completions.payloads import read_payload, read_url
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    Citation,
+    FileContent,
+    ImageContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+
+_AUDIO_TYPES: Final = {"mp3": "audio/mpeg", "wav": "audio/wav"}
+FILE_NAMES: Final = {
+    "document_url": "document_name",
+    "file_url": "file_name",
+    "pdf_url": "file_name",
+}
+"""From a part that holds the URL of a file to its field for the file's name."""
+
+
+def read_part(part: Any) -> AnyContent:
+    """Returns the content of a part; one without a common word is kept whole.
+
+    Raises:
+        TypeError: It is no part at all.
+    """
+    if not isinstance(part, Mapping):
+        raise TypeError(f"a part must be an object, not {type(part).__name__}")
+    kind = str(part.get("type", "part"))
+    rest = {name: value for name, value in part.items() if name not in ("type", kind)}
+    read = _READERS.get(kind)
+    content = None if read is None else read(part.get(kind), rest)
+    if content is not None:
+        return content
+    text = part.get("text")
+    return NativeContent(
+        kind=kind, native=seal_native(PROTOCOL, part), text=text if isinstance(text, str) else ""
+    )
+
+
+def _read_text(text: Any, rest: dict[str, Any]) -> AnyContent | None:
+    if not isinstance(text, str):
+        return None
+    return TextualContent(text, native=keep_native(PROTOCOL, rest))
+
+
+def _read_refusal(text: Any, rest: dict[str, Any]) -> AnyContent | None:
+    if not isinstance(text, str):
+        return None
+    return RefusalContent(text, native=seal_native(PROTOCOL, {"type": "refusal", **rest}))
+
+
+def _read_thinking(inner: Any, rest: dict[str, Any]) -> AnyContent | None:
+    return read_thinking(inner, rest) if isinstance(inner, list) else None
+
+
+def read_thinking(inner: list[Any], rest: Mapping[str, Any]) -> ReasoningContent:
+    """Returns a part of reasoning, as Mistral has it; its references stay as they are."""
+    plain = all(
+        isinstance(item, Mapping) and item.keys() == {"type", "text"} and item["type"] == "text"
+        for item in inner
+    )
+    text = "".join(str(i.get("text", "")) for i in inner if isinstance(i, Mapping))
+    part = dict(rest) if plain else {**rest, "thinking": inner}
+    return ReasoningContent(text=text, native=seal_native(PROTOCOL, {"part": part}))
+
+
+def read_citation(annotation: Mapping[str, Any]) -> Citation:
+    """Returns the citation of an annotation, which is kept whole beside it."""
+    source = annotation.get(annotation.get("type", ""))
+    source = source if isinstance(source, Mapping) else annotation
+    return Citation(
+        start=source.get("start_index"),
+        end=source.get("end_index"),
+        cited_text=source.get("content") or None,
+        title=source.get("title"),
+        url=source.get("url"),
+        file_id=source.get("file_id"),
+        native=seal_native(PROTOCOL, annotation),
+    )
+
+
+def _nest(name: str, inner: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+    return {**rest, name: inner} if inner else dict(rest)
+
+
+def _split(value: Any, name: str, rest: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Returns the one text of a part, which may stand in an object, and what is left beside it.
+
+    Args:
+        name: Of the text within the object.
+    """
+    if isinstance(value, str):
+        return value, {"shape": "text", **rest}
+    if not isinstance(value, Mapping) or not isinstance(value.get(name), str):
+        return None
+    inner = {field: each for field, each in value.items() if field != name}
+    return value[name], {**rest, "inner": inner}
+
+
+def _read_image(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+    found = _split(value, "url", rest)
+    if found is None:
+        return None
+    url, kept = found
+    inner = kept.pop("inner", {})
+    detail = inner.pop("detail") if isinstance(inner.get("detail"), str) else None
+    return ImageContent(
+        **read_url(url, "image/*"),
+        detail=detail,
+        native=keep_native(PROTOCOL, _nest("image_url", inner, kept)),
+    )
+
+
+def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+    """Reads sound in base 64; Mistral gives no format, or a URL."""
+    found = _split(value, "data", rest)
+    if found is None:
+        return None
+    data, kept = found
+    inner = kept.pop("inner", {})
+    word = inner.pop("format") if isinstance(inner.get("format"), str) else ""
+    mime_type = _AUDIO_TYPES.get(word, f"audio/{word or '*'}")
+    is_url = "shape" in kept and data.startswith(("http:", "https:", "data:"))
+    fields = read_url(data, mime_type) if is_url else read_payload(data, mime_type)
+    if is_url and "data" in fields:
+        kept["payload"] = "url"
+    native = keep_native(PROTOCOL, _nest("input_audio", inner, kept))
+    return AudioContent(**fields, native=native)
+
+
+def _read_audio_url(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+    found = _split(value, "url", rest)
+    if found is None:
+        return None
+    url, kept = found
+    kept = _nest("audio_url", kept.pop("inner", {}), {"type": "audio_url", **kept})
+    return AudioContent(**read_url(url, "audio/*"), native=seal_native(PROTOCOL, kept))
+
+
+def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+    found = _split(value, "url", rest)
+    if found is None:
+        return None
+    url, kept = found
+    kept = _nest("video_url", kept.pop("inner", {}), kept)
+    return VideoContent(**read_url(url, "video/*"), native=keep_native(PROTOCOL, kept))
+
+
+def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
+    inner = dict(file) if isinstance(file, Mapping) else {}
+    fields: dict[str, Any] = {"mime_type": "application/octet-stream"}
+    if isinstance(inner.get("file_id"), str):
+        fields["file_id"] = inner.pop("file_id")
+    if isinstance(inner.get("file_data"), str):
+        given = inner.pop("file_data")
+        data = None if given.startswith("data:") else decode_bare(given)
+        fields |= data or read_url(given, "application/octet-stream")
+        if data:
+            rest = {**rest, "shape": "text"}
+    if len(fields) == 1:
+        return None
+    name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None
+    native = keep_native(PROTOCOL, _nest("file", inner, rest))
+    return FileContent(**fields, name=name, native=native)
+
+
+def decode_bare(text: str) -> dict[str, Any] | None:
+    """Returns the fields of a file in base 64 without any word of its type; None if it is not."""
+    fields = read_payload(text, "application/octet-stream") if text else {}
+    return fields if "data" in fields else None
+
+
+def _read_file_url(kind: str, value: Any, rest: dict[str, Any]) -> AnyContent | None:
+    """Reads a file as Perplexity and Mistral have it: by its URL, or in bare base 64."""
+    found = _split(value, "url", {"type": kind, **rest})
+    if found is None:
+        return None
+    url, kept = found
+    kept = _nest(kind, kept.pop("inner", {}), kept)
+    mime_type = "application/pdf" if kind == "pdf_url" else "application/octet-stream"
+    bare = None if ":" in url else decode_bare(url)
+    if bare:
+        kept["payload"] = "bare"
+    word = FILE_NAMES[kind]
+    name = kept.pop(word) if isinstance(kept.get(word), str) else None
+    return FileContent(
+        **(bare or read_url(url, mime_type)), name=name, native=seal_native(PROTOCOL, kept)
+    )
+
+
+_READERS: Final[Mapping[str, Callable[[Any, dict[str, Any]], AnyContent | None]]] = {
+    "audio_url": _read_audio_url,
+    "file": _read_file,
+    "image_url": _read_image,
+    "input_audio": _read_audio,
+    "refusal": _read_refusal,
+    "text": _read_text,
+    "thinking": _read_thinking,
+    "video_url": _read_video,
+} | {kind: partial(_read_file_url, kind) for kind in FILE_NAMES}
+"""From the type of a part to what reads it; it gives None where it cannot."""

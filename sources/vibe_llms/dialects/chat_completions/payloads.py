@@ -1,0 +1,78 @@
+"""Bytes within JSON: data URLs and base 64, decoded where that can be undone exactly.
+
+What cannot is kept as it stands, in the place of a URL: a placeholder, a missing padding, an
+encoding that is not base 64. So nothing a client sends is refused or altered for its spelling.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any, Final
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.contents import MediaContent
+
+_DATA_URL: Final = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
+
+
+def decode_exactly(text: str) -> bytes | None:
+    """Returns the bytes of base 64; None where encoding them would give another text."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data if base64.b64encode(data).decode("ascii") == text else None
+
+
+def read_url(url: str, default: str) -> dict[str, Any]:
+    """Returns the fields of a medium which a URL stands for: its type, and data or URL.
+
+    Args:
+        default: The type of what is elsewhere.
+    """
+    found = _DATA_URL.fullmatch(url)
+    if found is None:
+        return {"mime_type": default, "url": url}
+    mime_type, payload = found.groups()
+    data = decode_exactly(payload)
+    if data is None or not mime_type:
+        return {"mime_type": mime_type or default, "url": url}
+    return {"mime_type": mime_type, "data": data}
+
+
+def read_payload(payload: str, mime_type: str) -> dict[str, Any]:
+    """Returns the fields of a medium which bare base 64 stands for."""
+    data = decode_exactly(payload)
+    if data is None:
+        return {"mime_type": mime_type, "url": f"data:{mime_type};base64,{payload}"}
+    return {"mime_type": mime_type, "data": data}
+
+
+def encode_payload(content: MediaContent, path: str) -> str:
+    """Returns the bytes of a medium in base 64. Raises RequestError where they are not there."""
+    if content.data is not None:
+        return base64.b64encode(content.data).decode("ascii")
+    found = _DATA_URL.fullmatch(content.url or "")
+    if found is not None:
+        return found[2]
+    raise RequestError(
+        path=path,
+        detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
+        remedy="Read them from the content store first.",
+    )
+
+
+def compose_url(content: MediaContent, path: str) -> str:
+    """Returns the URL of a medium, or its bytes as one. Raises RequestError without either."""
+    if content.url is not None:
+        return content.url
+    return f"data:{content.mime_type};base64,{encode_payload(content, path)}"
+
+
+def has_payload(content: MediaContent) -> bool:
+    """Tells whether the bytes are, or must be, in the request: there is no other way to them."""
+    if content.url is not None:
+        return content.url.startswith("data:")
+    return content.data is not None or content.file_id is None

@@ -1,0 +1,253 @@
+"""A client's messages as canisters: what a gateway reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.dialects.chat_completions.contents import read_citation, read_part
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS, read_reasoning
+from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    RefusalContent,
+    TextualContent,
+)
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.messages.losses import Translation
+from vibe_llms.plain import JsonObject
+
+_TURN_FIELDS: Final = (
+    "annotations",
+    "audio",
+    "content",
+    "function_call",
+    "refusal",
+    "role",
+    "tool_calls",
+    DETAILS,
+    *FIELDS,
+)
+
+
+def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
+    """Returns the canisters of a request's ``messages``. Nothing is lost on this way.
+
+    Raises:
+        RequestError: A message makes no sense.
+    """
+    reader = _MessagesReader()
+    canisters: list[AnyCanister] = []
+    for index, message in enumerate(native.get("messages") or ()):
+        path = f"messages[{index}]"
+        try:
+            canisters.extend(reader.read(message))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RequestError(
+                path=path,
+                detail=f"The message at {path} makes no sense: {error!r}.",
+                remedy="Compare it with the reference of Chat Completions.",
+            ) from error
+    return Translation(tuple(canisters))
+
+
+@attrs.define
+class _MessagesReader:
+    """Reads messages in their order; remembers what the results among them will not repeat.
+
+    Attributes:
+        names: From the id of each invocation to the name of its invocable.
+        legacy: How many invocations without an id there were, from before there were ids.
+    """
+
+    names: dict[str, str] = attrs.field(factory=dict)
+    legacy: int = 0
+
+    def read(self, message: Mapping[str, Any]) -> Iterator[AnyCanister]:
+        """Yields the canisters of one message."""
+        match message["role"]:
+            case "system" | "developer" as role:
+                contents, kept = _read_words(message, ("role", "content"))
+                if role != "system":
+                    kept["role"] = role
+                yield SupervisorCanister(contents, native=keep_native(PROTOCOL, kept))
+            case "user":
+                contents, kept = _read_words(message, ("role", "content"))
+                yield UserCanister(contents, native=keep_native(PROTOCOL, kept))
+            case "tool":
+                yield self._read_result(message)
+            case "function":
+                yield self._read_legacy_result(message)
+            case "assistant":
+                yield from self._read_turn(message)
+            case role:
+                raise ValueError(f"there is no role {role!r}")
+
+    def _read_result(self, message: Mapping[str, Any]) -> ResultCanister:
+        contents, kept = _read_words(message, ("role", "content", "tool_call_id"))
+        identity = str(message["tool_call_id"])
+        return ResultCanister(
+            contents,
+            invocation_id=identity,
+            name=self.names.get(identity),
+            native=keep_native(PROTOCOL, kept),
+        )
+
+    def _read_legacy_result(self, message: Mapping[str, Any]) -> ResultCanister:
+        contents, kept = _read_words(message, ("content", "name"))
+        return ResultCanister(
+            contents,
+            invocation_id=f"function_call_{self.legacy}",
+            name=str(message["name"]),
+            native=keep_native(PROTOCOL, kept),
+        )
+
+    def _read_turn(self, message: Mapping[str, Any]) -> Iterator[AnyCanister]:
+        turn_id = produce_identity()
+        contents, kept = _read_spoken(message)
+        invocations = [
+            self._read_call(call, turn_id, kept if not contents and not index else {})
+            for index, call in enumerate(message.get("tool_calls") or ())
+        ]
+        if message.get("function_call"):
+            first = kept if not contents and not invocations else {}
+            invocations.append(self._read_legacy_call(message["function_call"], turn_id, first))
+        if contents or not invocations:
+            native = keep_native(PROTOCOL, kept)
+            yield AssistantCanister(contents, turn_id=turn_id, native=native)
+        yield from invocations
+
+    def _read_call(
+        self, call: Mapping[str, Any], turn_id: str, message: JsonObject
+    ) -> InvocationCanister:
+        fields = read_call(call)
+        self.names[fields["invocation_id"]] = fields["name"]
+        kept = fields.pop("kept") | ({"message": message} if message else {})
+        return InvocationCanister(**fields, turn_id=turn_id, native=keep_native(PROTOCOL, kept))
+
+    def _read_legacy_call(
+        self, function: Mapping[str, Any], turn_id: str, message: JsonObject
+    ) -> InvocationCanister:
+        self.legacy += 1
+        rest = {k: v for k, v in function.items() if k not in ("name", "arguments")}
+        kept = {"function_call": rest} | ({"message": message} if message else {})
+        return InvocationCanister(
+            invocation_id=f"function_call_{self.legacy}",
+            name=function["name"],
+            arguments=function["arguments"],
+            turn_id=turn_id,
+            native=seal_native(PROTOCOL, kept),
+        )
+
+
+def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of an invocation, and under ``kept`` those without a common word."""
+    rest = dict(call)
+    form = "text" if "custom" in rest else "json"
+    kind, word = ("custom", "input") if form == "text" else ("function", "arguments")
+    inner = dict(rest.pop(kind))
+    fields = {
+        "invocation_id": rest.pop("id"),
+        "name": inner.pop("name"),
+        "arguments": inner.pop(word),
+        "form": form,
+    }
+    if rest.get("type") == kind:
+        del rest["type"]
+    if not isinstance(fields["arguments"], str):
+        raise TypeError(f"the {word} of a call must be a text")
+    return {**fields, "kept": {**rest, kind: inner} if inner else rest}
+
+
+def _read_words(
+    message: Mapping[str, Any], known: Sequence[str]
+) -> tuple[list[AnyContent], dict[str, Any]]:
+    """Returns the contents of a message of words, and what has no common word."""
+    kept = {name: value for name, value in message.items() if name not in known}
+    content = message["content"]
+    contents = read_content(content)
+    is_result = "tool_call_id" in known or "name" in known
+    shape = "parts" if is_result and isinstance(content, list) else _find_shape(content, contents)
+    return contents, kept | ({"shape": shape} if shape else {})
+
+
+def read_content(content: str | Sequence[Any] | None) -> list[AnyContent]:
+    """Returns the contents of a message's content, in whatever shape it is."""
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [TextualContent(content)] if content else []
+    return [read_part(part) for part in content]
+
+
+def _find_shape(content: Any, contents: Sequence[AnyContent]) -> str:
+    """Names the shape of the content, where it is not the one in which it would be written."""
+    if content is None:
+        return "null"
+    if isinstance(content, str):
+        return ""
+    is_plain = all(isinstance(item, TextualContent) and item.native is None for item in contents)
+    return "parts" if is_plain else ""
+
+
+def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str, Any]]:
+    """Returns the contents of the model's message, and what has no common word."""
+    kept = {name: value for name, value in message.items() if name not in _TURN_FIELDS}
+    content = message.get("content")
+    spoken = read_content(content)
+    contents: list[AnyContent] = [*read_reasoning(message), *spoken]
+    if isinstance(message.get("refusal"), str) and message["refusal"]:
+        contents.append(RefusalContent(message["refusal"]))
+    if message.get("audio"):
+        contents.append(_read_audio(message["audio"]))
+    if message.get("annotations"):
+        _cite(contents, message["annotations"], kept)
+    shape = _find_turn_shape(message, spoken)
+    if shape:
+        kept["shape"] = shape
+    for name in _TURN_FIELDS:
+        if name in message and not message[name] and name not in ("content", "role"):
+            kept[name] = message[name]  # an empty field, as the client has it
+    return contents, kept
+
+
+def _find_turn_shape(message: Mapping[str, Any], spoken: Sequence[AnyContent]) -> str:
+    content = message.get("content")
+    if "content" not in message:
+        return "absent"
+    if spoken or content is None:
+        has_else = any(
+            message.get(name) for name in _TURN_FIELDS if name not in ("content", "role")
+        )
+        return _find_shape(content, spoken) if spoken or not has_else else ""
+    return "parts" if isinstance(content, list) else "empty"
+
+
+def _cite(contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str, Any]) -> None:
+    """Puts the citations on the last text; without any text they stay as they are."""
+    for index, content in reversed(list(enumerate(contents))):
+        if isinstance(content, TextualContent):
+            citations = [read_citation(annotation) for annotation in annotations]
+            contents[index] = attrs.evolve(content, citations=citations)
+            return
+    kept["annotations"] = annotations
+
+
+def _read_audio(audio: Mapping[str, Any]) -> AudioContent:
+    rest = {name: value for name, value in audio.items() if name != "id"}
+    return AudioContent(
+        mime_type="audio/*", file_id=str(audio["id"]), native=seal_native(PROTOCOL, rest)
+    )

@@ -1,0 +1,89 @@
+"""A response as the body in which a vendor of this dialect would have sent it: a gateway's way."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.chat_completions.decoder import STOP_REASONS
+from vibe_llms.dialects.chat_completions.parts import PartsWriter, merge
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.chat_completions.turns import write_turn
+from vibe_llms.dialects.chat_completions.usage import nativize_usage
+from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    Owner,
+    StopReason,
+)
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Response
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.genera import Genus
+from vibe_llms.plain import JsonObject
+
+_WORDS: Final = {
+    StopReason.FILTERED: "content_filter",
+    StopReason.INVOCATION: "tool_calls",
+    StopReason.LIMIT: "length",
+    StopReason.OVERFLOW: "length",
+}
+"""From a stop reason to this dialect's word; for any other it is ``stop``."""
+
+
+def nativize_response(response: Response) -> Translation[JsonObject]:
+    """Returns the whole body of a response.
+
+    What was decoded from this protocol comes back as it was; of what came by another, the losses
+    tell what this one has no words for.
+    """
+    metadata = response.metadata
+    origin = metadata.origin
+    ledger = Ledger(protocol=PROTOCOL)
+    kept = ledger.open(metadata.native, "metadata")
+    choices: list[dict[str, Any]] = kept.pop("choices", None) or [{}]
+    first = {"index": 0, "message": _write_message(response, ledger)}
+    first["finish_reason"] = _find_word(origin)
+    body: dict[str, Any] = {"id": origin.response_id or _name(response)}
+    body |= {"object": "chat.completion", "created": _date(response), "model": origin.model}
+    body["choices"] = [merge(first, choices[0]), *choices[1:]]
+    if origin.usage is not None:
+        native = origin.usage.native if origin.protocol == PROTOCOL else None
+        body["usage"] = msgspec.json.decode(native) if native else nativize_usage(origin.usage)
+    return Translation(body | kept, ledger.losses)
+
+
+def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
+    turn = []
+    for index, canister in enumerate(response.canisters):
+        path = f"canisters[{index}]"
+        owner = getattr(canister, "owner", Owner.OURS)
+        if isinstance(canister, AssistantCanister | InvocationCanister) and owner is Owner.OURS:
+            turn.append(Placed(canister, path))
+        else:
+            ledger.withhold(path, "what a vendor executed itself has no place in this protocol")
+    attributes = ModelAttributes(
+        address=ModelAddress("any"), genus=Genus.CONVERSER, controls=(), traced=()
+    )
+    return write_turn(turn, PartsWriter(attributes, Quirks(), ledger), answering=True)
+
+
+def _find_word(origin: Origin) -> str | None:
+    """Returns the finish reason: the vendor's own where it spoke this protocol."""
+    word = origin.native_stop_reason
+    if origin.protocol == PROTOCOL or (word in STOP_REASONS and word in _WORDS.values()):
+        return word
+    return _WORDS.get(origin.stop_reason, "stop")
+
+
+def _name(response: Response) -> str:
+    return f"chatcmpl-{response.canisters[0].id}" if response.canisters else "chatcmpl-0"
+
+
+def _date(response: Response) -> int:
+    return int(response.canisters[0].timestamp.timestamp()) if response.canisters else 0
