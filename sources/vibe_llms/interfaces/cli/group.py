@@ -32,6 +32,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "models": ("models:models", "List, explain and fetch models."),
         "config": ("config:config", "Show, check and locate the configuration."),
         "trust": ("trust:trust", "Let a project folder's configuration name code."),
+        "conformance": ("conformance:conformance", "Try a plugin's provider against the contract."),
         "completion": ("completion:completion", "Print the shell's completion script."),
     },
 }

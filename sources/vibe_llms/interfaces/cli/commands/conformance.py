@@ -1,0 +1,66 @@
+"""``vibe conformance``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vibe_llms.interfaces.cli.options import command, json_option
+
+if TYPE_CHECKING:
+    from vibe_llms.testing.conformance import Promise
+
+
+@command("conformance")
+@click.argument("module")
+@click.option("--provider", default="", help="Which provider, where the plugin has several.")
+@click.option("--model", default="", help="A model of it; by default the provider's default.")
+@click.option("--setting", "settings", multiple=True, metavar="KEY=VALUE", help="One, in TOML.")
+@json_option
+def conformance(
+    module: str, provider: str, model: str, settings: tuple[str, ...], as_json: bool
+) -> int | None:
+    """Try whether the provider of the plugin MODULE keeps what every provider must keep.
+
+    The module is found on the path or in the current folder, and its code is run.
+    """
+    import importlib
+
+    from vibe_llms.interfaces.cli.output import note, write_json
+
+    # By name: nothing of the package imports its test kit.
+    kit = importlib.import_module("vibe_llms.testing.conformance")
+    promises: list[Promise] = kit.run_contract(
+        module,
+        provider=provider,
+        model=model,
+        settings=settings,
+        tell=(lambda promise: None) if as_json else _tell,
+    )
+    broken = [promise for promise in promises if not promise.is_kept]
+    if as_json:
+        write_json([_encode(promise) for promise in promises])
+    else:
+        note(f"{len(promises) - len(broken)} of {len(promises)} promises are kept.")
+    return 1 if broken else None
+
+
+def _tell(promise: Promise) -> None:
+    from vibe_llms.interfaces.cli.output import write_styled
+
+    if promise.is_kept:
+        write_styled(f"kept    {promise.name}", "green")
+        return
+    write_styled(f"BROKEN  {promise.name}", "red", "bold")
+    write_styled(f"        {promise.meaning}")
+    write_styled(f"        {promise.reason}", "dim")
+
+
+def _encode(promise: Promise) -> dict[str, object]:
+    return {
+        "promise": promise.name,
+        "meaning": promise.meaning,
+        "is_kept": promise.is_kept,
+        "reason": promise.reason,
+    }

@@ -1,0 +1,108 @@
+"""Runs the contract of providers against one plugin, and reports promise by promise."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+
+from vibe_llms.exceptions import DependencyError, PluginError
+
+_SUITE = "vibe_llms.testing.contracts.suite"
+
+
+@attrs.frozen(kw_only=True)
+class Promise:
+    """One promise, and whether it was kept.
+
+    Attributes:
+        name: Of the test.
+        meaning: What is promised, in a sentence.
+        is_kept: Whether.
+        reason: Why not, in a line.
+    """
+
+    name: str
+    meaning: str
+    is_kept: bool
+    reason: str = ""
+
+
+def run_contract(
+    module: str,
+    *,
+    provider: str = "",
+    model: str = "",
+    settings: Sequence[str] = (),
+    tell: Callable[[Promise], None],
+) -> list[Promise]:
+    """Tries each promise of the contract, and tells of each as soon as it is known.
+
+    Args:
+        module: The plugin's module; the current directory is on the path.
+        provider, model: Which, where the plugin has several.
+        settings: Of the provider, each as ``KEY=VALUE``.
+        tell: Is called with each promise.
+
+    Raises:
+        DependencyError: pytest is not installed.
+        PluginError: The contract could not be run at all.
+    """
+    try:
+        import pytest
+    except ImportError as error:
+        raise DependencyError(
+            package="pytest",
+            detail="The contract is run by pytest, which is not installed.",
+            remedy="Run: pip install pytest",
+        ) from error
+    from vibe_llms.testing.contracts.worlds import find_provider
+
+    sys.path.insert(0, str(Path.cwd()))
+    provider = provider or find_provider(module)
+    report = _Report(tell)
+    options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-c", os.devnull]
+    options += ["-p", "vibe_llms.testing.pytest_plugin", "--pyargs", _SUITE]
+    options += [f"--provider-module={module}", f"--provider-name={provider}"]
+    options += [f"--provider-model={model}"]
+    options += [f"--provider-setting={setting}" for setting in settings]
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the contract needs none, nor its author
+    status = pytest.main(options, plugins=[report])
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or not report.promises:
+        raise PluginError(
+            plugin=module, detail=f"The contract could not be run on {module}: {status!s}."
+        )
+    return report.promises
+
+
+@attrs.define(eq=False)
+class _Report:
+    """Listens to pytest."""
+
+    tell: Callable[[Promise], None]
+    promises: list[Promise] = attrs.field(factory=list)
+    _meanings: dict[str, str] = attrs.field(factory=dict)
+
+    def pytest_collection_modifyitems(self, items: list[object]) -> None:
+        for item in items:
+            text = getattr(item, "obj", None).__doc__ or ""
+            self._meanings[getattr(item, "nodeid", "")] = text.strip().partition("\n")[0]
+
+    def pytest_runtest_logreport(self, report: object) -> None:
+        when, failed = getattr(report, "when", ""), getattr(report, "failed", False)
+        if when != "call" and not failed:
+            return
+        identity = getattr(report, "nodeid", "")
+        crash = getattr(getattr(report, "longrepr", None), "reprcrash", None)
+        reason = " ".join(str(getattr(crash, "message", "")).split()) if failed else ""
+        promise = Promise(
+            name=identity.rpartition("::")[2].removeprefix("test_").replace("_", " "),
+            meaning=self._meanings.get(identity, ""),
+            is_kept=not failed,
+            reason=reason,
+        )
+        self.promises.append(promise)
+        self.tell(promise)

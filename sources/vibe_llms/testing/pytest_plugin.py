@@ -1,0 +1,65 @@
+"""The pytest plugin: ``pytest_plugins = ["vibe_llms.testing.pytest_plugin"]``.
+
+It gives a simulated vendor as the fixture ``simulator``, and the options by which the command
+``vibe conformance`` says which provider is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from vibe_llms.testing.simulator import SynchronousSimulator
+
+
+@pytest.fixture
+def simulator() -> Iterator[SynchronousSimulator]:
+    """Vendors on loopback, for one test."""
+    from vibe_llms.testing.simulator import SynchronousSimulator
+
+    with SynchronousSimulator() as running:
+        yield running
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds what the command says."""
+    group = parser.getgroup("vibe-llms")
+    group.addoption("--provider-module", help="The plugin whose provider is tried.")
+    group.addoption("--provider-name", default="", help="Which of its providers.")
+    group.addoption("--provider-model", default="", help="Which model of it.")
+    group.addoption(
+        "--provider-setting",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="A setting of the provider, its value in TOML.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tells the contract which provider is meant."""
+    module = config.getoption("--provider-module")
+    if not module:
+        return
+    from vibe_llms.testing.contracts import suite
+
+    suite.TestProvider.module = module
+    suite.TestProvider.name = config.getoption("--provider-name")
+    suite.TestProvider.model = config.getoption("--provider-model")
+    suite.TestProvider.settings = dict(map(read_setting, config.getoption("--provider-setting")))
+
+
+def read_setting(text: str) -> tuple[str, Any]:
+    """Returns the name and the value of ``KEY=VALUE``; what is no TOML is taken as a text."""
+    import tomli
+
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise pytest.UsageError(f"{text!r} is no setting; write KEY=VALUE.")
+    try:
+        return key.strip(), tomli.loads(f"value = {value}")["value"]
+    except tomli.TOMLDecodeError:
+        return key.strip(), value
