@@ -66,6 +66,9 @@ class TranslatingPromises:
     invokes = True
     """Whether the model can be relied on to invoke what it is asked to invoke."""
 
+    loses_nothing = False
+    """Whether the provider speaks this package's own words, and so has nothing to lose."""
+
     @promise
     async def test_an_invocation_is_asked_for_and_its_result_is_heard(self, world: World) -> None:
         """The model invokes, the result goes back, and it answers."""
@@ -97,6 +100,8 @@ class TranslatingPromises:
             return
         request = Request(canisters=[UserCanister("Describe a sea.")], schema=SCHEMA)
         response = await world.ask(request)
+        if any(loss.path == "schema" for loss in response.losses):
+            return
 
         answer = json.loads(response.text)
         assert isinstance(answer["name"], str)
@@ -140,6 +145,9 @@ class TranslatingPromises:
         )
         request = Request(canisters=[UserCanister("Is it?"), said, UserCanister("Go on.")])
         response = await world.ask(request)
+        if self.loses_nothing:
+            assert not response.losses
+            return
 
         paths = {loss.path for loss in response.losses if loss.kind is not LossKind.SYNTHESIZED}
         for place in ("canisters[1].content[0]", "canisters[1].content[2]"):
@@ -167,6 +175,9 @@ class TranslatingPromises:
         response = await world.ask(request)
 
         assert response.canisters
+        if self.loses_nothing:
+            assert not response.losses
+            return
         paths = " ".join(loss.path for loss in response.losses)
         assert "canisters[1]" in paths
         assert "canisters[3]" in paths
@@ -187,7 +198,7 @@ class TranslatingPromises:
     @promise
     async def test_bytes_that_are_not_there_are_missed(self, world: World) -> None:
         """A picture whose bytes are still in a store is an error, not an empty picture."""
-        if not world.can("supports_images"):
+        if self.loses_nothing or not world.can("supports_images"):
             return
         absent = ImageContent(mime_type="image/png", content_id="ab" * 32)
         request = Request(canisters=[UserCanister([TextualContent("What is it?"), absent])])

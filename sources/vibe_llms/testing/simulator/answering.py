@@ -56,19 +56,7 @@ async def answer(
     conditions = state.conditions.merge(own)
     if route.purpose == "answer" and state.turns:
         conditions = conditions.merge(read_conditions(state.turns[0].simulate))
-    body = received.body if isinstance(received.body, Mapping) else {}
-    setting = Setting(
-        path=path,
-        query=received.query,
-        headers=received.headers,
-        body=body,
-        conditions=conditions,
-        mint=state.mint,
-        now=int(time.time()),
-        names=route.names,
-        identity=state.mint("req_", 24),
-        stored=state.stored,
-    )
+    setting = _produce_setting(received, route, path, conditions, state)
     if "drop_connection_before_headers" in conditions:
         cut_connection(request)
         await asyncio.sleep(3600)
@@ -86,6 +74,23 @@ async def answer(
         return await _converse(request, route, setting, state)
     except Complaint as complaint:
         return _respond_complaint(complaint, route, setting)
+
+
+def _produce_setting(
+    received: ReceivedRequest, route: Route, path: str, conditions: Conditions, state: State
+) -> Setting:
+    return Setting(
+        path=path,
+        query=received.query,
+        headers=received.headers,
+        body=received.body if isinstance(received.body, Mapping) else {},
+        conditions=conditions,
+        mint=state.mint,
+        now=int(time.time()),
+        names=route.names,
+        identity=state.mint("req_", 24),
+        stored=state.stored,
+    )
 
 
 def _redirect(

@@ -18,7 +18,7 @@ from vibe_llms.testing.simulator.asking import (
 from vibe_llms.testing.simulator.complaints import Complaint, require
 from vibe_llms.testing.simulator.credentials import ABSENT
 from vibe_llms.testing.simulator.faces import Setting
-from vibe_llms.testing.simulator.seals import canonicalize, is_intact
+from vibe_llms.testing.simulator.message_thinking import check_thinking, write_prefix
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -68,7 +68,7 @@ def check_request(setting: Setting) -> None:
         'messages: first message must use the "user" role',
     )
     _check_pairs(merged)
-    _check_thinking(merged, setting)
+    check_thinking(merged, setting)
     _check_tools(body)
 
 
@@ -100,33 +100,32 @@ def _check_message(message: Mapping[str, Any], place: str, new: bool) -> None:
         )
         return
     for index, block in enumerate(content):
-        where = f"{place}.content.{index}"
-        kind = block.get("type")
-        require(kind, f"{where}.type: Field required")
-        if kind == "text":
-            text = block.get("text")
-            require(isinstance(text, str), f"{where}.text.text: Field required")
-            require(text.strip(), "messages: text content blocks must contain non-whitespace text")
-            if new and role == "user":
-                require(
-                    not block.get("citations"), f"{where}.citations: not permitted in user turns"
-                )
-        if kind in ("tool_use", "server_tool_use"):
-            _check_tool_use(block, where)
-        if role == "user":
-            require(
-                kind not in ASSISTANT_BLOCKS,
-                f"{where}: `{kind}` blocks can only be in `assistant` messages",
-            )
-        else:
-            require(
-                kind != "tool_result",
-                f"{where}: `tool_result` blocks can only be in `user` messages",
-            )
-            require(
-                not new or kind != "document",
-                f"{where}: `document` blocks are not permitted in `assistant` messages",
-            )
+        _check_block(block, role, f"{place}.content.{index}", new)
+
+
+def _check_block(block: Mapping[str, Any], role: str | None, place: str, new: bool) -> None:
+    kind = block.get("type")
+    require(kind, f"{place}.type: Field required")
+    if kind == "text":
+        text = block.get("text")
+        require(isinstance(text, str), f"{place}.text.text: Field required")
+        blank = "messages: text content blocks must contain non-whitespace text"
+        require(str(text).strip(), blank)
+        cites = new and role == "user" and block.get("citations")
+        require(not cites, f"{place}.citations: not permitted in user turns")
+    if kind in ("tool_use", "server_tool_use"):
+        _check_tool_use(block, place)
+    if role == "user":
+        require(
+            kind not in ASSISTANT_BLOCKS,
+            f"{place}: `{kind}` blocks can only be in `assistant` messages",
+        )
+        return
+    require(kind != "tool_result", f"{place}: `tool_result` blocks can only be in `user` messages")
+    require(
+        not new or kind != "document",
+        f"{place}: `document` blocks are not permitted in `assistant` messages",
+    )
 
 
 def _check_tool_use(block: Mapping[str, Any], place: str) -> None:
@@ -172,60 +171,6 @@ def _check_pairs(messages: list[dict[str, Any]]) -> None:
         for identity in pending:
             require(identity not in seen, "messages: `tool_use` ids must be unique")
             seen.add(identity)
-
-
-def _check_thinking(messages: list[dict[str, Any]], setting: Setting) -> None:
-    body = setting.body
-    bound = "prefix_bound_thinking" in setting.conditions
-    for index, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
-        before = write_prefix(body, messages[:index]) if bound else None
-        for place, block in enumerate(message["content"]):
-            where = f"messages.{index}.content.{place}"
-            if block["type"] == "thinking":
-                intact = is_intact(
-                    block.get("signature"), block.get("thinking"), kind="messages", prefix=before
-                )
-                require(intact, f"{where}: Invalid `signature` in `thinking` block")
-            if block["type"] == "redacted_thinking":
-                intact = is_intact(block.get("data"), None, kind="redacted", prefix=before)
-                require(intact, f"{where}: Invalid `data` in `redacted_thinking` block")
-    _check_order(messages, body)
-
-
-def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> None:
-    thinks = (body.get("thinking") or {}).get("type") == "enabled"
-    budget = (body.get("thinking") or {}).get("budget_tokens")
-    if thinks:
-        require(
-            isinstance(budget, int) and budget >= 1024,
-            "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
-        )
-        limit = body.get("max_tokens")
-        require(
-            limit is None or limit > budget,
-            "`max_tokens` must be greater than `thinking.budget_tokens`.",
-        )
-    for index, message in enumerate(messages[-2:]):
-        kinds = [block["type"] for block in message["content"]]
-        thoughts = [i for i, kind in enumerate(kinds) if kind in ("thinking", "redacted_thinking")]
-        if message["role"] != "assistant" or "tool_use" not in kinds or not thoughts:
-            continue
-        require(
-            thoughts[0] < kinds.index("tool_use"),
-            f"messages.{index}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
-            "found `tool_use`. When `thinking` is enabled, a final `assistant` message must start "
-            "with a thinking block.",
-        )
-
-
-def write_prefix(body: Mapping[str, Any], messages: list[dict[str, Any]]) -> str:
-    """The conversation before a message, as seals are bound to it."""
-    system = body.get("system")
-    if isinstance(system, str):
-        system = [{"type": "text", "text": system}]
-    return canonicalize(system, body.get("tools"), messages)
 
 
 def _check_tools(body: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,30 +9,20 @@ from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.credentials import WRONG
 from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.message_blocks import Deltas, produce_blocks
 from vibe_llms.testing.simulator.message_requests import check_request, read_request
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
     interleave,
-    read_arguments,
-    split_arguments,
-    split_text,
-    write_arguments,
 )
 from vibe_llms.testing.simulator.scripts import (
-    Cite,
-    Draw,
     Invoke,
     Part,
-    Raw,
     Refuse,
-    Say,
     Search,
-    Speak,
-    Think,
     Turn,
 )
-from vibe_llms.testing.simulator.seals import seal
 
 framing = "sse"
 STOPS = {
@@ -110,7 +99,7 @@ def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
     blocks = [
         block
         for part, identity in _assign(turn, setting)
-        for block, _ in _produce_blocks(part, identity, ask, setting)
+        for block, _ in produce_blocks(part, identity, ask, setting)
     ]
     message = {**_head(ask, setting), "content": blocks, **_ending(turn)}
     message["usage"] = _write_usage(turn, ask) | {"output_tokens": count_usage(turn, ask).produced}
@@ -160,108 +149,6 @@ def _write_usage(turn: Turn, ask: Ask) -> dict[str, Any]:
     return usage
 
 
-Deltas = list[dict[str, Any]]
-
-
-def _produce_blocks(
-    part: Part, identity: str, ask: Ask, setting: Setting
-) -> Iterator[tuple[dict[str, Any], Deltas]]:
-    """The blocks of one part, whole, each with the deltas that it streams as."""
-    conditions = setting.conditions
-    match part:
-        case Think(text, redacted=redacted):
-            if redacted or "redacted_thinking" in conditions:
-                sealed = seal(text, kind="redacted", prefix=ask.prefix, carry=True)
-                yield {"type": "redacted_thinking", "data": sealed}, []
-                return
-            signature = seal(text, kind="messages", prefix=ask.prefix)
-            block = {"type": "thinking", "thinking": text, "signature": signature}
-            deltas: Deltas = [
-                {"type": "thinking_delta", "thinking": piece}
-                for piece in split_text(text, conditions)
-            ]
-            yield block, [*deltas, {"type": "signature_delta", "signature": signature}]
-        case Say(text, citations):
-            yield _say(text, citations, setting)
-        case Refuse(text):
-            yield {"type": "text", "text": text}, [{"type": "text_delta", "text": text}]
-        case Invoke():
-            yield _invoke(part, identity, setting)
-        case Search():
-            yield from _search(part, setting)
-        case Raw(block):
-            yield dict(block), []
-        case Draw() | Speak():
-            note = {"type": "text", "text": "(This vendor answers text alone.)"}
-            yield note, [{"type": "text_delta", "text": note["text"]}]
-
-
-def _say(text: str, citations: tuple[Cite, ...], setting: Setting) -> tuple[dict[str, Any], Deltas]:
-    written = [_cite(cite) for cite in citations]
-    deltas: Deltas = [{"type": "citations_delta", "citation": citation} for citation in written]
-    if "many_events" in setting.conditions:
-        pieces: Any = text
-    else:
-        pieces = split_text(text, setting.conditions)
-    deltas += [{"type": "text_delta", "text": piece} for piece in pieces]
-    block: dict[str, Any] = {"type": "text", "text": text}
-    if written:
-        block["citations"] = written
-    return block, deltas
-
-
-def _cite(cite: Cite) -> dict[str, Any]:
-    return {
-        "type": "web_search_result_location",
-        "cited_text": cite.quote,
-        "url": cite.url,
-        "title": cite.title,
-        "encrypted_index": seal(cite.url, kind="citation", carry=True),
-    }
-
-
-def _invoke(invoke: Invoke, identity: str, setting: Setting) -> tuple[dict[str, Any], Deltas]:
-    text = write_arguments(invoke, setting.conditions)
-    arguments = read_arguments(invoke)
-    broken = not isinstance(arguments, dict) or "broken_arguments" in setting.conditions
-    block = {
-        "type": "tool_use",
-        "id": identity,
-        "name": invoke.name,
-        "input": text if broken else arguments,
-    }
-    pieces = split_arguments(text, setting.conditions) if text != "{}" else []
-    return block, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
-
-
-def _search(search: Search, setting: Setting) -> Iterator[tuple[dict[str, Any], Deltas]]:
-    identity = setting.mint("srvtoolu_01", 22)
-    query = json.dumps({"query": search.query}, ensure_ascii=False)
-    yield (
-        {
-            "type": "server_tool_use",
-            "id": identity,
-            "name": "web_search",
-            "input": {"query": search.query},
-        },
-        [
-            {"type": "input_json_delta", "partial_json": piece}
-            for piece in split_arguments(query, setting.conditions)
-        ],
-    )
-    results = [
-        {
-            "type": "web_search_result",
-            "title": result.title,
-            "url": result.url,
-            "encrypted_content": seal(result.quote, kind="search", carry=True),
-            "page_age": None,
-        }
-        for result in search.results
-    ]
-    yield {"type": "web_search_tool_result", "tool_use_id": identity, "content": results}, []
-
-
 def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
     """Writes the events of an answer."""
     conditions = setting.conditions
@@ -292,7 +179,7 @@ def _stream_blocks(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
     lanes: list[list[Frame]] = []
     index = 0
     for part, identity in _assign(turn, setting):
-        for block, deltas in _produce_blocks(part, identity, ask, setting):
+        for block, deltas in produce_blocks(part, identity, ask, setting):
             frames = _stream_block(block, deltas, index)
             if isinstance(part, Invoke) and "interleaved_calls" in setting.conditions:
                 lanes.append(list(frames))

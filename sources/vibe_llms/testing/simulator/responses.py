@@ -11,7 +11,8 @@ from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.credentials import check_bearer, check_model
 from vibe_llms.testing.simulator.faces import Frame, Setting
 from vibe_llms.testing.simulator.rendering import assign_ids, count_usage, write_arguments
-from vibe_llms.testing.simulator.response_requests import check_request, list_items, read_request
+from vibe_llms.testing.simulator.response_readings import read_request
+from vibe_llms.testing.simulator.response_requests import check_request, list_items
 from vibe_llms.testing.simulator.response_streams import stream_items
 from vibe_llms.testing.simulator.scripts import (
     Cite,
@@ -104,21 +105,27 @@ def produce_items(turn: Turn, ask: Ask, setting: Setting) -> list[dict[str, Any]
     ):
         if isinstance(part, Say | Refuse):
             if not items or items[-1]["type"] != "message":
-                items.append(
-                    {
-                        "id": setting.mint("msg_", 48).lower(),
-                        "type": "message",
-                        "status": "completed",
-                        "role": "assistant",
-                        "content": [],
-                    }
-                )
+                items.append(_start_message(setting))
             items[-1]["content"].append(_produce_content(part))
         else:
             items.append(_produce_item(part, identity, ask, setting))
     if turn.ending in INCOMPLETE and items and "status" in items[-1]:
         items[-1]["status"] = "incomplete"
     return items
+
+
+def _start_message(setting: Setting) -> dict[str, Any]:
+    identity = setting.mint("msg_", 48).lower()
+    head = {"id": identity, "type": "message", "status": "completed"}
+    return {**head, "role": "assistant", "content": []}
+
+
+def _search(search: Search, setting: Setting) -> dict[str, Any]:
+    query = search.query
+    action: dict[str, Any] = {"type": "search", "queries": [query], "query": query}
+    if "web_search_call.action.sources" in (setting.body.get("include") or ()):
+        action["sources"] = [{"type": "url", "url": result.url} for result in search.results]
+    return action
 
 
 def _produce_content(part: Say | Refuse) -> dict[str, Any]:
@@ -153,13 +160,9 @@ def _produce_item(part: Part, identity: str, ask: Ask, setting: Setting) -> dict
             text = write_arguments(part, setting.conditions)
             head = {"id": mint("fc_"), "type": "function_call", "status": "completed"}
             return {**head, "arguments": text, "call_id": identity, "name": part.name}
-        case Search(query, results):
-            sources = [{"type": "url", "url": result.url} for result in results]
-            action: dict[str, Any] = {"type": "search", "queries": [query], "query": query}
-            if "web_search_call.action.sources" in (setting.body.get("include") or ()):
-                action["sources"] = sources
+        case Search():
             head = {"id": mint("ws_"), "type": "web_search_call", "status": "completed"}
-            return {**head, "action": action}
+            return {**head, "action": _search(part, setting)}
         case Draw(data):
             return {
                 "id": mint("ig_"),
@@ -175,14 +178,8 @@ def _produce_item(part: Part, identity: str, ask: Ask, setting: Setting) -> dict
         case Raw(block):
             return dict(block)
         case Speak() | _:
-            note = "(This protocol answers no audio.)"
-            return {
-                "id": mint("msg_"),
-                "type": "message",
-                "status": "completed",
-                "role": "assistant",
-                "content": [_produce_content(Say(note))],
-            }
+            note = _produce_content(Say("(This protocol answers no audio.)"))
+            return _start_message(setting) | {"content": [note]}
 
 
 def _wrap(

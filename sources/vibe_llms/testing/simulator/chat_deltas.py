@@ -1,0 +1,115 @@
+"""Chat Completions: the deltas that each part of an answer comes in."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.rendering import split_arguments, split_text, write_arguments
+from vibe_llms.testing.simulator.scripts import (
+    Cite,
+    Draw,
+    Invoke,
+    Part,
+    Raw,
+    Refuse,
+    Say,
+    Search,
+    Speak,
+    Think,
+)
+from vibe_llms.testing.simulator.seals import seal
+
+REASONING_FIELDS = ("reasoning", "reasoning_content")
+
+
+def produce_deltas(
+    part: Part, identity: str, index: int, setting: Setting, *, whole: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The deltas of one part; of a whole message, one for each field."""
+    conditions = setting.conditions
+    match part:
+        case Think(text):
+            yield from _think(text, setting, whole)
+        case Say(text, citations):
+            for piece in [text] if whole else split_text(text, conditions):
+                yield {"content": piece}
+            if citations and "perplexity" not in conditions:
+                yield {"annotations": [_annotate(cite, len(text)) for cite in citations]}
+        case Refuse(text):
+            for piece in [text] if whole else split_text(text, conditions):
+                yield {"refusal": piece} if "mistral" not in conditions else {"content": piece}
+        case Invoke():
+            yield from _invoke(part, identity, index, setting, whole)
+        case Speak(data, transcript):
+            audio = {"id": setting.identity.replace("req_", "audio_"), "transcript": transcript}
+            yield {
+                "audio": {
+                    **audio,
+                    "data": base64.b64encode(data).decode(),
+                    "expires_at": setting.now + 3600,
+                }
+            }
+        case Draw(data):
+            url = "data:image/png;base64," + base64.b64encode(data).decode()
+            yield {"images": [{"type": "image_url", "image_url": {"url": url}, "index": 0}]}
+        case Raw(block):
+            yield dict(block)
+        case Search():
+            pass  # shows in annotations, citations and search_results alone
+
+
+def _think(text: str, setting: Setting, whole: bool) -> Iterator[dict[str, Any]]:
+    conditions = setting.conditions
+    pieces = [text] if whole else list(split_text(text, conditions))
+    for piece in pieces:
+        if "mistral" in conditions:
+            thinking = [{"type": "text", "text": piece}]
+            yield {"content": [{"type": "thinking", "thinking": thinking}]}
+        else:
+            delta: dict[str, Any] = {name: piece for name in REASONING_FIELDS if name in conditions}
+            if "reasoning_details" in conditions:
+                delta["reasoning_details"] = [_detail(piece, text if whole else None)]
+            if delta:
+                yield delta
+    if "reasoning_details" in conditions and not whole:
+        signed = {**_detail("", text)}
+        del signed["text"]
+        yield {"reasoning_details": [signed]}
+
+
+def _detail(piece: str, sealed: str | None) -> dict[str, Any]:
+    detail = {
+        "type": "reasoning.text",
+        "text": piece,
+        "format": "anthropic-claude-v1",
+        "index": 0,
+    }
+    if sealed is not None:
+        detail["signature"] = seal(sealed, kind="chat")
+    return detail
+
+
+def _annotate(cite: Cite, end: int) -> dict[str, Any]:
+    citation = {"start_index": 0, "end_index": end, "title": cite.title, "url": cite.url}
+    return {"type": "url_citation", "url_citation": citation}
+
+
+def _invoke(
+    invoke: Invoke, identity: str, index: int, setting: Setting, whole: bool
+) -> Iterator[dict[str, Any]]:
+    conditions = setting.conditions
+    flavour, field = ("custom", "input") if invoke.custom else ("function", "arguments")
+    text = write_arguments(invoke, conditions)
+    pieces = [text] if whole else split_arguments(text, conditions)
+    address = {} if "missing_index" in conditions else {"index": index}
+    at_once = whole or "whole_arguments" in conditions or "mistral" in conditions
+    first = {field: text if at_once else "", "name": invoke.name}
+    head: dict[str, Any] = {**address, "type": flavour, flavour: first}
+    if identity:
+        head["id"] = identity
+    yield {"tool_calls": [head]}
+    for piece in () if at_once else pieces:
+        yield {"tool_calls": [{**address, flavour: {field: piece}}]}

@@ -1,0 +1,130 @@
+"""Messages: the blocks of an answer, each with the deltas that it streams as."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.rendering import (
+    read_arguments,
+    split_arguments,
+    split_text,
+    write_arguments,
+)
+from vibe_llms.testing.simulator.scripts import (
+    Cite,
+    Draw,
+    Invoke,
+    Part,
+    Raw,
+    Refuse,
+    Say,
+    Search,
+    Speak,
+    Think,
+)
+from vibe_llms.testing.simulator.seals import seal
+
+Deltas = list[dict[str, Any]]
+
+
+def produce_blocks(
+    part: Part, identity: str, ask: Ask, setting: Setting
+) -> Iterator[tuple[dict[str, Any], Deltas]]:
+    """The blocks of one part, whole, each with the deltas that it streams as."""
+    conditions = setting.conditions
+    match part:
+        case Think(text, redacted=redacted):
+            if redacted or "redacted_thinking" in conditions:
+                sealed = seal(text, kind="redacted", prefix=ask.prefix, carry=True)
+                yield {"type": "redacted_thinking", "data": sealed}, []
+                return
+            signature = seal(text, kind="messages", prefix=ask.prefix)
+            block = {"type": "thinking", "thinking": text, "signature": signature}
+            deltas: Deltas = [
+                {"type": "thinking_delta", "thinking": piece}
+                for piece in split_text(text, conditions)
+            ]
+            yield block, [*deltas, {"type": "signature_delta", "signature": signature}]
+        case Say(text, citations):
+            yield _say(text, citations, setting)
+        case Refuse(text):
+            yield {"type": "text", "text": text}, [{"type": "text_delta", "text": text}]
+        case Invoke():
+            yield _invoke(part, identity, setting)
+        case Search():
+            yield from _search(part, setting)
+        case Raw(block):
+            yield dict(block), []
+        case Draw() | Speak():
+            note = {"type": "text", "text": "(This vendor answers text alone.)"}
+            yield note, [{"type": "text_delta", "text": note["text"]}]
+
+
+def _say(text: str, citations: tuple[Cite, ...], setting: Setting) -> tuple[dict[str, Any], Deltas]:
+    written = [_cite(cite) for cite in citations]
+    deltas: Deltas = [{"type": "citations_delta", "citation": citation} for citation in written]
+    if "many_events" in setting.conditions:
+        pieces: Any = text
+    else:
+        pieces = split_text(text, setting.conditions)
+    deltas += [{"type": "text_delta", "text": piece} for piece in pieces]
+    block: dict[str, Any] = {"type": "text", "text": text}
+    if written:
+        block["citations"] = written
+    return block, deltas
+
+
+def _cite(cite: Cite) -> dict[str, Any]:
+    return {
+        "type": "web_search_result_location",
+        "cited_text": cite.quote,
+        "url": cite.url,
+        "title": cite.title,
+        "encrypted_index": seal(cite.url, kind="citation", carry=True),
+    }
+
+
+def _invoke(invoke: Invoke, identity: str, setting: Setting) -> tuple[dict[str, Any], Deltas]:
+    text = write_arguments(invoke, setting.conditions)
+    arguments = read_arguments(invoke)
+    broken = not isinstance(arguments, dict) or "broken_arguments" in setting.conditions
+    block = {
+        "type": "tool_use",
+        "id": identity,
+        "name": invoke.name,
+        "input": text if broken else arguments,
+    }
+    pieces = split_arguments(text, setting.conditions) if text != "{}" else []
+    return block, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
+
+
+def _search(search: Search, setting: Setting) -> Iterator[tuple[dict[str, Any], Deltas]]:
+    identity = setting.mint("srvtoolu_01", 22)
+    query = json.dumps({"query": search.query}, ensure_ascii=False)
+    yield (
+        {
+            "type": "server_tool_use",
+            "id": identity,
+            "name": "web_search",
+            "input": {"query": search.query},
+        },
+        [
+            {"type": "input_json_delta", "partial_json": piece}
+            for piece in split_arguments(query, setting.conditions)
+        ],
+    )
+    results = [
+        {
+            "type": "web_search_result",
+            "title": result.title,
+            "url": result.url,
+            "encrypted_content": seal(result.quote, kind="search", carry=True),
+            "page_age": None,
+        }
+        for result in search.results
+    ]
+    yield {"type": "web_search_tool_result", "tool_use_id": identity, "content": results}, []

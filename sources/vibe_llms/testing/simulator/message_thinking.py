@@ -1,0 +1,64 @@
+"""Messages: seals on thinking, and where thinking must stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vibe_llms.testing.simulator.complaints import require
+from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.seals import canonicalize, is_intact
+
+
+def check_thinking(messages: list[dict[str, Any]], setting: Setting) -> None:
+    body = setting.body
+    bound = "prefix_bound_thinking" in setting.conditions
+    for index, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before = write_prefix(body, messages[:index]) if bound else None
+        for place, block in enumerate(message["content"]):
+            where = f"messages.{index}.content.{place}"
+            if block["type"] == "thinking":
+                intact = is_intact(
+                    block.get("signature"), block.get("thinking"), kind="messages", prefix=before
+                )
+                require(intact, f"{where}: Invalid `signature` in `thinking` block")
+            if block["type"] == "redacted_thinking":
+                intact = is_intact(block.get("data"), None, kind="redacted", prefix=before)
+                require(intact, f"{where}: Invalid `data` in `redacted_thinking` block")
+    _check_order(messages, body)
+
+
+def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> None:
+    thinks = (body.get("thinking") or {}).get("type") == "enabled"
+    budget = (body.get("thinking") or {}).get("budget_tokens")
+    if thinks:
+        require(
+            isinstance(budget, int) and budget >= 1024,
+            "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
+        )
+        limit = body.get("max_tokens")
+        require(
+            limit is None or limit > budget,
+            "`max_tokens` must be greater than `thinking.budget_tokens`.",
+        )
+    for index, message in enumerate(messages[-2:]):
+        kinds = [block["type"] for block in message["content"]]
+        thoughts = [i for i, kind in enumerate(kinds) if kind in ("thinking", "redacted_thinking")]
+        if message["role"] != "assistant" or "tool_use" not in kinds or not thoughts:
+            continue
+        require(
+            thoughts[0] < kinds.index("tool_use"),
+            f"messages.{index}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
+            "found `tool_use`. When `thinking` is enabled, a final `assistant` message must start "
+            "with a thinking block.",
+        )
+
+
+def write_prefix(body: Mapping[str, Any], messages: list[dict[str, Any]]) -> str:
+    """The conversation before a message, as seals are bound to it."""
+    system = body.get("system")
+    if isinstance(system, str):
+        system = [{"type": "text", "text": system}]
+    return canonicalize(system, body.get("tools"), messages)
