@@ -14,11 +14,28 @@ from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.wire.sse import SseFramer
 
 RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
 NO_RECORDINGS = "VIBE_LLMS_RECORDINGS names no folder of recordings"
+
+_PART = {"kind": "interval", "minimum": 0, "maximum": 1}
+_COUNT = {"kind": "interval", "minimum": 1, "grade": 1}
+CONTROLS = {
+    "max_tokens": _COUNT,
+    "parallel_invocations": {"kind": "boolean"},
+    "reasoning_budget_tokens": _COUNT,
+    "reasoning_effort": {"kind": "options", "options": ["none", "low", "medium", "high", "max"]},
+    "service_tier": {"kind": "text"},
+    "stop": {"kind": "sequence", "element": {"kind": "text"}},
+    "temperature": _PART,
+    "top_k": _COUNT,
+    "top_p": _PART,
+}
+KNOWN = ModelsIntegrator(provider="anthropic").integrate("model", learnt={"controls": CONTROLS})
+"""A model with all controls that the dialect has."""
 
 
 def survey_exchanges() -> Iterator[dict[str, Any]]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final, assert_never
 
 import attrs
-import msgspec
 
-from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ledger import Ledger, read_native
 from vibe_llms.dialects.messages.citations import nativize_citations
 from vibe_llms.dialects.messages.fields import merge
 from vibe_llms.dialects.messages.media import nativize_document, nativize_image
@@ -136,7 +135,7 @@ class BlocksWriter:
                 return self._write_native(content, path, canister)
             case RefusalContent():
                 return self._write_refusal(content, path, canister)
-            case FileContent() if self._is_upload(content, canister):
+            case FileContent() if self._is_upload(content, path, canister):
                 return nativize_document(content, path, canister, self.ledger)
             case _:
                 reason = f"the model's own messages hold no {content.type}"
@@ -193,15 +192,14 @@ class BlocksWriter:
             reason = f"{content.kind} is of another vendor or protocol"
             self.ledger.withhold(path, reason)
             return None
-        block: Block = msgspec.json.decode(content.native.data)
-        return block
+        return read_native(content.native, path)
 
-    def _is_upload(self, content: FileContent, canister: AnyCanister | None) -> bool:
+    def _is_upload(self, content: FileContent, path: str, canister: AnyCanister | None) -> bool:
         """Tells whether a file lies in the container of the vendor's tools."""
         native = content.native
         if native is None or not self.ledger.admits(native, canister):
             return False
-        return bool(msgspec.json.decode(native.data).get("type") == "container_upload")
+        return bool(read_native(native, path).get("type") == "container_upload")
 
     def _write_unknown_medium(
         self, content: AudioContent | VideoContent, path: str

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.ledger import Ledger, keep_native, read_native, seal_native
 from vibe_llms.dialects.messages.fields import leave, merge
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
@@ -58,8 +56,7 @@ def _write_tool(
             reason = f"{invocable.name} takes free text, and only schemas can be offered"
             ledger.withhold(path, reason)
         elif ledger.admits(invocable.native):
-            whole: dict[str, Any] = msgspec.json.decode(invocable.native.data)
-            return whole
+            return read_native(invocable.native, path)
         else:
             ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
         return None

@@ -14,7 +14,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
-from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ledger import Ledger, read_native
 from vibe_llms.dialects.messages.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.fields import merge
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
@@ -40,6 +40,18 @@ RULES: Final = HistoryRules(id_pattern=r"[a-zA-Z0-9_-]+", alias_prefix="toolu_")
 BROKEN_ARGUMENTS: Final = "INVALID_JSON"
 """Under which arguments that are no JSON object go to the vendor, as its documentation proposes:
 https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/fine-grained-tool-streaming"""
+
+_CUT: Final = frozenset(
+    {
+        StopReason.FAILED,
+        StopReason.FILTERED,
+        StopReason.INTERRUPTED,
+        StopReason.LIMIT,
+        StopReason.OVERFLOW,
+        StopReason.REFUSED,
+    }
+)
+"""Why a turn may end in the middle of what the vendor executes."""
 
 
 def nativize_canisters(
@@ -75,7 +87,12 @@ def write_canisters(
 ) -> dict[str, Any]:
     """Does what :func:`nativize_canisters` does, with the losses in a ledger."""
     blocks = BlocksWriter(ledger=ledger, attributes=attributes, quirks=quirks)
-    writer = _MessagesWriter(ledger=ledger, quirks=quirks, blocks=blocks)
+    executed = frozenset(
+        canister.invocation_id
+        for canister in canisters
+        if isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
+    )
+    writer = _MessagesWriter(ledger=ledger, quirks=quirks, blocks=blocks, executed=executed)
     for placed in repair_history(canisters, RULES, ledger):
         writer.write(placed)
     writer.drop_empty()
@@ -90,6 +107,7 @@ class _MessagesWriter:
     ledger: Ledger
     quirks: Quirks
     blocks: BlocksWriter
+    executed: frozenset[str] = frozenset()
     system: list[Block] = attrs.field(factory=list)
     messages: list[tuple[str, dict[str, Any]]] = attrs.field(factory=list)
     _last: AnyCanister | None = None
@@ -113,6 +131,9 @@ class _MessagesWriter:
             case InvocationCanister(owner=Owner.OURS):
                 content = [write_invocation(canister, path, self.ledger)]
                 self._add("assistant", path, content, {}, self._goes_on(canister))
+            case InvocationCanister() if self._is_cut(canister):
+                self.ledger.drop(path, "what the vendor began to execute was cut off")
+                return
             case _:
                 content = write_execution(canister, path, self.ledger)
                 self._add("assistant", path, content, {}, self._goes_on(canister))
@@ -137,6 +158,15 @@ class _MessagesWriter:
         if block.get("type") == "text" and block["text"] != block["text"].rstrip():
             block["text"] = block["text"].rstrip()
             self.ledger.coerce(path, "an answer that was begun must not end with blanks")
+
+    def _is_cut(self, canister: InvocationCanister) -> bool:
+        """Tells whether a call of the vendor's has no result and will have none.
+
+        A paused turn, or one that waits for a result of ours, is still being executed.
+        """
+        origin = canister.origin
+        is_over = origin is not None and origin.stop_reason in _CUT
+        return is_over and canister.invocation_id not in self.executed
 
     def _goes_on(self, canister: AnyCanister) -> bool:
         return self._last is not None and belongs(self._last, canister)
@@ -222,7 +252,7 @@ def write_execution(canister: AnyCanister, path: str, ledger: Ledger) -> list[Bl
     if native is None or not ledger.admits(native, canister):
         ledger.withhold(path, "what a vendor executed itself goes only to that vendor")
         return []
-    return [msgspec.json.decode(native.data)]
+    return [read_native(native, path)]
 
 
 def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter) -> list[Block]:

@@ -109,7 +109,8 @@ def _complete_limit(
         return
     limit = attributes.access_value("output_limit_tokens")
     if limit is ABSENT:
-        limit = quirks.limit_tokens
+        budget = body.get("thinking", {}).get("budget_tokens", 0)  # is part of the answer
+        limit = quirks.limit_tokens + budget
         reason = f"the protocol insists on a limit; {limit} tokens are asked for"
         ledger.synthesize("controls.max_tokens", reason)
     body["max_tokens"] = limit

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from messages_exchanges import (
+    CONTROLS,
     NO_RECORDINGS,
     RECORDINGS,
     assemble,
@@ -28,18 +29,6 @@ from vibe_llms.exceptions import ContextOverflowError, ProviderError
 from vibe_llms.models.integrators import ModelsIntegrator
 
 pytestmark = pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
-
-CONTROLS = {
-    "parallel_invocations": {"kind": "boolean"},
-    "service_tier": {"kind": "text"},
-    "stop": {"kind": "sequence", "element": {"kind": "text"}},
-    **dict.fromkeys(("temperature", "top_p"), {"kind": "interval", "minimum": 0, "maximum": 1}),
-    **dict.fromkeys(
-        ("max_tokens", "reasoning_budget_tokens", "top_k"),
-        {"kind": "interval", "minimum": 1, "grade": 1},
-    ),
-    "reasoning_effort": {"kind": "options", "options": ["none", "low", "medium", "high", "max"]},
-}
 
 
 def describe(model: str, **learnt: Any) -> Any:

@@ -1,0 +1,102 @@
+"""The official SDK is the oracle: for what a request may be, and for what a stream amounts to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anthropic
+import attrs
+import httpx2
+import pytest
+from anthropic.types.beta import message_create_params
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anthropic_types import find_misfit
+from messages_exchanges import (
+    KNOWN,
+    NO_RECORDINGS,
+    RECORDINGS,
+    assemble,
+    read_stream,
+    simplify,
+    survey_exchanges,
+    write_whole,
+)
+from strategies.messages import canisters as any_canisters
+from vibe_llms.dialects.messages import (
+    Quirks,
+    nativize_canisters,
+    nativize_request,
+    normalize_request,
+)
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import MEDIA_CLASSES, Native, TextualContent
+
+PARAMS = message_create_params.MessageCreateParamsNonStreaming
+
+
+def forget(canister: AnyCanister) -> AnyCanister:
+    """Returns a canister without anything of a vendor's, and media by their bytes."""
+    contents = []
+    for content in canister.content:
+        if isinstance(content, MEDIA_CLASSES):
+            content = attrs.evolve(content, data=b"data", content_id=None)
+        elif isinstance(content, TextualContent):
+            citations = [attrs.evolve(citation, native=None) for citation in content.citations]
+            content = attrs.evolve(content, citations=citations)
+        native = Native(protocol="other", data="{}") if content.type == "native" else None
+        contents.append(attrs.evolve(content, native=native))
+    return attrs.evolve(canister, content=contents, native=None)
+
+
+@given(st.lists(any_canisters.map(forget), max_size=6))
+def test_any_conversation_is_one_that_the_sdk_knows(conversation: list[AnyCanister]) -> None:
+    """Whatever canisters hold: the messages have the SDK's types."""
+    translation = nativize_canisters(conversation, KNOWN, Quirks(), provider="ours")
+    body = {"model": "model", "max_tokens": 9, **translation.value}
+    assert find_misfit(body, PARAMS) is None
+
+
+@pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
+def test_a_recorded_request_is_still_one_that_the_sdk_knows() -> None:
+    """What comes back of a request has the SDK's types, wherever the request itself had them."""
+    count = 0
+    for exchange in survey_exchanges():
+        request = {k: v for k, v in exchange["request"].items() if k != "stream"}
+        if find_misfit(request, PARAMS) is None:
+            translation = nativize_request(normalize_request(request).value, KNOWN, Quirks())
+            assert find_misfit(translation.value, PARAMS) is None, exchange["id"]
+            count += 1
+    assert count
+
+
+def read_by_sdk(body: str) -> dict[str, Any]:
+    """Returns the message that the SDK's own accumulator makes of a stream."""
+    transport = httpx2.MockTransport(
+        lambda request: httpx2.Response(
+            200, headers={"content-type": "text/event-stream"}, content=body.encode("utf-8")
+        )
+    )
+    with httpx2.Client(transport=transport) as http_client:
+        client = anthropic.Anthropic(api_key="none", http_client=http_client, max_retries=0)
+        with client.messages.stream(
+            model="m", max_tokens=9, messages=[{"role": "user", "content": "?"}]
+        ) as stream:
+            message = stream.get_final_message()
+    told: dict[str, Any] = message.to_dict(mode="json")
+    return told
+
+
+@pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
+def test_a_recorded_stream_amounts_to_what_the_sdk_says() -> None:
+    """Every field of the message that the SDK's accumulator makes is in ours."""
+    count = 0
+    for exchange in survey_exchanges():
+        if not exchange["stream"] or exchange["status"] != 200:
+            continue
+        body, losses = write_whole(assemble(read_stream([exchange["body"].encode("utf-8")])))
+        assert losses == (), exchange["id"]
+        assert simplify(body) == simplify(read_by_sdk(exchange["body"])), exchange["id"]
+        count += 1
+    assert count
