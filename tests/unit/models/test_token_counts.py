@@ -167,7 +167,7 @@ def test_source_code_and_manuals_lie_inside_the_bound_which_is_not_vast() -> Non
     ]
     assert not off
     assert abs(sum(count.tokens for count in counts) - sum(true)) < sum(true) / 8
-    assert sum(count.error_tokens for count in counts) < sum(true) * 0.55
+    assert sum(count.error_tokens for count in counts) < sum(true) * 0.6
 
 
 @given(st.text())

@@ -8,11 +8,13 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.group import COMMANDS, produce_group
 from vibe_llms.interfaces.cli.running import run
@@ -542,3 +544,47 @@ def test_a_full_disk_is_told_in_one_line(vibe: Vibe, monkeypatch: pytest.MonkeyP
     assert outcome.err == (
         f"vibe: error: The output cannot be read or written: {os.strerror(errno.ENOSPC)}.\n"
     )
+
+
+def keep_survey(home: Path, age: timedelta) -> None:
+    """Puts a vendor's list where the provider keeps it."""
+    directory = home / ".cache" / "vibe-llms" / "providers" / "scripted"
+    directory.mkdir(parents=True)
+    document = {
+        "format": 1,
+        "fetched_at": (datetime.now(UTC) - age).isoformat(),
+        "models": [{"name": "parrot-2", "title": None}, {"name": "echo"}],
+    }
+    (directory / "models.json").write_text(json.dumps(document))
+
+
+def test_the_models_that_a_vendor_listed_are_shown_with_their_age(vibe: Vibe, home: Path) -> None:
+    """``vibe models list`` asks nobody: it shows what was listed last, and when that was."""
+    keep_survey(home, timedelta(hours=3, minutes=5))
+
+    shown = vibe("models", "list", "--provider", "scripted")
+    listed = vibe("models", "list", "--provider", "scripted", "--json").read_json()
+
+    assert "*\tscripted:echo\tas of 3 hours ago" in shown.out.splitlines()
+    assert "\tscripted:parrot-2\tas of 3 hours ago" in shown.out.splitlines()
+    assert [row["address"] for row in listed] == ["scripted:echo", "scripted:parrot-2"]
+    assert all(row["fetched_at"].startswith("20") for row in listed)
+
+
+def test_refreshing_asks_every_provider_and_tells_of_those_that_cannot_be_asked(
+    vibe: Vibe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One vendor that is down does not hide the others."""
+    from vibe_llms.providers.scripted.client import ScriptedClient
+
+    async def survey(self: object, *, refresh: bool = False) -> list[object]:
+        raise ConverseError(detail=f"No answer; refresh was {refresh}.")
+
+    monkeypatch.setattr(ScriptedClient, "survey_models", survey)
+
+    outcome = vibe("models", "list", "--refresh", "--provider", "scripted")
+
+    assert outcome.code == 0
+    assert "scripted cannot be asked: " in outcome.err
+    assert "refresh was True" in outcome.err
+    assert "scripted:echo" in outcome.out
