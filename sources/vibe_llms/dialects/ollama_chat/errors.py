@@ -24,7 +24,7 @@ FAULTS_BY_SENTENCE: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), fault, remedy)
     for pattern, fault, remedy in (
         (
-            r"model .* not found|no such model|pull.*(it )?first",
+            r"model .* not found|no such model|pull.*(it )?first|manifest.* does not exist",
             ProviderFault.NOT_FOUND,
             "Fetch it: ollama pull {model}",
         ),

@@ -34,15 +34,15 @@ def choose_window(
             the longest answer.
 
     Raises:
-        ContextOverflowError: The request surely does not fit into the model's window, or into
-            the one that the user chose.
+        ContextOverflowError: The request surely does not fit into the model's window; or, most
+            likely, not into a smaller one that the user chose and can as well enlarge.
     """
     estimate = estimate_request(request, attributes)
     least = count_least(estimate)
     asked, limit = _count(options.get("num_predict")), read_limit(attributes)
     chosen = _count(options.get("num_ctx"))
     if chosen is not None:
-        if least + (asked or 1) > chosen:
+        if estimate.tokens + (asked or 1) > chosen:
             raise _refuse(estimate, asked, chosen, attributes, "num_ctx")
         return chosen
     if limit is not None and least + (asked or 1) > limit:

@@ -46,6 +46,7 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonValue
 
 SOUND = AudioContent(mime_type="audio/wav", data=b"RIFF0000WAVE")
 
@@ -242,6 +243,7 @@ def test_another_server_s_residue_is_withheld_but_for_what_was_absent() -> None:
     }
     read = normalize_messages({"messages": [native]}).value
     origin = Origin(provider="other", model="m", protocol=PROTOCOL)
+    assert isinstance(read[0], InvocationCanister)
     call = attrs.evolve(read[0], origin=origin)
     messages, losses = write(call, provider="ollama")
 
@@ -288,7 +290,7 @@ def test_messages_without_sense_are_refused_with_their_place(message: Any) -> No
 
 def test_controls_become_options_and_think() -> None:
     """Common names become the server's, and effort its way to say it."""
-    controls = {"max_tokens": 9, "stop": ["a"], "temperature": 0.5, "reasoning_effort": "none"}
+    controls: dict[str, JsonValue] = {"max_tokens": 9, "stop": ["a"], "temperature": 0.5, "reasoning_effort": "none"}
     native = nativize_controls(controls, describe_model(), Quirks()).value
 
     assert native == {
@@ -330,7 +332,7 @@ def test_edited_controls_and_schemas_win_over_what_was_kept() -> None:
         "options": {"num_ctx": 4096, "seed": 1},
     }
     request = normalize_request(native).value
-    schema = {"type": "object", "properties": {}}
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {}}
     edited = attrs.evolve(request, controls={"reasoning_effort": "high"}, schema=schema)
 
     body = nativize_request(edited, describe_model(), Quirks()).value
