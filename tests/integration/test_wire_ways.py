@@ -35,7 +35,7 @@ async def fetch(transport: DirectTransport, server: Server, timeouts: Timeouts =
     """Sends a request and reads all of its answer."""
     request = WireRequest(url=f"{server.url}/x?key=canary", body=b"hello", timeouts=timeouts)
     try:
-        async with await transport.send(request) as exchange:
+        async with asyncio.timeout(10), await transport.send(request) as exchange:
             assert exchange.status == 200
             return await exchange.read()
     finally:
