@@ -171,6 +171,8 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
         fields |= data or read_url(given, "application/octet-stream")
         if data:
             rest = {**rest, "shape": "text"}
+        elif not given.startswith("data:"):
+            rest = {**rest, "type": "file"}  # some take a URL there, others do not
     if len(fields) == 1:
         return None
     name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None

@@ -359,7 +359,7 @@ def test_invocables_and_the_choice_come_back_unchanged(choice: str) -> None:
 
 def test_a_schema_comes_back_unchanged() -> None:
     """Also the absence of one."""
-    schema = {"type": "object", "properties": {}}
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
 
     assert normalize_schema(nativize_schema(schema).value).value == schema
     assert normalize_schema(nativize_schema(None).value).value is None
