@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.hosted import ANSWERS, read_answer
+from vibe_llms.dialects.responses.hosted import read_answer
 from vibe_llms.dialects.responses.media import compose_data_url
 from vibe_llms.dialects.responses.residue import merge
 from vibe_llms.messages.canisters import Owner, ResultCanister
@@ -16,16 +16,14 @@ from vibe_llms.messages.contents import ImageContent, TextualContent
 
 
 def write_answer(
-    result: ResultCanister, call: Mapping[str, Any], path: str, ledger: Ledger
+    result: ResultCanister, kind: str, residue: Mapping[str, Any], path: str, ledger: Ledger
 ) -> dict[str, Any]:
     """Returns the item that answers a call.
 
     Args:
-        result: With or without the vendor's own item for it.
-        call: The item of the call, whose type says what is waited for.
+        kind: The type of the item that is waited for.
+        residue: What the vendor's own item says, where the result came as one.
     """
-    kind = ANSWERS[str(call["type"])]
-    residue = ledger.open(result.native, path, result)
     if residue.get("type") == kind:
         if kind == "computer_call_output":
             return merge(_write_screen(result, path, ledger), residue)

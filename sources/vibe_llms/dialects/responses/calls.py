@@ -73,10 +73,17 @@ class CallsWriter:
             "name": canister.name,
             "input" if is_custom else "arguments": canister.arguments,
         }
-        if self.is_answer and "id" not in residue:
+        if self._needs_id(canister, residue):
             item["id"] = produce_item_id("ctc" if is_custom else "fc", canister.id)
             item |= {} if is_custom else {"status": "completed"}
         return merge(item, residue)
+
+    def _needs_id(
+        self, canister: InvocationCanister | ResultCanister, residue: Mapping[str, Any]
+    ) -> bool:
+        """Tells whether an item of a response has no id, because another protocol gave it."""
+        told = canister.origin is not None and canister.origin.protocol == PROTOCOL
+        return self.is_answer and not told and "id" not in residue
 
     def _write_hosted(
         self, canister: InvocationCanister, path: str, residue: Mapping[str, Any]
@@ -110,9 +117,10 @@ class CallsWriter:
         if canister.owner is Owner.VENDOR:
             return self._write_outcome(canister, path)
         call = self._written.get(canister.invocation_id, {})
-        if call.get("type") in hosted.ANSWERS:
-            return write_answer(canister, call, path, self.ledger)
         residue = dict(self.ledger.open(canister.native, path, canister))
+        asked = hosted.ANSWERS.get(str(call.get("type"))) if call else residue.get("type")
+        if asked in hosted.OUTPUTS:
+            return write_answer(canister, str(asked), residue, path, self.ledger)
         kind = residue.pop("type", None)
         if call.get("type") == "custom_tool_call":
             kind = "custom_tool_call_output"
@@ -123,7 +131,7 @@ class CallsWriter:
         listed = bool(read_mark(residue, "listed"))
         output = self.parts.write_content(canister.content, path, canister, is_listed=listed)
         item = {"type": kind, "call_id": canister.invocation_id, "output": output}
-        if self.is_answer and "id" not in residue:
+        if self._needs_id(canister, residue):
             item |= {"id": produce_item_id("fco", canister.id), "status": "completed"}
         if not canister.invocation_id:
             del item["call_id"]

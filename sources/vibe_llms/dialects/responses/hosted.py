@@ -207,8 +207,8 @@ def _read_answer_contents(
             picture = read_image(screen)
             if picture is None:
                 return [TextualContent(_write(screen))], item
-            named = ("image_url", "file_id") if picture.data is not None else ()
-            shown = {k: v for k, v in screen.items() if k not in named}
+            source = "image_url" if screen.get("image_url") else "file_id"
+            shown = {name: value for name, value in screen.items() if name != source}
             return [picture], {**item, "output": shown}
         case {"type": "shell_call_output", "output": list(outputs)}:
             texts = [f"{each.get('stdout') or ''}{each.get('stderr') or ''}" for each in outputs]

@@ -43,19 +43,17 @@ _AUDIO_FORMATS: Final = {
 
 def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     """Returns the picture of an ``input_image`` or of a screenshot; None if it has no source."""
-    rest = collect_rest(
-        part,
-        ("type", "image_url", "file_id", "detail"),
-        absent=find_absent(part, "detail"),
-    )
+    rest = collect_rest(part, ("type", "detail"), absent=find_absent(part, "detail"))
     url, file_id, detail = part.get("image_url"), part.get("file_id"), part.get("detail")
     if isinstance(url, str) and url:
+        del rest["image_url"]
         found = split_data_url(url)
         native = keep_native(PROTOCOL, rest)
         if found is None:
             return ImageContent(mime_type="image/*", url=url, detail=detail, native=native)
         return ImageContent(mime_type=found[0], data=found[1], detail=detail, native=native)
     if isinstance(file_id, str):
+        del rest["file_id"]
         native = seal_native(PROTOCOL, rest)
         return ImageContent(mime_type="image/*", file_id=file_id, detail=detail, native=native)
     return None
@@ -77,20 +75,23 @@ def write_image(content: ImageContent, path: str, residue: Mapping[str, Any]) ->
 
 def read_file(part: Mapping[str, Any]) -> FileContent | None:
     """Returns the document of an ``input_file``; None if it has no source or makes no sense."""
-    rest = collect_rest(part, ("type", "file_id", "file_url", "file_data", "filename"))
+    rest = collect_rest(part, ("type", "filename"))
     file_id, url, data = (part.get(name) for name in ("file_id", "file_url", "file_data"))
     name = part.get("filename")
     name = name if isinstance(name, str) else None
     mime_type = _guess_type(name)
+    if isinstance(data, str):
+        del rest["file_data"]
+        return _read_file_data(data, name, mime_type, rest)
     if isinstance(file_id, str):
+        del rest["file_id"]
         native: Native | None = seal_native(PROTOCOL, rest)
         return FileContent(mime_type=mime_type, file_id=file_id, name=name, native=native)
     if isinstance(url, str):
+        del rest["file_url"]
         native = keep_native(PROTOCOL, rest)
         return FileContent(mime_type=mime_type, url=url, name=name, native=native)
-    if not isinstance(data, str):
-        return None
-    return _read_file_data(data, name, mime_type, rest)
+    return None
 
 
 def _read_file_data(

@@ -196,10 +196,10 @@ class ItemsTable:
 
     def cite(self, event: Mapping[str, Any]) -> None:
         """Adds a citation to a text."""
-        state = self._find(event)
-        if not state.is_done:
+        state, annotation = self._find(event), event.get("annotation")
+        if isinstance(annotation, Mapping) and not state.is_done:
             index = self._access(state, "text", event.get("content_index") or 0)
-            citation = read_citation(event["annotation"])
+            citation = read_citation(annotation)
             self.events.append(ContentCitedEvent(index, citation))
 
     def pass_on(self, kind: str, event: Mapping[str, Any]) -> None:
