@@ -1,9 +1,10 @@
 """What is known about models: names, purposes, controls, capabilities, and where each fact is from.
 
-May import the exceptions, the absence, the resources and plain values below it. It refuses to
-know any vendor, any protocol and any transport: facts about models are data, in TOML files that
-ship with the package, come with a plugin or are written by the user. Nothing is read until a
-provider is asked for.
+So also how many tokens a text, a picture or a request is for a model. May import the messages,
+the exceptions, the absence, the resources and plain values below it. It refuses to know any
+vendor, any protocol and any transport: facts about models are data, in TOML files that ship with
+the package, come with a plugin or are written by the user. Nothing is read until a provider is
+asked for.
 """
 
 from __future__ import annotations
@@ -34,10 +35,13 @@ if TYPE_CHECKING:
         check_controls,
         describe_control,
     )
+    from vibe_llms.models.counting import estimate_contents, estimate_request
     from vibe_llms.models.folders import Overrides
     from vibe_llms.models.genera import Genus
     from vibe_llms.models.integrators import ModelsIntegrator
     from vibe_llms.models.keys import Key, KeyRole
+    from vibe_llms.models.pictures import estimate_image
+    from vibe_llms.models.tokens import TokenCount, count_encoded, count_text, estimate_text
 
 _HOMES = {
     "BooleanControl": "controls",
@@ -59,10 +63,17 @@ _HOMES = {
     "Provenance": "attributes",
     "SequenceControl": "controls",
     "TextControl": "controls",
+    "TokenCount": "tokens",
     "TracedValue": "attributes",
     "check_control": "controls",
     "check_controls": "controls",
+    "count_encoded": "tokens",
+    "count_text": "tokens",
     "describe_control": "controls",
+    "estimate_contents": "counting",
+    "estimate_image": "pictures",
+    "estimate_request": "counting",
+    "estimate_text": "tokens",
 }
 
 __all__ = [
@@ -85,10 +96,17 @@ __all__ = [
     "Provenance",
     "SequenceControl",
     "TextControl",
+    "TokenCount",
     "TracedValue",
     "check_control",
     "check_controls",
+    "count_encoded",
+    "count_text",
     "describe_control",
+    "estimate_contents",
+    "estimate_image",
+    "estimate_request",
+    "estimate_text",
 ]
 
 __getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)

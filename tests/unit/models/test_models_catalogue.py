@@ -52,6 +52,29 @@ def test_one_folder_a_family_speaks_in_the_listed_order(tmp_path: Path) -> None:
     assert integrator.integrate("m-2").access_value("title") == "a"
 
 
+def test_a_family_that_several_providers_share_is_named_with_a_slash(tmp_path: Path) -> None:
+    """It speaks where the list has it, and a misspelt one is told of like any other."""
+    write(
+        tmp_path,
+        {
+            "vendor/attributes.toml": 'families = ["openai/gpt-5", "own"]\n',
+            "vendor/model-families/own.toml": 'pattern = "^gpt-5"\ntitle = "ours"\n',
+        },
+    )
+
+    attributes_of_it = Catalogue(directory=tmp_path).access_integrator("vendor").integrate("gpt-5")
+
+    assert attributes_of_it.access_value("title") == "ours"
+    provenance = attributes_of_it.access_provenance("token_encoding")
+    assert provenance is not None
+    assert (provenance.layer, provenance.name) == (Layer.FAMILY, "openai/gpt-5")
+    (finding,) = report(tmp_path, {"vendor/attributes.toml": 'families = ["openai/x", "own"]'})
+    assert (
+        finding
+        == "attributes.toml: 'families' names 'openai/x', which model-families does not have."
+    )
+
+
 def test_only_the_provider_asked_for_is_read(tmp_path: Path) -> None:
     """Listing providers reads nothing, and a broken file harms only its own provider."""
     write(tmp_path, {"broken/attributes.toml": "[", "vendor/attributes.toml": ""})
