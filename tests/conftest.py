@@ -8,6 +8,8 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["vibe_llms.testing.pytest_plugin"]
+
 # A busy machine is no finding: examples are not timed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # For tests that run tests, whose examples are tried elsewhere.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vibe_llms.testing.contracts import ProviderContract
+from vibe_llms.testing.contracts import ProviderContract, SimulatedContract
 
 
 class TestScripted(ProviderContract):
@@ -12,3 +12,18 @@ class TestScripted(ProviderContract):
     model = "echo"
     invokes = False
     loses_nothing = True
+
+
+class TestGoogle(SimulatedContract):
+    """Gemini's own protocol."""
+
+    module = "vibe_llms.providers.google"
+    model = "gemini-3-flash"
+    reports_overload_midstream = True
+
+
+class TestOllama(SimulatedContract):
+    """Ollama's own protocol."""
+
+    module = "vibe_llms.providers.ollama"
+    model = "llama3.2"

@@ -82,12 +82,12 @@ class RetryingSource:
         produce_source: Callable[[], EventSource],
         policy: RetryPolicy,
         *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[None]] | None = None,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self._produce_source = produce_source
         self._policy = policy
-        self._sleep = sleep
+        self._sleep = sleep or asyncio.sleep
         self._draw = draw
         self._source = produce_source()
         self._attempt = 1

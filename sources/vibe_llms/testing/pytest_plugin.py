@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+pytest.register_assert_rewrite("vibe_llms.testing.contracts")  # so that they say what differs
+
 if TYPE_CHECKING:
     from vibe_llms.testing.simulator import SynchronousSimulator
 

@@ -18,10 +18,12 @@ from vibe_llms.laziness import produce_attribute_access
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.testing.contracts.provider import ProviderContract
+    from vibe_llms.testing.contracts.simulated import SimulatedContract
     from vibe_llms.testing.contracts.worlds import World
 
-__all__ = ["ProviderContract", "World"]
+__all__ = ["ProviderContract", "SimulatedContract", "World"]
 
 __getattr__, __dir__ = produce_attribute_access(
-    __name__, {"ProviderContract": "provider", "World": "worlds"}
+    __name__,
+    {"ProviderContract": "provider", "SimulatedContract": "simulated", "World": "worlds"},
 )

@@ -20,7 +20,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.messages.canisters import AnyCanister, StopReason, UserCanister
-from vibe_llms.messages.contents import NativeContent, ReasoningContent
+from vibe_llms.messages.contents import NativeContent, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.synchrony import PortalStream
 from vibe_llms.testing.contracts.promises import promise
@@ -204,6 +204,8 @@ def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
             if isinstance(content, NativeContent | ReasoningContent)
             else attrs.evolve(content, native=None)
             for content in canister.content
+            # A vendor's seal may come on an empty text of its own in a stream.
+            if not (isinstance(content, TextualContent) and not content.text)
         ]
         reduced.append(fields)
     return reduced
