@@ -2,7 +2,8 @@
 
 Everything it sends is composed beforehand; it parses of a request what it must, and runs in a
 process of its own. A client is measured by its own CPU time. What is wanted is said in the path:
-``/at-once/v1/chat/completions``, with ``/paced`` one write for each chunk, with ``/slow`` one in a while. ``"stream": true`` in the body asks for a stream.
+``/at-once/v1/chat/completions`` sends a stream in one write, ``/paced`` one write a chunk, and
+``/slow`` one chunk in a while. ``"stream": true`` in the body asks for a stream.
 
 Run as a program it serves until its standard input is closed, and prints its port first.
 """
