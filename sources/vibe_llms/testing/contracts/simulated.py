@@ -197,8 +197,9 @@ class SimulatedContract(ProviderContract):
     async def test_too_much_input_is_one_error(self, world: World) -> None:
         """Whatever words the vendor has for it."""
         self.switch("context_overflow")
+        long = Request(canisters=[UserCanister("The sea is wide and deep. " * 2000)])
         try:
-            response = await world.ask(self.ask_for_words())
+            response = await world.ask(long)
         except ContextOverflowError:
             return
         assert response.losses, "The vendor cut the input, and nobody said so."

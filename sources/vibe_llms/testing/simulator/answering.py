@@ -13,7 +13,8 @@ from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.delivery import (
     NDJSON_TYPE,
     PAGE,
-    SSE_TYPE,
+    STREAM_TYPES,
+    choose_framing,
     cut_connection,
     encode_json,
     produce_stream,
@@ -138,7 +139,7 @@ async def _converse(
     turn = prepare_turn(turn, setting.conditions)
     headers = {**face.produce_headers(setting), **_access_extra_headers(setting)}
     if ask.streams:
-        headers["content-type"] = SSE_TYPE if face.framing == "sse" else NDJSON_TYPE
+        headers["content-type"] = STREAM_TYPES[choose_framing(face, setting)]
         headers["cache-control"] = "no-cache"
         pieces = produce_stream(face.stream(turn, ask, setting), face, setting)
         return await send_stream(request, headers, pieces)

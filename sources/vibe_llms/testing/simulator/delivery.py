@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from vibe_llms.testing.simulator.amazon import STREAM_TYPE, encode_event
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.faces import Face, Frame, Setting
 from vibe_llms.testing.simulator.faults import Conditions
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 RATE_LIMITED = Complaint(429, "rate", "You have sent too many requests.", retry_after=1)
 OVERLOADED = Complaint(529, "overloaded", "Overloaded")
 SSE_TYPE, NDJSON_TYPE = "text/event-stream; charset=utf-8", "application/x-ndjson"
+STREAM_TYPES = {"sse": SSE_TYPE, "ndjson": NDJSON_TYPE, "amazon": STREAM_TYPE}
 PAGE = b"<!DOCTYPE html><html><body><h1>Welcome to the gateway</h1></body></html>\n"
 
 
@@ -35,12 +37,19 @@ def encode_json(value: Any, conditions: Conditions) -> bytes:
     return data.replace(NOT_A_CHARACTER.encode(), b"\xff\xfe")
 
 
+def choose_framing(face: Face, setting: Setting) -> str:
+    """How the events of an answer are written: the protocol decides, but for Amazon's streams."""
+    return "amazon" if setting.path.endswith("/invoke-with-response-stream") else face.framing
+
+
 def encode_frame(frame: Frame, framing: str, conditions: Conditions) -> bytes:
     """Writes one event."""
     if isinstance(frame.data, str):
         data = frame.data.encode()
     else:
         data = encode_json(frame.data, conditions)
+    if framing == "amazon":
+        return encode_event(data)
     if framing == "ndjson":
         return data + (b"\r\n" if "crlf" in conditions else b"\n")
     lines = [b"event: " + frame.event.encode()] if frame.event else []
@@ -58,13 +67,14 @@ def _frame_pieces(
         yield b"\xef\xbb\xbf", False
     garbage = conditions.count("garbage_line", 1) if "garbage_line" in conditions else -1
     limits = _find_interruptions(conditions)
+    framing = choose_framing(face, setting)
     nested = conditions
     for place, frame in enumerate(frames):
         if place == garbage:
             yield (b"" if face.framing == "ndjson" else b"data: ") + b'{"oops\x01 ]]\n\n', False
         if place in limits:
             complaint = limits[place]
-            yield encode_frame(face.interrupt(complaint, setting), face.framing, nested), True
+            yield encode_frame(face.interrupt(complaint, setting), framing, nested), True
             return
         if frame.ends and "no_terminator" in conditions:
             continue
@@ -72,7 +82,7 @@ def _frame_pieces(
             continue
         if "comments" in conditions:
             yield (b"\n" if face.framing == "ndjson" else b": keep-alive\n\n"), False
-        yield encode_frame(frame, face.framing, nested), True
+        yield encode_frame(frame, framing, nested), True
         nested = _without(nested, "deep_nesting")
 
 

@@ -22,6 +22,7 @@ from vibe_llms.testing.simulator.message_thinking import check_thinking, write_p
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+STREAMING_PATHS = (":streamRawPredict", "/invoke-with-response-stream")
 NEW_VERSION = "2026-10-21"
 SAMPLING = ("temperature", "top_p", "top_k")
 KNOWN = frozenset(
@@ -235,7 +236,7 @@ def read_request(setting: Setting) -> Ask:
         stops=tuple(body.get("stop_sequences") or ()),
         received=count_request_tokens(body.get("system"), messages, tools),
         prefix=write_prefix(body, messages),
-        streams=bool(body.get("stream")) or setting.path.endswith(":streamRawPredict"),
+        streams=bool(body.get("stream")) or setting.path.endswith(STREAMING_PATHS),
     )
 
 

@@ -64,6 +64,7 @@ _ROUTES: tuple[tuple[str, str, Face, str], ...] = tuple(
             (
                 ("POST", r"/messages/count_tokens", "count"),
                 ("POST", r"/messages", "answer"),
+                ("POST", r"/model/(?P<model>[^/]+)/invoke(?:-with-response-stream)?", "answer"),
                 ("POST", rf"{_MODEL}:rawPredict", "answer"),
                 ("POST", rf"{_MODEL}:streamRawPredict", "answer"),
             ),
