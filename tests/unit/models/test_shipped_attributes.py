@@ -118,6 +118,8 @@ def test_every_shipped_family_has_a_current_model(provider: str) -> None:
         ("openai_conversations:o3", 200_000, {"reasoning_effort"}, {"temperature", "stop"}),
         ("openai_responses:gpt-6.2-sol", 1_050_000, {"verbosity"}, {"temperature", "stop"}),
         ("openai_responses:gpt-5-mini", 400_000, {"reasoning_summary"}, {"top_p"}),
+        ("openai_responses:gpt-5.2", 400_000, {"temperature", "top_p"}, {"presence_penalty"}),
+        ("openai_responses:gpt-5-chat-latest", 400_000, {"temperature"}, {"reasoning_effort"}),
         ("google:gemini-3.8-flash", 1_048_576, {"reasoning_effort"}, {"reasoning_budget_tokens"}),
         ("google:gemini-2.5-flash", 1_048_576, {"reasoning_budget_tokens"}, {"reasoning_effort"}),
         ("xai:grok-4.7", 500_000, {"reasoning_effort"}, {"stop", "presence_penalty"}),
