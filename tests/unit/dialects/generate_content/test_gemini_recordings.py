@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
+from gemini_answers import decode, decode_chunks, integrate
 from vibe_llms.dialects.generate_content import (
-    PROTOCOL,
-    Decoder,
     Quirks,
     nativize_request,
     nativize_response,
@@ -22,15 +21,9 @@ from vibe_llms.dialects.generate_content import (
     produce_error,
 )
 from vibe_llms.dialects.generate_content.fields import camelize, decode_base64
-from vibe_llms.events.stream import LossEvent, StreamEvent
 from vibe_llms.exceptions import ProviderError, ProviderFault
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.messages.requests import Request, Response, ResponseMetadata
-from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.integrators import ModelsIntegrator
-from vibe_llms.providers.assembly import Assembler
 from vibe_llms.wire.sse import SseFramer
 
 RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
@@ -40,10 +33,6 @@ pytestmark = pytest.mark.skipif(
 FREE = {"args", "response", "parameters", "parametersJsonSchema", "responseSchema",
         "responseJsonSchema", "partMetadata", "labels"}  # fmt: skip
 """Fields whose values are the user's own: their keys are no words of the protocol."""
-
-ASKED = Request(canisters=(UserCanister("Hello"),))
-CONTROLS = ("temperature", "top_p", "top_k", "max_tokens", "stop", "seed",
-            "reasoning_budget_tokens", "reasoning_effort")  # fmt: skip
 
 
 @cache
@@ -62,11 +51,9 @@ def list_exchanges(*, errors: bool = False, streams: bool | None = None) -> list
     ]
 
 
-def integrate(exchange: Mapping[str, Any]) -> ModelAttributes:
-    """Returns the attributes of the recorded model, with the controls of the recordings."""
-    name = exchange["path"].rpartition("/")[2].partition(":")[0]
-    learnt: dict[str, Any] = {"controls": {name: {} for name in CONTROLS}}
-    return ModelsIntegrator(provider="google").integrate(name, learnt=learnt)
+def name_model(exchange: Mapping[str, Any]) -> str:
+    """Returns the name of the recorded model."""
+    return str(exchange["path"].rpartition("/")[2].partition(":")[0])
 
 
 def canonize(value: Any, name: str = "") -> Any:
@@ -124,45 +111,12 @@ def join_chunks(chunks: list[bytes]) -> dict[str, Any]:
     return whole
 
 
-def assemble(events: list[StreamEvent]) -> Response:
-    """Returns the response of which the events tell, with ids that depend on nothing else."""
-    numbers = itertools.count()
-    assembler = Assembler(
-        provider="google",
-        model="asked",
-        protocol=PROTOCOL,
-        produce_id=lambda: f"id-{next(numbers)}",
-        now=lambda: ASKED.canisters[0].timestamp,
-    )
-    for event in events:
-        assembler.feed(event)
-    return Response(
-        request=ASKED,
-        canisters=assembler.produce_canisters(),
-        metadata=ResponseMetadata(origin=assembler.origin, native=assembler.native),
-        losses=assembler.losses,
-    )
-
-
-def decode_whole(body: bytes | Mapping[str, Any]) -> Response:
-    """Returns the response in a whole body."""
-    return assemble(Decoder(provider="google", model="asked").decode_response(body))
-
-
-def decode_chunks(chunks: list[bytes]) -> Response:
-    """Returns the response in a stream."""
-    decoder = Decoder(provider="google", model="asked")
-    events = [event for chunk in chunks for event in decoder.decode(chunk)]
-    return assemble([*events, *decoder.finish()])
-
-
 @pytest.mark.parametrize("exchange", list_exchanges())
 @pytest.mark.parametrize("knows_controls", [True, False])
 def test_a_request_comes_back_the_same(exchange: dict[str, Any], knows_controls: bool) -> None:
     """What a client said is said again, whether its parameters became controls or not."""
-    attributes = integrate(exchange)
-    bare = ModelsIntegrator(provider="google").integrate(attributes.address.name)
-    read = normalize_request(exchange["request"], attributes if knows_controls else bare)
+    attributes = integrate(name_model(exchange), knows_controls=knows_controls)
+    read = normalize_request(exchange["request"], attributes)
     assert read.losses == ()
     written = nativize_request(read.value, attributes, Quirks(), provider="google")
     assert canonize(json.loads(json.dumps(written.value))) == canonize(exchange["request"])
@@ -172,7 +126,7 @@ def test_a_request_comes_back_the_same(exchange: dict[str, Any], knows_controls:
 @pytest.mark.parametrize("exchange", list_exchanges(streams=False))
 def test_a_response_comes_back_the_same(exchange: dict[str, Any]) -> None:
     """What the vendor answered, a gateway can answer."""
-    response = decode_whole(exchange["body"].encode())
+    response = decode(exchange["body"].encode())
     written = nativize_response(response)
     body = json.loads(exchange["body"])
     assert canonize(written.value) == canonize(_with_ids(body, response.losses))
@@ -183,7 +137,7 @@ def test_a_response_comes_back_the_same(exchange: dict[str, Any]) -> None:
 def test_a_stream_is_the_same_as_its_whole(exchange: dict[str, Any]) -> None:
     """Whether an answer came at once or bit by bit, it is the same, and comes back."""
     chunks = split_chunks(exchange)
-    streamed, whole = decode_chunks(chunks), decode_whole(join_chunks(chunks))
+    streamed, whole = decode_chunks(chunks), decode(join_chunks(chunks))
     assert streamed == whole
     written = nativize_response(streamed)
     assert canonize(written.value) == canonize(join_chunks(chunks))
@@ -208,7 +162,7 @@ def test_a_stream_as_an_array_is_the_same(exchange: dict[str, Any]) -> None:
     """Without ``alt=sse`` the vendor sends one JSON array of the same chunks."""
     chunks = split_chunks(exchange)
     array = b"[" + b",\r\n".join(chunks) + b"]"
-    assert decode_whole(array) == decode_chunks(chunks)
+    assert decode(array) == decode_chunks(chunks)
 
 
 @pytest.mark.parametrize("exchange", list_exchanges(errors=True))
@@ -231,11 +185,3 @@ def _with_ids(body: dict[str, Any], losses: tuple[Loss, ...]) -> dict[str, Any]:
     missing = [p for p in parts if "functionCall" in p and "id" not in p["functionCall"]]
     assert [loss.kind for loss in losses] == [LossKind.SYNTHESIZED] * len(missing)
     return body
-
-
-def test_events_of_losses_are_those_of_the_response() -> None:
-    """A decoder tells of what it makes up."""
-    body = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]},
-                            "finishReason": "STOP"}]}  # fmt: skip
-    events = Decoder(provider="google").decode_response(body)
-    assert sum(isinstance(event, LossEvent) for event in events) == 1

@@ -1,0 +1,270 @@
+"""Every field and word that Google's types declare is mapped, or stays native and comes back.
+
+The table beside this file was read from google-genai, which is not needed here; where it is
+installed, the table is compared with it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemini_answers import decode, read_turn, round_trip_request
+from vibe_llms.dialects.generate_content import Decoder, nativize_response
+from vibe_llms.dialects.generate_content.stops import STOP_REASONS
+from vibe_llms.dialects.generate_content.usage import normalize_usage
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    StopReason,
+)
+
+TABLE = tomllib.loads(Path(__file__).with_name("gemini_types.toml").read_text("utf-8"))
+FIELDS: Mapping[str, Mapping[str, str]] = TABLE["fields"]
+WORDS: Mapping[str, Mapping[str, str]] = TABLE["words"]
+
+MUST_BE_MAPPED = {
+    "Part": {"text", "thought", "thoughtSignature", "inlineData", "fileData", "functionCall",
+             "functionResponse", "executableCode", "codeExecutionResult", "toolCall",
+             "toolResponse"},
+    "Candidate": {"content", "finishReason", "groundingMetadata", "citationMetadata"},
+    "GenerateContentResponse": {"usageMetadata", "responseId", "modelVersion"},
+    "GenerateContentResponseUsageMetadata": {"promptTokenCount", "cachedContentTokenCount",
+                                             "candidatesTokenCount", "thoughtsTokenCount"},
+}  # fmt: skip
+"""Text, media, reasoning, invocations, results, citations and usage may not stay native."""
+
+SAMPLES: Mapping[str, Any] = {
+    "text": "words",
+    "inlineData": {"mimeType": "image/png", "data": "AAAA"},
+    "fileData": {"mimeType": "video/mp4", "fileUri": "https://example.org/a.mp4"},
+    "functionCall": {"id": "c1", "name": "f", "args": {"a": 1}},
+    "executableCode": {"id": "x1", "language": "PYTHON", "code": "1"},
+    "codeExecutionResult": {"id": "x1", "outcome": "OUTCOME_OK", "output": "1"},
+    "toolCall": {"id": "t1", "toolType": "URL_CONTEXT", "args": {"u": "v"}},
+    "toolResponse": {"id": "t1", "toolType": "URL_CONTEXT", "response": {"r": 1}},
+}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.skipif(find_spec("google.genai") is None if find_spec("google") else True,
+                    reason="google-genai is not installed")  # fmt: skip
+def test_the_table_is_that_of_the_installed_types() -> None:
+    """A new release shows what is missing."""
+    from google.genai import types  # type: ignore[import-not-found, unused-ignore]
+
+    for name, fields in FIELDS.items():
+        declared = {f.alias or key for key, f in getattr(types, name).model_fields.items()}
+        assert declared == set(fields), name
+    for name, words in WORDS.items():
+        assert {member.value for member in getattr(types, name)} == set(words), name
+
+
+@pytest.mark.parametrize("kind", MUST_BE_MAPPED)
+def test_what_must_be_mapped_is(kind: str) -> None:
+    """What every vendor has is said in common words."""
+    assert all(FIELDS[kind][name] not in ("native", "sdk") for name in MUST_BE_MAPPED[kind])
+
+
+@pytest.mark.parametrize("name", FIELDS["Part"])
+def test_every_field_of_a_part_is_kept(name: str) -> None:
+    """Mapped or native, beside a text or alone, streamed or not: it comes back."""
+    part: dict[str, Any] = {name: SAMPLES.get(name, {"some": {"thing": [1]}})}
+    if name in ("thought", "thoughtSignature"):
+        part = {name: True if name == "thought" else "c2VhbA==", "text": "words"}
+    if name == "functionResponse":
+        call = {"functionCall": {"id": "c1", "name": "f", "args": {}}, "thoughtSignature": "c2Vh"}
+        result = {name: {"id": "c1", "name": "f", "response": {"output": "1"}}}
+        contents = [
+            {"role": "user", "parts": [{"text": "go"}]},
+            {"role": "model", "parts": [call]},
+            {"role": "user", "parts": [result]},
+        ]
+        assert round_trip_request({"contents": contents})["contents"] == contents
+        return
+    for each in (part, {"text": "words", **part}):
+        candidate = {"content": {"role": "model", "parts": [each]}, "finishReason": "STOP"}
+        written: Any = nativize_response(decode({"candidates": [candidate]})).value
+        assert written["candidates"][0]["content"]["parts"] == [each]
+        asked = {"contents": [{"role": "model", "parts": [each]}]}
+        if name != "functionCall":  # a call must follow a word of the user, and be answered
+            assert round_trip_request(asked)["contents"] == asked["contents"]
+
+
+@pytest.mark.parametrize("name", FIELDS["Part"])
+def test_every_field_of_a_part_becomes_what_the_table_says(name: str) -> None:
+    """The kinds of contents are those of the table."""
+    wanted = FIELDS["Part"][name]
+    if name in ("functionResponse", "thoughtSignature"):
+        return
+    canister = read_turn(
+        {name: SAMPLES.get(name, True), **({"text": "hm"} if name == "thought" else {})}
+    )
+    match wanted:
+        case "invocation" | "result":
+            kind = InvocationCanister if wanted == "invocation" else ResultCanister
+            assert isinstance(canister, kind)
+            ours = name == "functionCall"
+            assert canister.owner is (Owner.OURS if ours else Owner.VENDOR)
+        case _:
+            assert isinstance(canister, AssistantCanister)
+            (content,) = canister.content
+            media = ("image", "audio", "video", "file")
+            assert content.type == wanted or (wanted == "media" and content.type in media)
+
+
+@pytest.mark.parametrize("name", FIELDS["Candidate"])
+def test_every_field_of_a_candidate_comes_back(name: str) -> None:
+    """What has no common word is native to the response."""
+    samples = {"index": 0, "finishReason": "STOP", "avgLogprobs": -0.5}
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": [{"text": "a"}]}}
+    candidate["finishReason"] = "STOP"
+    if name != "content":
+        candidate[name] = samples.get(name, {"some": "thing"})
+    body = {"candidates": [candidate], "modelVersion": "m"}
+    assert nativize_response(decode(body)).value == body
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, word in FIELDS["GenerateContentResponse"].items() if word == "native"]
+)
+def test_every_field_of_a_response_comes_back(name: str) -> None:
+    """Whatever surrounds the candidates."""
+    candidate = {"content": {"role": "model", "parts": [{"text": "a"}]}, "finishReason": "STOP"}
+    body = {"candidates": [candidate], "modelVersion": "m", name: {"some": "thing"}}
+    assert nativize_response(decode(body)).value == body
+
+
+@pytest.mark.parametrize(("name", "bucket"), FIELDS["GenerateContentResponseUsageMetadata"].items())
+def test_every_count_is_in_the_bucket_of_the_table(name: str, bucket: str) -> None:
+    """Counts are in one bucket each, and the account is kept whole."""
+    native: dict[str, Any] = {name: 5}
+    if bucket.endswith("audio_tokens"):
+        total = "candidatesTokenCount" if bucket.startswith("out") else "promptTokenCount"
+        native = {total: 9, name: [{"modality": "AUDIO", "tokenCount": 5}]}
+        if name == "cacheTokensDetails":
+            native |= {"promptTokensDetails": [{"modality": "AUDIO", "tokenCount": 10}]}
+    usage = normalize_usage(native)
+    assert usage.native is not None
+    if bucket != "native":
+        assert getattr(usage, bucket) == 5
+
+
+@pytest.mark.parametrize(("word", "wanted"), WORDS["FinishReason"].items())
+def test_every_reason_to_end_has_a_meaning(word: str, wanted: str) -> None:
+    """All of them, each with the word it had."""
+    body = {"candidates": [{"finishReason": word}]}
+    response = decode(body)
+    assert response.metadata.stop_reason == wanted
+    assert response.metadata.origin.native_stop_reason == word
+    assert set(STOP_REASONS) == set(WORDS["FinishReason"])
+
+
+@pytest.mark.parametrize("word", WORDS["BlockedReason"])
+def test_every_blocked_prompt_is_a_filtered_response(word: str) -> None:
+    """There are no candidates, and the reason is kept with what rated it."""
+    body = {"promptFeedback": {"blockReason": word, "safetyRatings": []}, "modelVersion": "m"}
+    response = decode(body)
+    assert response.canisters == ()
+    assert response.metadata.stop_reason is StopReason.FILTERED
+    assert nativize_response(response).value == body
+    assert Decoder(provider="google").decode_response(body)
+
+
+@pytest.mark.parametrize(("kind", "wanted"), FIELDS["Tool"].items())
+def test_every_tool_comes_back(kind: str, wanted: str) -> None:
+    """The vendor's own, and functions."""
+    value: Any = {"some": {"thing": 1}}
+    if wanted == "invocables":
+        value = [{"name": "f", "description": "Does.", "parametersJsonSchema": SCHEMA}]
+    body = {"contents": [{"role": "user", "parts": [{"text": "go"}]}], "tools": [{kind: value}]}
+    assert round_trip_request(body) == body
+
+
+@pytest.mark.parametrize("name", FIELDS["FunctionDeclaration"])
+def test_every_field_of_a_function_comes_back(name: str) -> None:
+    """Schemas in either form, and what is told of the answer."""
+    function: dict[str, Any] = {"name": "f"}
+    if name != "name":
+        function[name] = "Does." if name == "description" else SCHEMA
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "go"}]}],
+        "tools": [{"functionDeclarations": [function]}],
+    }
+    assert round_trip_request(body) == body
+
+
+@pytest.mark.parametrize(("mode", "wanted"), WORDS["FunctionCallingConfigMode"].items())
+@pytest.mark.parametrize("further", [{}, {"streamFunctionCallArguments": True}])
+def test_every_mode_comes_back(mode: str, wanted: str, further: dict[str, Any]) -> None:
+    """The choice is common; what it cannot say stays."""
+    function = {"name": "f", "description": "Does.", "parametersJsonSchema": SCHEMA}
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "go"}]}],
+        "tools": [{"functionDeclarations": [function]}],
+        "toolConfig": {"functionCallingConfig": {"mode": mode, **further}},
+    }
+    request: dict[str, Any] = {}
+    assert round_trip_request(body, request) == body
+    assert wanted in ("native", request["request"].invocation_choice)
+
+
+TOP_FIELDS = {"safetySettings", "labels", "cachedContent", "serviceTier", "continuationToken",
+              "store", "modelArmorConfig", "generationOutputConfig"}  # fmt: skip
+CONFIG_SAMPLES: Mapping[str, Any] = {
+    "temperature": 0.5, "topP": 0.5, "topK": 5, "maxOutputTokens": 5, "stopSequences": ["x"],
+    "presencePenalty": 0.5, "frequencyPenalty": 0.5, "seed": 5, "serviceTier": "flex",
+    "thinkingConfig": {"includeThoughts": True, "thinkingBudget": 5},
+    "responseMimeType": "text/x.enum", "responseSchema": SCHEMA, "responseJsonSchema": SCHEMA,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "wanted"), FIELDS["GenerateContentConfig"].items())
+@pytest.mark.parametrize("knows_controls", [True, False])
+def test_every_parameter_comes_back(name: str, wanted: str, knows_controls: bool) -> None:
+    """As a control, or native to the request."""
+    if wanted in ("sdk", "supervisor", "invocables", "choice"):
+        return
+    value = CONFIG_SAMPLES.get(name, {"some": "thing"})
+    body: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "go"}]}]}
+    body |= {name: value} if name in TOP_FIELDS else {"generationConfig": {name: value}}
+    kept: dict[str, Any] = {}
+    assert round_trip_request(body, kept, knows_controls=knows_controls) == body
+    if knows_controls and wanted not in ("native", "schema", "reasoning_effort"):
+        assert kept["request"].controls == {wanted: value}
+
+
+@pytest.mark.parametrize(("word", "wanted"), WORDS["ThinkingLevel"].items())
+@pytest.mark.parametrize("spell", [str.upper, str.lower])
+def test_every_level_comes_back_as_it_was_spelled(word: str, wanted: str, spell: Any) -> None:
+    """Vendors take both spellings."""
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "go"}]}],
+        "generationConfig": {"thinkingConfig": {"thinkingLevel": spell(word)}},
+    }
+    kept: dict[str, Any] = {}
+    assert round_trip_request(body, kept, knows_controls=True) == body
+    assert wanted in ("native", kept["request"].controls.get("reasoning_effort"))
+
+
+@pytest.mark.parametrize(("word", "wanted"), WORDS["Outcome"].items())
+def test_every_outcome_is_fine_or_an_error(word: str, wanted: str) -> None:
+    """Of code that the vendor ran."""
+    canister = read_turn({"codeExecutionResult": {"outcome": word, "output": "1"}})
+    assert isinstance(canister, ResultCanister)
+    assert canister.is_error is (wanted == "error")
+
+
+@pytest.mark.parametrize(("word", "wanted"), WORDS["ToolType"].items())
+def test_every_tool_of_the_vendors_is_named(word: str, wanted: str) -> None:
+    """By its type."""
+    canister = read_turn({"toolCall": {"toolType": word, "args": {}}})
+    assert isinstance(canister, InvocationCanister)
+    assert canister.name == wanted
