@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.behaviour import respond
 from vibe_llms.testing.simulator.catalogue import answer_smaller, count_prompt
-from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.complaints import Complaint, require
 from vibe_llms.testing.simulator.delivery import (
     NDJSON_TYPE,
     PAGE,
@@ -21,7 +22,7 @@ from vibe_llms.testing.simulator.delivery import (
     send_stream,
     split_bytes,
 )
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faces import Face, Setting
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
 from vibe_llms.testing.simulator.rendering import prepare_turn
 from vibe_llms.testing.simulator.routes import OLLAMA, Route
@@ -124,12 +125,31 @@ def _refuse_first(setting: Setting, scope: str, state: State) -> None:
             raise complaint
 
 
+def understand(face: Face, setting: Setting) -> Ask:
+    """Checks and reads a request.
+
+    Raises:
+        Complaint: The vendor would refuse it; or it has another shape than the protocol says,
+            in a place that no check names.
+    """
+    try:
+        face.check(setting)
+        ask = face.read(setting)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Complaint(400, "invalid", f"The request has another shape: {error!r}") from error
+    texts = (ask.model, ask.text, *ask.stops, *(offer.name for offer in ask.offers))
+    require(all(isinstance(text, str) for text in texts), "Input should be a valid string")
+    require(isinstance(ask.limit, int | None), "Input should be a valid integer")
+    require(all(isinstance(o.schema, Mapping) for o in ask.offers), "Input should be an object")
+    require(isinstance(ask.schema, Mapping | None), "The schema should be an object")
+    return ask
+
+
 async def _converse(
     request: web.Request, route: Route, setting: Setting, state: State
 ) -> web.StreamResponse:
     face = route.face
-    face.check(setting)
-    ask = face.read(setting)
+    ask = understand(face, setting)
     silent = face is OLLAMA  # which truncates the prompt and says nothing
     if not silent and (
         "context_overflow" in setting.conditions or ask.received > state.context_tokens

@@ -61,14 +61,18 @@ def is_intact(seal_text: object, text: str | None, *, kind: str, prefix: str | N
 def canonicalize(*values: object) -> str:
     """A text that is the same for conversations that mean the same.
 
-    Marks for caches are left out, and a text is the same as a list of one text block.
+    Marks for caches and empty fields are left out; a text is the same as a list of one text.
     """
     return json.dumps([_simplify(value) for value in values], sort_keys=True)
 
 
 def _simplify(value: object) -> object:
     if isinstance(value, Mapping):
-        plain = {key: _simplify(item) for key, item in value.items() if key != "cache_control"}
+        plain = {
+            key: _simplify(item)
+            for key, item in value.items()
+            if key != "cache_control" and item is not None and item != []
+        }
         content = plain.get("content")
         if isinstance(content, str):
             plain["content"] = [{"type": "text", "text": content}]
