@@ -55,6 +55,7 @@ SAMPLES: dict[str, Any] = {
     "int | None": 8,
     "float": 1.5,
     "float | None": 2.5,
+    "bool | None": False,
     "str | None": "code",
 }
 """A value other than the default for every type that a fact has."""
