@@ -27,3 +27,11 @@ class TestOllama(SimulatedContract):
 
     module = "vibe_llms.providers.ollama"
     model = "llama3.2"
+
+
+class TestOpenAIResponses(SimulatedContract):
+    """OpenAI's Responses."""
+
+    module = "vibe_llms.providers.openai_responses"
+    model = "gpt-5"
+    path = "/v1"
