@@ -28,6 +28,7 @@ CONTROLS = {
     "parallel_invocations": {"kind": "boolean"},
     "reasoning_budget_tokens": _COUNT,
     "reasoning_effort": {"kind": "options", "options": ["none", "low", "medium", "high", "max"]},
+    "reasoning_summary": {"kind": "options", "options": ["auto"]},
     "service_tier": {"kind": "text"},
     "stop": {"kind": "sequence", "element": {"kind": "text"}},
     "temperature": _PART,

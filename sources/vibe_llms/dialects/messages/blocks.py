@@ -102,6 +102,9 @@ class BlocksWriter:
                 if content.citations:
                     reason = "only the model's own texts have citations"
                     self.ledger.withhold(f"{path}.citations", reason)
+                if not self.keeps_empty and not content.text.strip():
+                    self.ledger.drop(path, "a text without a visible character is refused")
+                    return None
                 return self._write_text(content, path, canister, [])
             case ImageContent():
                 self.ensure_capability(content, path)

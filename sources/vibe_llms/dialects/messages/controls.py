@@ -1,8 +1,8 @@
 """Control values as parameters of a request, and back.
 
 How hard a model thinks is said here in three ways: by the effort, by a budget, and by whether it
-thinks at all. Where the data of a model list ``adaptive`` among its ``thinking_types``, to ask
-for an effort is to let it think.
+thinks at all. Where the data of a model say ``supports_adaptive_reasoning``, to ask for an effort
+is to let it think. A summary that is asked for with ``auto`` is what the vendor calls summarized.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vibe_llms.dialects.messages.fields import merge
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.exceptions import ControlError
 from vibe_llms.messages.losses import Translation
-from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.models.controls import check_control, check_controls
 from vibe_llms.plain import JsonObject, JsonValue
 
@@ -24,6 +24,8 @@ SAMPLING_FIELDS: Final = ("temperature", "top_p", "top_k")
 
 _SAME_NAME: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
 _OTHER_NAME: Final = {"stop": "stop_sequences"}
+_DISPLAYS: Final = {"auto": "summarized"}
+_SUMMARIES: Final = {display: value for value, display in _DISPLAYS.items()}
 
 
 def nativize_controls(
@@ -53,6 +55,9 @@ def write_controls(
                     continue
                 budget = {"type": "enabled", "budget_tokens": value}
                 body = merge(body, {"thinking": budget})
+            case "reasoning_summary":
+                shown = {"type": "adaptive", "display": _DISPLAYS.get(str(value), value)}
+                body["thinking"] = merge(shown, body.get("thinking", {}))
             case "parallel_invocations":
                 body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not value}
             case _:
@@ -121,12 +126,20 @@ def _take_reasoning(
     elif effort is None and kind == "disabled" and _admits("reasoning_effort", "none", attributes):
         _take(rest, "thinking", "type")
         taken["reasoning_effort"] = "none"
-    return taken
+    return taken | _take_summary(rest, attributes)
+
+
+def _take_summary(rest: dict[str, Any], attributes: ModelAttributes | None) -> dict[str, JsonValue]:
+    display = _peek(rest, "thinking", "display")
+    value = _SUMMARIES.get(str(display), display)
+    if display is None or not _admits("reasoning_summary", value, attributes):
+        return {}
+    _take(rest, "thinking", "display")
+    return {"reasoning_summary": value}
 
 
 def _thinks_adaptively(attributes: ModelAttributes) -> bool:
-    kinds = attributes.access_value("thinking_types")
-    return isinstance(kinds, list | tuple) and "adaptive" in kinds
+    return attributes.access_capability("supports_adaptive_reasoning") is Capability.YES
 
 
 def _admits(name: str, value: Any, attributes: ModelAttributes | None) -> bool:
@@ -168,6 +181,7 @@ _KINDS: Final = {
     "parallel_invocations": _is_truth,
     "reasoning_budget_tokens": _is_count,
     "reasoning_effort": _is_text,
+    "reasoning_summary": _is_text,
     "service_tier": _is_text,
     "stop": _is_list,
     "temperature": _is_number,

@@ -37,11 +37,12 @@ PARAMS = message_create_params.MessageCreateParamsNonStreaming
 
 
 def forget(canister: AnyCanister) -> AnyCanister:
-    """Returns a canister without anything of a vendor's, and media by their bytes."""
+    """Returns a canister without anything of a vendor's, its media of types that it takes."""
     contents = []
     for content in canister.content:
         if isinstance(content, MEDIA_CLASSES):
-            content = attrs.evolve(content, data=b"data", content_id=None)
+            kind = "image/png" if content.type == "image" else "application/pdf"
+            content = attrs.evolve(content, mime_type=kind, data=b"data", content_id=None)
         elif isinstance(content, TextualContent):
             citations = [attrs.evolve(citation, native=None) for citation in content.citations]
             content = attrs.evolve(content, citations=citations)

@@ -1,0 +1,30 @@
+"""The provider ``anthropic``: Claude models, by Anthropic or by a cloud that hosts them.
+
+The dialect is Messages. With ``transport = "sdk"`` the official package carries the requests,
+and ``cloud`` says whose models they are: ``bedrock``, ``vertex`` or ``foundry``. The clouds have
+been tried against a simulator only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vibe_llms.plugins.markers import hook
+from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.interfaces import Provider
+
+
+@hook
+def survey_providers() -> list[ProviderSpecification]:
+    """Names the one provider that there is here."""
+    return [ProviderSpecification("anthropic", "Claude, by Anthropic", produce_provider)]
+
+
+def produce_provider(context: ProviderContext) -> Provider:
+    """Makes the provider."""
+    from vibe_llms.providers.anthropic.client import AnthropicVendor
+    from vibe_llms.providers.remote import RemoteProvider
+
+    return RemoteProvider(context, AnthropicVendor)

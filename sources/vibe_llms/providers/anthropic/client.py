@@ -1,0 +1,158 @@
+"""The service of ``anthropic``: where it is, how it is asked, and which models it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlencode
+
+from vibe_llms.dialects.messages import PROTOCOL, Decoder, Quirks, nativize_request
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.anthropic.clouds import CLOUDS, produce_cloud_client
+from vibe_llms.providers.anthropic.controls import is_sampled
+from vibe_llms.providers.anthropic.decoder import produce_decoder
+from vibe_llms.providers.anthropic.errors import explain_answer
+from vibe_llms.providers.anthropic.tokenizer import AnthropicTokenizer
+from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.remote import RemoteClient, Vendor
+from vibe_llms.secrets import Secret
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.surveys import SurveyedModel
+
+VERSION: Final = "2026-10-21"
+"""Of the protocol, in the header ``anthropic-version``. Source: the PyPI distribution anthropic
+2.12.0."""
+
+SAMPLING_VERSION: Final = "2023-06-01"
+"""The last version that takes a temperature and its like, which older models still have."""
+
+_PAGE: Final = 1000
+
+
+def _check_word(value: Any) -> str | None:
+    return None if isinstance(value, str) and value.strip() else "a word"
+
+
+def _check_cloud(value: Any) -> str | None:
+    return None if value in CLOUDS else f"one of {', '.join(CLOUDS)}"
+
+
+class AnthropicVendor(Vendor):
+    """The Messages API."""
+
+    protocol = PROTOCOL
+    base_url = "https://api.anthropic.com"
+    key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
+    request_id_headers: ClassVar[tuple[str, ...]] = ("request-id", "x-request-id")
+    further_settings: ClassVar[Mapping[str, Any]] = {
+        "cloud": _check_cloud,
+        "project": _check_word,
+        "region": _check_word,
+        "resource": _check_word,
+        "version": _check_word,
+    }
+    quirks: ClassVar[Quirks] = Quirks()
+
+    def nativize(
+        self, request: Request, model: ModelDescriptor, *, streaming: bool
+    ) -> Translation[JsonObject]:
+        """Returns the body of the request, with ``betas``, which go as a header."""
+        return nativize_request(
+            request, model.attributes, self.quirks, provider=model.provider, streaming=streaming
+        )
+
+    def prepare_body(self, native: JsonObject) -> JsonObject:
+        """Returns the body without what goes as a header."""
+        if "betas" not in native:
+            return native
+        return {name: value for name, value in native.items() if name != "betas"}
+
+    def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
+        """Returns the path; the body says whether the answer is streamed."""
+        return "/v1/messages"
+
+    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
+        """Returns the key, the version of the protocol, and what in it is not yet for everybody.
+
+        The version is an older one where the request sets a temperature or its like, which
+        only models that are older themselves have: the newest one refuses them.
+        """
+        version = SAMPLING_VERSION if is_sampled(native) else VERSION
+        headers: dict[str, str | Secret] = {
+            "anthropic-version": str(self.settings.values.get("version", version))
+        }
+        betas = native.get("betas")
+        if isinstance(betas, list | tuple) and betas:
+            headers["anthropic-beta"] = ",".join(map(str, betas))
+        if key is not None:
+            headers["x-api-key"] = key
+        return headers
+
+    def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
+        """Makes the decoder of one response."""
+        return produce_decoder(model)
+
+    def produce_error(
+        self, body: JsonObject | str, model: str, *, status: int, headers: Mapping[str, str]
+    ) -> ConverseError:
+        """Says what an answer with the status of an error means."""
+        return explain_answer(body, self.context.name, model, status, headers)
+
+    def produce_tokenizer(self, client: RemoteClient) -> AnthropicTokenizer:
+        """Makes what lets the vendor count."""
+        return AnthropicTokenizer(client, self)
+
+    def produce_sdk_client(self, key: Secret | None) -> Any:
+        """Makes the official client. Raises ConfigurationError, DependencyError."""
+        return produce_cloud_client(self.context.name, self.settings.values, key)
+
+    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+        """Asks for the models that can be asked. Raises ConverseError."""
+        models: list[SurveyedModel] = []
+        after = ""
+        while True:
+            query = urlencode({"limit": _PAGE} | ({"after_id": after} if after else {}))
+            page: Any = await client.request_json("GET", f"/v1/models?{query}")
+            entries = page.get("data") or ()
+            models += [_read_model(each) for each in entries if each.get("lifecycle") != "retired"]
+            before, after = after, page.get("last_id") or ""
+            if not page.get("has_more") or not after or after == before:
+                return models
+
+
+_CAPABILITIES: Final = {
+    "supports_files": ("pdf_input",),
+    "supports_images": ("image_input",),
+    "supports_reasoning": ("thinking",),
+    "supports_adaptive_reasoning": ("thinking", "types", "adaptive"),
+    "supports_schema": ("structured_outputs",),
+}
+"""From our capabilities to where the vendor's list of models tells of them."""
+
+
+def _read_model(model: Mapping[str, Any]) -> SurveyedModel:
+    from vibe_llms.providers.surveys import SurveyedModel
+
+    told = {name: _find(model.get("capabilities"), path) for name, path in _CAPABILITIES.items()}
+    return SurveyedModel(
+        name=str(model["id"]),
+        title=model.get("display_name"),
+        context_window_tokens=model.get("max_input_tokens"),
+        output_limit_tokens=model.get("max_tokens"),
+        capabilities={
+            name: "yes" if supported else "no"
+            for name, supported in told.items()
+            if supported is not None
+        },
+    )
+
+
+def _find(fields: Any, path: Sequence[str]) -> bool | None:
+    """Returns whether something is supported; ``None`` where the list does not say."""
+    for name in path:
+        fields = fields.get(name) if isinstance(fields, Mapping) else None
+    supported = fields.get("supported") if isinstance(fields, Mapping) else None
+    return supported if isinstance(supported, bool) else None

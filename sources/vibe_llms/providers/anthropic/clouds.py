@@ -1,0 +1,57 @@
+"""The clients of the official package: for Anthropic itself, and for the clouds that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.exceptions import ConfigurationError, DependencyError
+from vibe_llms.secrets import Secret
+
+CLOUDS: Final = {
+    "bedrock": ("AsyncAnthropicBedrock", "api_key", {"region": "aws_region"}),
+    "foundry": ("AsyncAnthropicFoundry", "api_key", {"resource": "resource"}),
+    "vertex": (
+        "AsyncAnthropicVertex",
+        "access_token",
+        {"project": "project_id", "region": "region"},
+    ),
+}
+"""From a cloud to its client, what that calls a key, and what our settings are called there.
+
+What is not set, the clients look for in the environment and in the clouds' own files.
+"""
+
+_ITSELF: Final = ("AsyncAnthropic", "api_key", dict[str, str]())
+
+
+def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret | None) -> Any:
+    """Makes a client. Imports the package, which takes a second.
+
+    Raises:
+        DependencyError: The package is missing, or what it needs for this cloud.
+        ConfigurationError: The client cannot be made of these settings.
+    """
+    cloud = settings.get("cloud")
+    name, key_name, names = CLOUDS[cloud] if cloud else _ITSELF
+    options = {names[word]: settings[word] for word in names if word in settings}
+    if "base_url" in settings:
+        options["base_url"] = settings["base_url"]
+    if key is not None:
+        options[key_name] = key.reveal()
+    try:
+        import anthropic
+
+        return getattr(anthropic, name)(max_retries=0, **options)
+    except ImportError as error:
+        extra = f"anthropic[{cloud}]" if cloud in ("bedrock", "vertex") else "anthropic"
+        raise DependencyError(
+            package="anthropic",
+            detail=f"The transport 'sdk' of {provider} needs a package that is not installed.",
+            remedy=f'Install it: pip install "{extra}"',
+        ) from error
+    except (anthropic.AnthropicError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            detail=f"The client for {cloud or 'Anthropic'} cannot be made: {error}",
+            remedy=f"Complete [providers.{provider}], or the environment that it reads.",
+        ) from error
