@@ -57,6 +57,8 @@ class _Growing:
     identity: str
     timestamp: datetime
     pieces: dict[str, list[str]] = attrs.field(factory=dict)
+    channel: str | None = None
+    tail: list[str] = attrs.field(factory=list)
     citations: list[Citation] = attrs.field(factory=list)
     size: int = 0
     item: _Item | None = None
@@ -90,7 +92,8 @@ class Assembler:
         self._provider = provider
         self._model = model
         self._protocol = protocol
-        self._limits = limits or Limits()
+        self._limits = limits = limits or Limits()
+        self._unchecked_characters = min(limits.content_characters, limits.arguments_characters)
         self._produce_id = produce_id
         self._now = now
         self._turn_id = produce_id()
@@ -224,18 +227,32 @@ class Assembler:
         growing = self._contents.get(event.index)
         if growing is None or growing.item is not None:
             raise _refuse(f"content {event.index} goes on, but it has not begun or has ended")
-        if not event.text:
+        text = event.text
+        if not text:
             return  # a million of nothing must not grow into something
-        growing.size += len(event.text)
-        channel = event.channel
-        if channel == "arguments" and growing.size > self._limits.arguments_characters:
-            raise _exceed("arguments_characters", self._limits.arguments_characters)
-        if growing.size > self._limits.content_characters:
-            raise _exceed("content_characters", self._limits.content_characters)
-        if channel == "seal" or channel not in growing.pieces:
-            growing.pieces[channel] = [event.text]
+        growing.size = size = growing.size + len(text)
+        if size > self._unchecked_characters:
+            self._check_size(size, event.channel)
+        if event.channel == growing.channel:
+            growing.tail.append(text)
         else:
-            growing.pieces[channel].append(event.text)
+            self._switch_channel(growing, event)
+
+    def _check_size(self, size: int, channel: str) -> None:
+        limits = self._limits
+        if channel == "arguments" and size > limits.arguments_characters:
+            raise _exceed("arguments_characters", limits.arguments_characters)
+        if size > limits.content_characters:
+            raise _exceed("content_characters", limits.content_characters)
+
+    def _switch_channel(self, growing: _Growing, event: ContentDeltaEvent) -> None:
+        if event.channel == "seal":  # each replaces the one before
+            growing.pieces["seal"] = [event.text]
+            growing.channel = None
+            return
+        growing.channel = event.channel
+        growing.tail = growing.pieces.setdefault(event.channel, [])
+        growing.tail.append(event.text)
 
     def _complete(self, event: ContentFinishedEvent) -> ContentFinishedEvent:
         growing = self._access_growing(event.index)

@@ -224,17 +224,19 @@ class ResponseStream:
                 detail="The stream ended without saying that the response is complete.",
                 remedy="What had arrived is kept; ask again.",
             )
+        feed_delta = self._assembler.feed_delta
         taken: list[StreamEvent] = []
         for event in received:
-            if isinstance(event, ContentDeltaEvent):
-                self._take_delta(event)
+            if event.__class__ is ContentDeltaEvent:
+                feed_delta(event)
+                if self._wants_progress or self._first_seconds is None:
+                    self._follow_delta(event)
                 taken.append(event)
             else:
                 taken.append(self._take(event))
         return taken
 
-    def _take_delta(self, event: ContentDeltaEvent) -> None:
-        self._assembler.feed_delta(event)
+    def _follow_delta(self, event: ContentDeltaEvent) -> None:
         if self._first_seconds is None:
             self._first_seconds = time.perf_counter() - self._started
         if self._wants_progress and event.channel != "seal":

@@ -5,6 +5,8 @@ Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, sections
 
 from __future__ import annotations
 
+import functools
+
 from vibe_llms.limits import Limits
 from vibe_llms.wire.frames import Frame, refuse_event
 
@@ -81,9 +83,9 @@ class SseFramer:
                     frames.append(Frame(block[6:]))
                     continue
             elif block.startswith(b"event: "):
-                lines = block.split(b"\n")
-                if len(lines) == 2 and lines[1].startswith(b"data: "):
-                    frames.append(Frame(lines[1][6:], lines[0][7:].decode("utf-8", "replace")))
+                name, separator, value = block.partition(b"\ndata: ")
+                if separator and len(name) < 64 and b"\n" not in value and b"\n" not in name:
+                    frames.append(Frame(value, _read_name(name)))
                     continue
             self._walk_all(block + b"\n\n", frames)
         self._walk_all(rest, frames)
@@ -162,3 +164,9 @@ class SseFramer:
             self._data.clear()
         self._event = ""
         self._is_midway = False
+
+
+@functools.lru_cache(maxsize=256)
+def _read_name(line: bytes) -> str:
+    """Returns the name in a line; the same few come again and again."""
+    return line[7:].decode("utf-8", "replace")
