@@ -109,7 +109,7 @@ class ContentsWriter:
     contents: list[WrittenContent] = attrs.field(factory=list)
     system: WrittenContent | None = None
     _previous: AnyCanister | None = attrs.field(default=None, init=False)
-    _names: dict[str, str] = attrs.field(factory=dict, init=False)
+    _calls: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
     def write(self, placed: Placed) -> None:
         """Writes one canister of a repaired conversation. Raises RequestError."""
@@ -126,10 +126,7 @@ class ContentsWriter:
             case ResultCanister() if canister.owner is Owner.VENDOR:
                 content.add(self._write_whole(canister, residue, path), path)
             case ResultCanister():
-                name = canister.name or self._names.get(canister.invocation_id, "function")
-                for part in write_result(
-                    canister, name, residue, path, self.parts, takes_media=self.takes_media
-                ):
+                for part in self._write_result(canister, residue, path):
                     content.add(part, path)
             case _:
                 self._write_contents(canister, content, path)
@@ -178,8 +175,19 @@ class ContentsWriter:
     ) -> dict[str, Any] | None:
         if invocation.owner is Owner.VENDOR:
             return self._write_whole(invocation, residue, path)
-        self._names[invocation.invocation_id] = invocation.name
-        return write_call(invocation, residue, path, self.parts)
+        part = write_call(invocation, residue, path, self.parts)
+        self._calls[invocation.invocation_id] = part["functionCall"]
+        return part
+
+    def _write_result(
+        self, result: ResultCanister, residue: dict[str, Any], path: str
+    ) -> list[dict[str, Any]]:
+        call = self._calls.get(result.invocation_id, {"id": ""})
+        name = result.name or call.get("name") or "function"
+        if "id" not in call:  # the call went without an id, and so must its result
+            block = {**residue.get("functionResponse", {}), "id": None}
+            residue = {**residue, "functionResponse": block}
+        return write_result(result, name, residue, path, self.parts, takes_media=self.takes_media)
 
     def _write_whole(
         self,
