@@ -283,13 +283,14 @@ class PluginManager:
                 self._produce_attributes(entry)
 
     def _find_specification(self, entry: PluginEntry) -> ProviderSpecification:
-        from vibe_llms.plugins.specification import ProviderSpecification
+        from vibe_llms.plugins.specification import ANY_NAME, ProviderSpecification
 
         host = self._load(entry)
         found = host.call(entry, "survey_providers", ProviderSpecification)
-        for specification in found:
-            if specification.name == entry.name:
-                return specification
+        for name in (entry.name, ANY_NAME):
+            for specification in found:
+                if specification.name == name:
+                    return specification
         names = ", ".join(repr(specification.name) for specification in found) or "none"
         failure = host.find_failure(entry)
         raise PluginError(

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
 from vibe_llms.limits import Limits
 from vibe_llms.plugins.markers import hookspec
+
+ANY_NAME: Final = "*"
+"""The name of a specification whose factory makes a provider under whatever name is configured."""
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.events.reactors import ConversationReactors
@@ -101,7 +104,8 @@ class ProviderSpecification:
     Attributes:
         name: What the user calls it: the ``NAME`` of ``[providers.NAME]`` and of
             ``NAME:model``. It must be the name under which the configuration names the
-            plugin's module.
+            plugin's module; :data:`ANY_NAME` stands for all such names, and the factory reads
+            the one that is meant from its context.
         summary: What it is, in one line for ``vibe providers``.
         factory: Makes the provider from its context. Called once per plugin manager, when
             the provider is first used. Heavy libraries are imported in here or later.
@@ -169,7 +173,7 @@ def survey_providers() -> Sequence[ProviderSpecification]:  # type: ignore[empty
 
     Returns:
         A list or tuple, perhaps empty. Among them one for each ``[providers.NAME]`` whose
-        ``module`` is the plugin's.
+        ``module`` is the plugin's, or one for :data:`ANY_NAME`.
     """
 
 

@@ -64,6 +64,10 @@ def nativize_controls(
         if name == "stop":
             value, cut = _write_stop(value, quirks, spelt.get("stop_shape"))
             losses += cut
+        if name == "reasoning_effort" and quirks.switches_thinking:
+            native["thinking"] = {"type": "disabled" if value == "none" else "enabled"}
+            if value == "none":
+                continue
         _put(native, spelt.get(name) or quirks.fields.get(name, name), value)
     return Translation(native, losses)
 

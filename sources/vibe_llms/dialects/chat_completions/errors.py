@@ -1,7 +1,104 @@
-"""What an error of a vendor of this dialect means; two dialects of OpenAI's share the table."""
+"""What an error means, in the words of the many hosts of this dialect.
+
+The table is the one that two dialects of OpenAI share; here is what only others say: lists of
+mistakes, pages in HTML, and that a conversation was too long in a dozen ways.
+"""
 
 from __future__ import annotations
 
-from vibe_llms.dialects.openai_errors import produce_openai_error as produce_error
+import re
+from collections.abc import Mapping
+from typing import Any, Final
 
-__all__ = ["produce_error"]
+from vibe_llms.dialects.openai_errors import produce_openai_error
+from vibe_llms.exceptions import ContextOverflowError, ConverseError, ProviderError, ProviderFault
+
+_OVERFLOW: Final = re.compile(
+    r"(?:longer than|exceeds) the maximum (?:model|allowed token|number of tokens)"
+    r"|context length is only"
+    r"|`inputs` tokens \+ `max_new_tokens` must be"
+    r"|reduce the length of the (?:messages|prompt|input)"
+    r"|(?:input|prompt|length of all messages) is too long"
+    r"|too large for model with",
+    re.IGNORECASE,
+)
+"""vLLM, vLLM, text-generation-inference, Groq and Cerebras, Bedrock and Perplexity, Mistral."""
+
+_SIZES: Final = (
+    re.compile(r"(?:length|passed|contains|Given:|count \(|long:) ?(\d+)"),
+    re.compile(r"(?:maximum model length of|length is only|limit is|must be <=|allowed \() ?(\d+)"),
+)
+_TITLE: Final = re.compile(r"<(?:title|h1)[^>]*>([^<]+)<", re.IGNORECASE)
+_TAG: Final = re.compile(r"<[^>]*>")
+
+
+def produce_error(
+    body: object,
+    *,
+    provider: str,
+    model: str = "",
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> ConverseError:
+    """Makes the exception for an error in a vendor's words.
+
+    Args:
+        body: What came: an object of any known shape, a text, a page.
+        status, headers: Of the answer; an error within a stream has none.
+    """
+    error = produce_openai_error(
+        _simplify(body), provider=provider, model=model, status=status, headers=headers
+    )
+    is_vague = isinstance(error, ProviderError) and error.fault in (
+        ProviderFault.INVALID_REQUEST,
+        ProviderFault.SERVER,
+        ProviderFault.UNKNOWN,
+    )
+    if not is_vague or not _OVERFLOW.search(error.detail):
+        return error
+    tokens, limit = (pattern.search(error.detail) for pattern in _SIZES)
+    return ContextOverflowError(
+        model=model,
+        tokens=int(tokens[1]) if tokens else None,
+        limit=int(limit[1]) if limit else None,
+        detail=error.detail if error.detail.endswith(".") else f"{error.detail}.",
+        remedy="Shorten the conversation, or use a model with a larger window.",
+        path="canisters",
+    )
+
+
+def _simplify(body: object) -> object:
+    """Returns the body with a message that people can read, where it is a list or a page."""
+    if isinstance(body, bytes):
+        body = body.decode("utf-8", "replace")
+    if isinstance(body, str):
+        return _read_page(body)
+    if not isinstance(body, Mapping):
+        return body
+    inner = body.get("error")
+    if isinstance(inner, Mapping):
+        return {**body, "error": _simplify(inner)}
+    if isinstance(inner, str):
+        return {**body, "error": _read_page(inner)}
+    found = body.get("message", body.get("detail"))
+    if isinstance(found, Mapping):
+        found = found.get("detail", found.get("message", found))
+    if isinstance(found, list):
+        found = "; ".join(map(_tell, found))
+    return body if found is None else {**body, "message": found}
+
+
+def _tell(mistake: Any) -> str:
+    """Says one of several mistakes, as FastAPI lists them: where, and what."""
+    if not isinstance(mistake, Mapping) or "msg" not in mistake:
+        return str(mistake)
+    place = ".".join(str(step) for step in mistake.get("loc") or ())
+    return f"{place}: {mistake['msg']}" if place else str(mistake["msg"])
+
+
+def _read_page(text: str) -> str:
+    if not text.lstrip().startswith("<"):
+        return text
+    title = _TITLE.search(text)
+    plain = title[1] if title else _TAG.sub(" ", text)
+    return " ".join(plain.split())

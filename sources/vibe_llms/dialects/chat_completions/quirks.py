@@ -39,6 +39,8 @@ class Quirks:
             ``reasoning_content``, or ``thinking`` for parts of the content; ``None`` where it
             takes none but what came from itself.
         needs_reasoning: Whether a turn with invocations is refused without that field.
+        switches_thinking: Whether thinking is switched by a field of its own, so that the effort
+            ``none`` is no effort there.
         takes_parts: Whether a message's content may be a list; else texts are joined.
         takes_refusals: Whether an earlier refusal has a field of its own.
         takes_null: Whether the content of a turn without words may be null; else it is empty.
@@ -66,6 +68,7 @@ class Quirks:
     )
     reasoning_field: str | None = None
     needs_reasoning: bool = False
+    switches_thinking: bool = False
     takes_parts: bool = True
     takes_refusals: bool = True
     takes_null: bool = True

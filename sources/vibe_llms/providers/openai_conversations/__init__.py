@@ -1,0 +1,32 @@
+"""The provider ``openai_conversations``: OpenAI's models by Chat Completions.
+
+For conversations that another service shall be able to go on with; ``openai_responses`` reaches
+more of what these models can do. With ``transport = "sdk"`` the requests go through OpenAI's own
+package: with ``azure_endpoint`` and ``api_version`` to Azure, which has been tried against a
+simulator only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vibe_llms.plugins.markers import hook
+from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.interfaces import Provider
+
+
+@hook
+def survey_providers() -> list[ProviderSpecification]:
+    """Names the one provider that there is here."""
+    summary = "OpenAI's models, by Chat Completions"
+    return [ProviderSpecification("openai_conversations", summary, produce_provider)]
+
+
+def produce_provider(context: ProviderContext) -> Provider:
+    """Makes the provider."""
+    from vibe_llms.providers.openai_conversations.client import OpenAIVendor
+    from vibe_llms.providers.remote import RemoteProvider
+
+    return RemoteProvider(context, OpenAIVendor)

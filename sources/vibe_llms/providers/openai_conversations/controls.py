@@ -1,0 +1,12 @@
+"""Controls of ``openai_conversations``: the dialect's defaults are OpenAI's own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.providers.completions import CompletionsControls
+
+QUIRKS: Final = Quirks()
+CONTROLS: Final = CompletionsControls(QUIRKS)
+"""The processor."""

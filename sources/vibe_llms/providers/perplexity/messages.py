@@ -1,0 +1,11 @@
+"""Messages of ``perplexity``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.providers.completions import CompletionsMessages
+from vibe_llms.providers.perplexity.controls import QUIRKS
+
+MESSAGES: Final = CompletionsMessages(QUIRKS)
+"""The processor."""

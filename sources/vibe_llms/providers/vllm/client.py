@@ -1,0 +1,44 @@
+"""The server of ``vllm``: where it is, and how it is started."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.providers.children import ChildSettings
+from vibe_llms.providers.completions import CompletionsVendor
+from vibe_llms.providers.hosting import HostedVendor
+from vibe_llms.providers.vllm.controls import QUIRKS
+
+STARTUP_SECONDS: Final = 900.0
+"""Weights are read, and perhaps fetched, before the server is ready."""
+
+
+class VllmVendor(CompletionsVendor, HostedVendor):
+    """A vLLM server; a key is sent where there is one."""
+
+    base_url = "http://127.0.0.1:8000/v1"
+    key_variables: ClassVar[tuple[str, ...]] = ("VLLM_API_KEY",)
+    needs_key = False
+    quirks = QUIRKS
+
+    def compose_child(self) -> ChildSettings:
+        """Says how the server is started: with the model that the settings name.
+
+        Raises:
+            ConfigurationError: They name none.
+        """
+        values: dict[str, Any] = dict(self.settings.values)
+        if not self.settings.model and "arguments" not in values:
+            place = f"providers.{self.context.name}.model"
+            message = "A server that is started needs the model that it shall serve."
+            raise ConfigurationError(findings=(Finding(place=place, message=message),))
+        usual = ("serve", self.settings.model, "--host", "127.0.0.1", "--port", "{port}")
+        return ChildSettings(
+            name=self.context.name,
+            command=(values.get("command", "vllm"), *values.get("arguments", usual)),
+            health_path="/health",
+            startup_seconds=float(values.get("startup_seconds", STARTUP_SECONDS)),
+            log_path=self.context.cache_directory / "server.log",
+            remedy="Install it: pip install vllm, or name it in full as command.",
+        )
