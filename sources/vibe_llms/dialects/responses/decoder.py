@@ -34,20 +34,20 @@ _ENDINGS: Final = frozenset(
 )
 
 
-class _TextDelta(msgspec.Struct, forbid_unknown_fields=True):
+class _TextDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The usual chunk: by far the most frequent one."""
 
     type: str
     output_index: int
     content_index: int
     delta: str
-    item_id: msgspec.Raw = msgspec.Raw(b"")
-    logprobs: msgspec.Raw = msgspec.Raw(b"")
-    obfuscation: msgspec.Raw = msgspec.Raw(b"")
-    sequence_number: msgspec.Raw = msgspec.Raw(b"")
+    item_id: str = ""
+    logprobs: Any = None
+    obfuscation: str = ""
+    sequence_number: int = 0
 
 
-_decode_text_delta = msgspec.json.Decoder(_TextDelta).decode
+_decode_text_delta: Final = msgspec.json.Decoder(_TextDelta).decode
 
 
 class Decoder:
@@ -62,6 +62,7 @@ class Decoder:
         self._provider = provider
         self._model = model
         self._items = ItemsTable()
+        self._texts = self._items.texts
         self._begun = False
         self._ending: Ending | None = None
         self._finished = False
@@ -76,18 +77,16 @@ class Decoder:
         Raises:
             ConverseError: It makes no sense, or tells of an error.
         """
-        if isinstance(data, bytes) and (
-            event == _TEXT_DELTA or (not event and _TEXT_DELTA_MARK in data)
-        ):
+        if event == _TEXT_DELTA or (not event and _is_text_delta(data)):
             try:
-                chunk = _decode_text_delta(data)
-            except msgspec.DecodeError:
+                chunk = _decode_text_delta(data)  # type: ignore[arg-type]
+            except (msgspec.DecodeError, TypeError):
                 pass  # not the usual one
             else:
-                index = self._items.texts.get((chunk.output_index, chunk.content_index))
-                if index is not None and chunk.type == _TEXT_DELTA:
-                    self._items.sizes[index] += len(chunk.delta)
-                    return [ContentDeltaEvent(index, chunk.delta)]
+                growing = self._texts.get((chunk.output_index, chunk.content_index))
+                if growing is not None and chunk.type == _TEXT_DELTA:
+                    growing.quick += len(chunk.delta)
+                    return [ContentDeltaEvent(growing.index, chunk.delta)]
         return self._run(lambda: self._read_event(_parse(data), event))
 
     def decode_response(self, body: bytes | Mapping[str, Any]) -> list[StreamEvent]:
@@ -163,7 +162,7 @@ class Decoder:
         elif kind == "error" or (event.get("error") and not str(kind).startswith("response.")):
             raise produce_error(event, provider=self._provider, model=self._model)
         elif kind.startswith("response.audio."):
-            self._items.add_audio(kind, event)
+            self._items.add_sound(kind, event)
         else:
             self._items.pass_on(str(kind), event)
 
@@ -199,6 +198,10 @@ class Decoder:
         if response.get("usage"):
             self._items.events.append(UsageEvent(usage=normalize_usage(response["usage"])))
         self._ending = read_ending(response, self._items.outline)
+
+
+def _is_text_delta(data: bytes | Mapping[str, Any]) -> bool:
+    return isinstance(data, bytes) and _TEXT_DELTA_MARK in data
 
 
 def _parse(data: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,7 +11,14 @@ from vibe_llms.dialects.ledger import seal_native
 from vibe_llms.dialects.responses.citations import read_citation
 from vibe_llms.dialects.responses.endings import Outline
 from vibe_llms.dialects.responses.items import read_item
+from vibe_llms.dialects.responses.pieces import (
+    Piece,
+    list_channels,
+    produce_start,
+    split_canisters,
+)
 from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.responses.sounds import Sound
 from vibe_llms.events.stream import (
     Channel,
     ContentCitedEvent,
@@ -25,19 +30,8 @@ from vibe_llms.events.stream import (
     NativeEvent,
     StreamEvent,
 )
-from vibe_llms.messages.canisters import (
-    InvocationCanister,
-    Owner,
-    ResultCanister,
-)
-from vibe_llms.messages.contents import (
-    AnyContent,
-    AudioContent,
-    Native,
-    ReasoningContent,
-    RefusalContent,
-    TextualContent,
-)
+from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
+from vibe_llms.messages.contents import RefusalContent
 from vibe_llms.messages.losses import Loss, LossKind
 
 DELTAS: Final[Mapping[str, tuple[ContentKind, Channel]]] = {
@@ -74,8 +68,32 @@ SILENT: Final = frozenset(
 """Events that say nothing which others do not say."""
 
 _PART_KINDS: Final[Mapping[str, ContentKind]] = {"output_text": "text", "refusal": "refusal"}
+_WHOLE_ITEMS: Final = frozenset({"reasoning", "invocation"})
+"""Kinds of content of which an item has one, however many parts it comes in."""
 
-_Piece = AnyContent | InvocationCanister | ResultCanister
+
+@attrs.define(eq=False)
+class Growing:
+    """A content that has begun.
+
+    Attributes:
+        index: Of the content.
+        quick: How many characters of text have come on the quick way.
+        arrived: How many have come otherwise, by channel and the vendor's index of the part.
+    """
+
+    index: int
+    quick: int = 0
+    arrived: dict[tuple[Channel, int], int] = attrs.field(factory=dict)
+
+    def measure(self, channel: Channel, place: int | None = None) -> int:
+        """Returns how many characters have come on a channel, of one part or of all."""
+        slow = sum(
+            count
+            for (name, part), count in self.arrived.items()
+            if name == channel and place in (None, part)
+        )
+        return slow + (self.quick if channel == "text" else 0)
 
 
 @attrs.define(eq=False)
@@ -85,17 +103,16 @@ class _Item:
     Attributes:
         group: Of its contents.
         id: In the words of the event that began it.
-        indices: Of its contents, in the order in which they began.
-        addresses: From the kind and the vendor's index of a part to the index of the content.
-        arrived: How many characters have come, by content, channel and the vendor's index.
+        contents: In the order in which they began.
+        addresses: From the kind and the vendor's index of a part to its content.
+        waiting: Of a call, what came before it was said what is called.
         summary: The vendor's index of the summary that comes, where several do.
     """
 
     group: int
     id: str | None
-    indices: list[int] = attrs.field(factory=list)
-    addresses: dict[tuple[str, int], int] = attrs.field(factory=dict)
-    arrived: dict[tuple[int, str, int], int] = attrs.field(factory=dict)
+    contents: list[Growing] = attrs.field(factory=list)
+    addresses: dict[tuple[str, int], Growing] = attrs.field(factory=dict)
     waiting: list[str] = attrs.field(factory=list)
     summary: int | None = None
     is_done: bool = False
@@ -106,21 +123,19 @@ class ItemsTable:
 
     Attributes:
         events: Where events go; its owner takes them and puts a new list there.
-        texts: The usual address of a text delta, to the index of its content.
-        sizes: How many characters of each content have come that way.
+        texts: The usual address of a text delta, to its content.
         outline: What matters for why the response ends.
     """
 
     def __init__(self) -> None:
         self.events: list[StreamEvent] = []
-        self.texts: dict[tuple[int, int], int] = {}
-        self.sizes: dict[int, int] = {}
+        self.texts: dict[tuple[int, int], Growing] = {}
         self.outline = Outline()
         self._order: list[_Item] = []
         self._by_place: dict[int, _Item] = {}
         self._count = 0
         self._owners: dict[str, Owner] = {}
-        self._audio: tuple[int, list[str], list[str]] | None = None
+        self._sound: Sound | None = None
 
     def begin(self, item: Mapping[str, Any], place: int | None) -> None:
         """Begins an item, and its content where that is known at once."""
@@ -138,11 +153,12 @@ class ItemsTable:
         invocation = read_item(item, self._owners)[0]
         if not isinstance(invocation, InvocationCanister):
             return
-        index = self._start_piece(state, invocation)
-        state.addresses["invocation", 0] = index
-        for text in (*((invocation.arguments,) if _is_function(item) else ()), *state.waiting):
-            if text:
-                self._add(state, index, "arguments", 0, text)
+        growing = self._start_piece(state, invocation)
+        state.addresses["invocation", 0] = growing
+        is_function = item.get("type") in ("function_call", "custom_tool_call")
+        given = [invocation.arguments] if is_function else []
+        for text in (*given, *state.waiting):
+            self._add(growing, "arguments", 0, text)
         state.waiting.clear()
 
     def begin_part(self, event: Mapping[str, Any]) -> None:
@@ -153,12 +169,12 @@ class ItemsTable:
             return
         state = self._find(event)
         place = event.get("content_index") or 0
-        index = self._access(state, kind, place)
+        growing = self._access(state, kind, place)
         if kind == "text" and isinstance(event.get("output_index"), int):
-            self.texts[event["output_index"], place] = index
+            self.texts[event["output_index"], place] = growing
         text = part.get("text") or part.get("refusal")
-        if text:
-            self._add(state, index, "text", place, text)
+        if isinstance(text, str):
+            self._add(growing, "text", place, text)
 
     def add_delta(self, event: Mapping[str, Any], kind: ContentKind, channel: Channel) -> None:
         """Continues a content."""
@@ -172,9 +188,9 @@ class ItemsTable:
             state.waiting.append(text)  # nobody has said yet what is called
             return
         place = _read_place(event)
-        index = self._access(state, kind, 0 if kind in ("reasoning", "invocation") else place)
-        self._separate(state, index, channel, place)
-        self._add(state, index, channel, place, text)
+        growing = self._access(state, kind, place)
+        self._separate(state, growing, channel, place)
+        self._add(growing, channel, place, text)
 
     def complete_delta(
         self, event: Mapping[str, Any], kind: ContentKind, channel: Channel, field: str
@@ -188,52 +204,45 @@ class ItemsTable:
             state.waiting[:] = [text]
             return
         place = _read_place(event)
-        index = self._access(state, kind, 0 if kind in ("reasoning", "invocation") else place)
-        had = self._measure(state, index, channel, place)
+        growing = self._access(state, kind, place)
+        had = growing.measure(channel, place)
         if len(text) > had:
-            self._separate(state, index, channel, place)
-            self._add(state, index, channel, place, text[had:])
+            self._separate(state, growing, channel, place)
+            self._add(growing, channel, place, text[had:])
 
     def cite(self, event: Mapping[str, Any]) -> None:
         """Adds a citation to a text."""
         state, annotation = self._find(event), event.get("annotation")
         if isinstance(annotation, Mapping) and not state.is_done:
-            index = self._access(state, "text", event.get("content_index") or 0)
+            growing = self._access(state, "text", _read_place(event))
             citation = read_citation(annotation)
-            self.events.append(ContentCitedEvent(index, citation))
+            self.events.append(ContentCitedEvent(growing.index, citation))
 
     def pass_on(self, kind: str, event: Mapping[str, Any]) -> None:
         """Passes on an event without a common word, with the content that it is about."""
         place = event.get("output_index")
         state = self._by_place.get(place) if isinstance(place, int) else None
-        index = state.indices[0] if state is not None and state.indices else None
+        index = state.contents[0].index if state is not None and state.contents else None
         native = seal_native(PROTOCOL, event)
         self.events.append(NativeEvent(kind=kind, native=native, index=index))
 
-    def add_audio(self, kind: str, event: Mapping[str, Any]) -> None:
-        """Continues the sound of the response, of which there is one."""
-        text = event.get("delta")
-        if self._audio is None:
-            if not text:
+    def add_sound(self, kind: str, event: Mapping[str, Any]) -> None:
+        """Continues the sound of the response."""
+        if self._sound is None:
+            if not event.get("delta"):
                 return
-            self._audio = (self._take_index(), [], [])
-            start = ContentStartedEvent(index=self._audio[0], kind="audio", group=-1)
+            self._sound = Sound(self._take_index())
+            start = ContentStartedEvent(index=self._sound.index, kind="audio", group=-1)
             self.events.append(start)
-        index, data, transcript = self._audio
-        if isinstance(text, str) and text:
-            spoken = "transcript" in kind
-            (transcript if spoken else data).append(text)
-            channel: Channel = "transcript" if spoken else "data"
-            self.events.append(ContentDeltaEvent(index, text, channel))
+        self.events += self._sound.add(kind, event)
 
     def finish(self, item: Mapping[str, Any], place: int | None) -> None:
         """Ends an item with the copy that counts."""
         state = self._by_place.get(place) if place is not None else self._find_id(item.get("id"))
         if state is None:
             state = self._open(place, item.get("id"))
-        if state.is_done:
-            return
-        self._complete(state, item)
+        if not state.is_done:
+            self._complete(state, item)
 
     def settle(self, output: Sequence[Mapping[str, Any]]) -> None:
         """Ends what is left of a response with the vendor's copy of the whole."""
@@ -245,7 +254,9 @@ class ItemsTable:
         for state in self._order:
             if not state.is_done:
                 self._close(state)
-        self._finish_audio()
+        if self._sound is not None:
+            content = self._sound.produce_content()
+            self.events.append(ContentFinishedEvent(index=self._sound.index, item=content))
 
     def _match(self, waiting: list[_Item], position: int, item: Mapping[str, Any]) -> _Item:
         """Returns the item of the stream of which this is the copy; a new one if there is none.
@@ -261,41 +272,30 @@ class ItemsTable:
         return self._open(None, item.get("id"))
 
     def _complete(self, state: _Item, item: Mapping[str, Any]) -> None:
-        pieces, native = self._read_pieces(item)
+        pieces, native = split_canisters(read_item(item, self._owners))
         for position, piece in enumerate(pieces):
-            if position < len(state.indices):
-                index = state.indices[position]
-                self._reconcile(state, index, piece)
+            if position < len(state.contents):
+                growing = state.contents[position]
             else:
-                index = self._start_piece(state, piece)
-                self._tell(index, piece)
+                growing = self._start_piece(state, piece)
+            self._reconcile(growing, piece)
             self._note(piece)
-            self.events.append(ContentFinishedEvent(index=index, item=piece, group_native=native))
-        for index in state.indices[len(pieces) :]:
-            self.events.append(ContentFinishedEvent(index=index))
+            self.events.append(
+                ContentFinishedEvent(index=growing.index, item=piece, group_native=native)
+            )
+        for growing in state.contents[len(pieces) :]:
+            self.events.append(ContentFinishedEvent(index=growing.index))
         state.is_done = True
 
     def _close(self, state: _Item) -> None:
         """Ends an item of which there is no copy: what has come is all."""
-        for index in state.indices:
-            self.events.append(ContentFinishedEvent(index=index))
+        for growing in state.contents:
+            self.events.append(ContentFinishedEvent(index=growing.index))
         if ("invocation", 0) in state.addresses:
             self.outline.owed.add(str(state.id or state.group))
         state.is_done = True
 
-    def _read_pieces(self, item: Mapping[str, Any]) -> tuple[list[_Piece], Native | None]:
-        """Returns what an item holds, and what the message around it says."""
-        pieces: list[_Piece] = []
-        native = None
-        for canister in read_item(item, self._owners):
-            if isinstance(canister, InvocationCanister | ResultCanister):
-                pieces.append(canister)
-            else:
-                pieces += canister.content
-                native = canister.native
-        return pieces, native
-
-    def _note(self, piece: _Piece) -> None:
+    def _note(self, piece: Piece) -> None:
         if isinstance(piece, InvocationCanister):
             self._owners[piece.invocation_id] = piece.owner
             if piece.owner is Owner.OURS:
@@ -305,63 +305,35 @@ class ItemsTable:
         elif isinstance(piece, RefusalContent):
             self.outline.refuses = True
 
-    def _start_piece(self, state: _Item, piece: _Piece) -> int:
-        index = self._take_index()
-        state.indices.append(index)
-        if isinstance(piece, InvocationCanister):
-            event = ContentStartedEvent(
-                index=index,
-                kind="invocation",
-                group=state.group,
-                invocation_id=piece.invocation_id or None,
-                name=piece.name,
-                form=piece.form,
-                owner=piece.owner,
-            )
-        elif isinstance(piece, ResultCanister):
-            event = ContentStartedEvent(
-                index=index,
-                kind="result",
-                group=state.group,
-                invocation_id=piece.invocation_id,
-                name=piece.name,
-                owner=piece.owner,
-            )
-        else:
-            event = ContentStartedEvent(index=index, kind=piece.type, group=state.group)
-        self.events.append(event)
-        return index
+    def _start_piece(self, state: _Item, piece: Piece) -> Growing:
+        growing = Growing(self._take_index())
+        state.contents.append(growing)
+        self.events.append(produce_start(piece, growing.index, state.group))
+        return growing
 
-    def _tell(self, index: int, piece: _Piece) -> None:
-        """Gives those who read along the text of what came in one piece."""
-        for channel, text in _read_channels(piece):
-            self.events.append(ContentDeltaEvent(index, text, channel))
-
-    def _reconcile(self, state: _Item, index: int, piece: _Piece) -> None:
+    def _reconcile(self, growing: Growing, piece: Piece) -> None:
         """Adds what the copy has more than had come, and reports where the two differ."""
-        for channel, text in _read_channels(piece):
-            had = sum(
-                count for (i, c, _), count in state.arrived.items() if (i, c) == (index, channel)
-            )
-            if channel == "text":
-                had += self.sizes.get(index, 0)
+        for channel, text in list_channels(piece):
+            had = growing.measure(channel)
             if had == 0:
-                self.events.append(ContentDeltaEvent(index, text, channel))
-            elif had != len(text) and channel != "summary":
+                self.events.append(ContentDeltaEvent(growing.index, text, channel))
+            elif had != len(text):
                 reason = "the vendor's final copy differs from what had come, and counts"
-                path = f"contents[{index}].{channel}"
+                path = f"contents[{growing.index}].{channel}"
                 loss = Loss(kind=LossKind.COERCED, path=path, reason=reason)
                 self.events.append(LossEvent(loss=loss))
 
     def _open(self, place: int | None, identity: Any) -> _Item:
         state = _Item(len(self._order), identity if isinstance(identity, str) else None)
-        before = self._by_place.get(place) if place is not None else None
+        self._order.append(state)
+        if not isinstance(place, int):
+            return state
+        before = self._by_place.get(place)
         if before is not None and not before.is_done:
             self._close(before)
-        self._order.append(state)
-        if isinstance(place, int):
-            self._by_place[place] = state
-            self.texts = {key: index for key, index in self.texts.items() if key[0] != place}
+        self._by_place[place] = state
+        for key in [key for key in self.texts if key[0] == place]:
+            del self.texts[key]
         return state
 
     def _find(self, event: Mapping[str, Any]) -> _Item:
@@ -380,71 +352,36 @@ class ItemsTable:
         named = [state for state in self._order if state.id == identity]
         return next((state for state in reversed(named) if not state.is_done), None)
 
-    def _access(self, state: _Item, kind: ContentKind, place: int) -> int:
-        """Returns the index of a content, which begins with it where it has to."""
-        index = state.addresses.get((kind, place))
-        if index is None:
-            index = state.addresses[kind, place] = self._take_index()
-            state.indices.append(index)
-            start = ContentStartedEvent(index=index, kind=kind, group=state.group)
+    def _access(self, state: _Item, kind: ContentKind, place: int) -> Growing:
+        """Returns a content, which begins with this where it has to."""
+        key = (kind, 0 if kind in _WHOLE_ITEMS else place)
+        growing = state.addresses.get(key)
+        if growing is None:
+            growing = state.addresses[key] = Growing(self._take_index())
+            state.contents.append(growing)
+            start = ContentStartedEvent(index=growing.index, kind=kind, group=state.group)
             self.events.append(start)
-        return index
+        return growing
 
     def _take_index(self) -> int:
-        index = self._count
         self._count += 1
-        self.sizes[index] = 0
-        return index
+        return self._count - 1
 
-    def _separate(self, state: _Item, index: int, channel: Channel, place: int) -> None:
+    def _separate(self, state: _Item, growing: Growing, channel: Channel, place: int) -> None:
         """Sets a summary off from the one before."""
         if channel != "summary":
             return
         if state.summary is not None and state.summary != place:
-            self.events.append(ContentDeltaEvent(index, "\n\n", "summary"))
+            self._add(growing, "summary", state.summary, "\n\n")
         state.summary = place
 
-    def _add(self, state: _Item, index: int, channel: Channel, place: int, text: str) -> None:
-        key = (index, channel, place)
-        state.arrived[key] = state.arrived.get(key, 0) + len(text)
-        self.events.append(ContentDeltaEvent(index, text, channel))
-
-    def _measure(self, state: _Item, index: int, channel: Channel, place: int) -> int:
-        quick = self.sizes.get(index, 0) if channel == "text" else 0
-        return state.arrived.get((index, channel, place), 0) + quick
-
-    def _finish_audio(self) -> None:
-        if self._audio is None:
-            return
-        index, pieces, transcript = self._audio
-        try:
-            data = b"".join(base64.b64decode(piece) for piece in pieces)
-        except binascii.Error as error:
-            raise ValueError("its sound is not in base 64") from error
-        # The protocol has no word for what kind of sound it is.
-        item = AudioContent(mime_type="audio/*", data=data, transcript="".join(transcript) or None)
-        self.events.append(ContentFinishedEvent(index=index, item=item))
-        self._audio = None
+    def _add(self, growing: Growing, channel: Channel, place: int, text: str) -> None:
+        if text:
+            key = (channel, place)
+            growing.arrived[key] = growing.arrived.get(key, 0) + len(text)
+            self.events.append(ContentDeltaEvent(growing.index, text, channel))
 
 
 def _read_place(event: Mapping[str, Any]) -> int:
     place = event.get("content_index", event.get("summary_index"))
     return place if isinstance(place, int) else 0
-
-
-def _is_function(item: Mapping[str, Any]) -> bool:
-    return item.get("type") in ("function_call", "custom_tool_call")
-
-
-def _read_channels(piece: _Piece) -> list[tuple[Channel, str]]:
-    """Returns what of a content can be read while it comes, as far as it says anything."""
-    match piece:
-        case TextualContent() | RefusalContent():
-            told: list[tuple[Channel, str]] = [("text", piece.text)]
-        case ReasoningContent():
-            told = [("summary", "\n\n".join(piece.summary)), ("text", piece.text)]
-        case InvocationCanister():
-            told = [("arguments", piece.arguments)]
-        case _:
-            told = []
-    return [(channel, text) for channel, text in told if text]

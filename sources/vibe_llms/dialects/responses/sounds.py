@@ -1,0 +1,42 @@
+"""The sound of a response, of which there is one, beside its items."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vibe_llms.events.stream import Channel, ContentDeltaEvent
+from vibe_llms.messages.contents import AudioContent
+
+
+@attrs.define
+class Sound:
+    """Gathers the sound of a response, and the words in it."""
+
+    index: int
+    data: list[str] = attrs.field(factory=list)
+    transcript: list[str] = attrs.field(factory=list)
+
+    def add(self, kind: str, event: Mapping[str, Any]) -> list[ContentDeltaEvent]:
+        """Returns how an event continues the sound, if it does."""
+        text = event.get("delta")
+        if not isinstance(text, str) or not text:
+            return []
+        spoken = "transcript" in kind
+        (self.transcript if spoken else self.data).append(text)
+        channel: Channel = "transcript" if spoken else "data"
+        return [ContentDeltaEvent(self.index, text, channel)]
+
+    def produce_content(self) -> AudioContent:
+        """Returns the whole. Raises ValueError where the data are no base 64."""
+        try:
+            data = b"".join(base64.b64decode(piece) for piece in self.data)
+        except binascii.Error as error:
+            raise ValueError("the sound is not in base 64") from error
+        # The protocol has no word for what kind of sound it is.
+        transcript = "".join(self.transcript) or None
+        return AudioContent(mime_type="audio/*", data=data, transcript=transcript)
