@@ -10,7 +10,8 @@ whose reason and ratings are native to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -125,25 +126,10 @@ class Decoder:
                     return self._decode_fast(chunk, candidate.content.parts[0])
         events: list[StreamEvent] = []
         self._events = events
-        try:
+        with self._explaining():
             given = msgspec.json.decode(data) if isinstance(data, bytes) else data
             for each in given if isinstance(given, list) else (given,):
                 self._read(each)
-        except ConverseError:
-            raise
-        except (
-            msgspec.DecodeError,
-            UnicodeDecodeError,
-            AttributeError,
-            KeyError,
-            TypeError,
-            ValueError,
-            RecursionError,
-        ) as error:
-            raise ConverseError(
-                detail=f"{self._provider} sent a chunk that makes no sense: {error!r}.",
-                stage=Stage.DECODE,
-            ) from error
         return events
 
     def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
@@ -171,13 +157,14 @@ class Decoder:
         self._finished = True
         events: list[StreamEvent] = []
         self._events = events
-        self._begin({})
-        self._finish_call()
-        self._end_open()
-        self._cite()
-        for index, native in self._natives.items():
-            events.append(ContentFinishedEvent(index=index, native=native))
-        self._tell_usage()
+        with self._explaining():
+            self._begin({})
+            self._finish_call()
+            self._end_open()
+            self._cite()
+            for index, native in self._natives.items():
+                events.append(ContentFinishedEvent(index=index, native=native))
+            self._tell_usage()
         stop = normalize_stop(reason, calls=self._calls > 0)
         if self._leftovers.is_blocked:
             stop = StopReason.FILTERED
@@ -189,6 +176,27 @@ class Decoder:
             )
         )
         return events
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Turns what comes of a chunk without sense into an error of ours."""
+        try:
+            yield
+        except ConverseError:
+            raise
+        except (
+            msgspec.DecodeError,
+            UnicodeError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            RecursionError,
+        ) as error:
+            raise ConverseError(
+                detail=f"{self._provider} sent a chunk that makes no sense: {error!r}.",
+                stage=Stage.DECODE,
+            ) from error
 
     def _decode_fast(self, chunk: _FastChunk, part: _FastPart) -> list[StreamEvent]:
         if usage := bytes(chunk.usageMetadata):
@@ -244,8 +252,9 @@ class Decoder:
             self._read_call(part)
             return
         self._finish_call()
-        if "text" in part and part.keys() <= _TEXT_FIELDS:
-            self._add_plain(part["text"], thought=bool(part.get("thought")))
+        text = part.get("text")
+        if isinstance(text, str) and part.keys() <= _TEXT_FIELDS:
+            self._add_plain(text, thought=bool(part.get("thought")))
             return
         self._end_open()
         if any(name in part for name in (*VENDOR_CALLS, *VENDOR_RESULTS)):
