@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -305,10 +306,8 @@ def test_nonsense_is_an_error_of_ours(event: Any) -> None:
 @given(st.binary(max_size=40), st.sampled_from(["", "content_block_delta", "message_start"]))
 def test_no_bytes_break_the_decoder(data: bytes, event: str) -> None:
     """Whatever comes is events, or an error of ours."""
-    try:
+    with contextlib.suppress(ConverseError):
         Decoder(provider="p").decode(data, event)
-    except ConverseError as error:
-        assert str(error)
 
 
 def test_a_local_server_that_leaves_things_out_is_understood() -> None:

@@ -1,0 +1,153 @@
+"""What stands beside the messages of a request: controls, tools, choice and schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from messages_exchanges import CONTROLS, KNOWN
+from vibe_llms.dialects.messages import (
+    Quirks,
+    nativize_controls,
+    nativize_invocables,
+    nativize_request,
+    nativize_schema,
+    normalize_controls,
+    normalize_invocables,
+    normalize_request,
+    normalize_schema,
+)
+from vibe_llms.exceptions import ControlError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.contents import Native
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.integrators import ModelsIntegrator
+
+ADAPTIVE = ModelsIntegrator(provider="p").integrate(
+    "m", learnt={"supports_adaptive_reasoning": True, "controls": CONTROLS}
+)
+
+
+@pytest.mark.parametrize(
+    ("controls", "native"),
+    [
+        ({"temperature": 0.5, "top_k": 3}, {"temperature": 0.5, "top_k": 3}),
+        ({"stop": ["a"]}, {"stop_sequences": ["a"]}),
+        ({"reasoning_effort": "high"}, {"output_config": {"effort": "high"}}),
+        ({"reasoning_effort": "none"}, {"thinking": {"type": "disabled"}}),
+        (
+            {"reasoning_budget_tokens": 1024},
+            {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+        ),
+        ({"service_tier": "auto"}, {"service_tier": "auto"}),
+    ],
+)
+def test_controls_cross_both_ways(controls: dict[str, Any], native: dict[str, Any]) -> None:
+    """One control is one parameter."""
+    assert nativize_controls(controls, KNOWN, Quirks()).value == native
+    assert normalize_controls(native, KNOWN).value == controls
+    assert normalize_controls(native).value == controls
+
+
+def test_a_model_that_thinks_adaptively_does_so_where_an_effort_is_set() -> None:
+    """And only there."""
+    native = {"output_config": {"effort": "low"}, "thinking": {"type": "adaptive"}}
+    assert nativize_controls({"reasoning_effort": "low"}, ADAPTIVE, Quirks()).value == native
+    assert normalize_controls(native, ADAPTIVE).value == {"reasoning_effort": "low"}
+    assert normalize_controls({"output_config": {"effort": "low"}}, ADAPTIVE).value == {}
+    shown = {"thinking": {"type": "adaptive", "display": "summarized"}}
+    assert nativize_controls({"reasoning_summary": "auto"}, ADAPTIVE, Quirks()).value == shown
+    assert normalize_controls(shown, ADAPTIVE).value == {"reasoning_summary": "auto"}
+
+
+def test_a_parameter_that_a_model_does_not_have_stays_native() -> None:
+    """A control that it does not have is refused, loudly."""
+    unknown = ModelsIntegrator(provider="p").integrate("m")
+    native = {"messages": [{"role": "user", "content": "?"}], "temperature": 2, "max_tokens": 9}
+    request = normalize_request(native, unknown).value
+    assert request.controls == {}
+    assert nativize_request(request, unknown, Quirks()).value["temperature"] == 2
+    with pytest.raises(ControlError):
+        nativize_controls({"temperature": 1}, unknown, Quirks())
+
+
+def test_the_limit_that_the_protocol_insists_on_is_told() -> None:
+    """Unless it is known how much the model can answer."""
+    unknown = ModelsIntegrator(provider="p").integrate("m")
+    able = ModelsIntegrator(provider="p").integrate("m", learnt={"output_limit_tokens": 64_000})
+    request = Request(canisters=[UserCanister("?")])
+    translation = nativize_request(request, unknown, Quirks(), streaming=True)
+    assert translation.value["max_tokens"] == 4096
+    assert [loss.path for loss in translation.losses] == ["controls.max_tokens"]
+    assert translation.value["stream"] is True
+    translation = nativize_request(request, able, Quirks())
+    assert (translation.value["max_tokens"], translation.losses) == (64_000, ())
+
+
+TOOL = InvocableDescription(name="f", description="d", schema={"type": "object"}, enforced=True)
+
+
+@pytest.mark.parametrize(
+    ("choice", "native"),
+    [
+        ("auto", {}),
+        ("none", {"tool_choice": {"type": "none"}}),
+        ("required", {"tool_choice": {"type": "any"}}),
+        ("f", {"tool_choice": {"type": "tool", "name": "f"}}),
+    ],
+)
+def test_invocables_cross_both_ways(choice: str, native: dict[str, Any]) -> None:
+    """With the choice among them."""
+    tool = {"name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": True}
+    translation = nativize_invocables([TOOL], choice)
+    assert translation.value == {"tools": [tool], **native}
+    assert normalize_invocables(translation.value).value == ((TOOL,), choice)
+
+
+def test_one_call_at_a_time_is_part_of_the_choice() -> None:
+    """Where there is something to choose; else it is told that nothing is."""
+    request = Request(
+        canisters=[UserCanister("?")],
+        controls={"parallel_invocations": False, "max_tokens": 9},
+        invocables=[TOOL],
+        invocation_choice="required",
+    )
+    body = nativize_request(request, KNOWN, Quirks()).value
+    assert body["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
+    again = normalize_request(body, KNOWN).value
+    assert (again.controls, again.invocation_choice) == (request.controls, "required")
+    idle = Request(canisters=[UserCanister("?")], controls=dict(request.controls))
+    translation = nativize_request(idle, KNOWN, Quirks())
+    assert "tool_choice" not in translation.value
+    assert [loss.path for loss in translation.losses] == ["controls.parallel_invocations"]
+
+
+def test_what_cannot_be_offered_is_withheld() -> None:
+    """Tools of free text, other vendors' own, and what others say of a function."""
+    own = Native(protocol="responses", data='{"type": "web_search"}')
+    invocables = [
+        InvocableDescription(name="free", description="d", schema=None),
+        InvocableDescription(name="search", description="", schema=None, native=own),
+        InvocableDescription(name="f", description="d", schema={}, native=own),
+    ]
+    translation = nativize_invocables(invocables, "search")
+    assert [tool["name"] for tool in translation.value["tools"]] == ["f"]  # type: ignore[union-attr,index,call-overload]
+    assert [loss.path for loss in translation.losses] == [
+        "invocables[0]",
+        "invocables[1]",
+        "invocables[2].native",
+        "invocation_choice",
+    ]
+
+
+def test_a_schema_crosses_both_ways() -> None:
+    """In either of its places."""
+    schema = {"type": "object", "properties": {"b": {}, "a": {}}}
+    native = nativize_schema(schema)
+    assert native == {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    assert normalize_schema(native).value == schema
+    assert normalize_schema({}).value is None
+    older = {"output_format": {"type": "json_schema", "schema": schema}}
+    assert normalize_schema(older).value == schema

@@ -1,0 +1,474 @@
+"""Conversations become requests of Messages, and requests conversations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messages_exchanges import KNOWN, simplify_request
+from vibe_llms.dialects.history import NO_RESULT
+from vibe_llms.dialects.messages import (
+    Quirks,
+    nativize_canisters,
+    nativize_request,
+    nativize_response,
+    normalize_messages,
+    normalize_request,
+)
+from vibe_llms.exceptions import CapabilityError, RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Origin,
+    Owner,
+    ResultCanister,
+    StopReason,
+    SupervisorCanister,
+    Usage,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AudioContent,
+    Citation,
+    FileContent,
+    ImageContent,
+    Native,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.models.integrators import ModelsIntegrator
+
+OURS = Origin(provider="ours", model="claude", protocol="messages")
+THEIRS = Origin(provider="theirs", model="claude", protocol="messages")
+PIXEL = ImageContent(mime_type="image/png", data=b"pixel")
+SEALED = ReasoningContent(text="hm", seal="S", native=Native(protocol="messages", data="{}"))
+
+
+def text(words: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "text", "text": words, **fields}
+
+
+def call(identity: str = "a", **fields: Any) -> InvocationCanister:
+    return InvocationCanister(invocation_id=identity, name="f", **fields)
+
+
+def write(
+    *canisters: AnyCanister, quirks: Quirks | None = None, continuation: bool = False
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns the messages, and the losses as kind and path."""
+    translation = nativize_canisters(
+        canisters, KNOWN, quirks or Quirks(), provider="ours", continuation=continuation
+    )
+    messages: Any = translation.value["messages"]
+    return messages, [f"{loss.kind} {loss.path}" for loss in translation.losses]
+
+
+def test_a_turn_is_one_message_and_what_follows_it_the_next() -> None:
+    """Results come first, and what the user adds stands in the same message."""
+    messages, losses = write(
+        UserCanister("?"),
+        AssistantCanister("I look.", turn_id="t"),
+        call("a", turn_id="t"),
+        call("b", turn_id="t", arguments='{"x": 1}'),
+        ResultCanister("A", invocation_id="a"),
+        ResultCanister((), invocation_id="b", is_error=True),
+        UserCanister("And?"),
+    )
+    assert losses == []
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert messages[1]["content"] == [
+        text("I look."),
+        {"type": "tool_use", "id": "a", "name": "f", "input": {}},
+        {"type": "tool_use", "id": "b", "name": "f", "input": {"x": 1}},
+    ]
+    assert messages[2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "a", "content": [text("A")]},
+        {"type": "tool_result", "tool_use_id": "b", "is_error": True},
+        text("And?"),
+    ]
+
+
+def test_the_borders_between_messages_come_back() -> None:
+    """What was two messages is two messages again, what was one is one."""
+    use = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+    other = {**use, "id": "b"}
+    result = {"type": "tool_result", "tool_use_id": "a"}
+    messages = [
+        {"role": "system", "content": [text("first")]},
+        {"role": "user", "content": [text("1")]},
+        {"role": "user", "content": [text("2")]},
+        {"role": "assistant", "content": [use, other]},
+        {"role": "user", "content": [result]},
+        {"role": "user", "content": [{**result, "tool_use_id": "b"}]},
+        {"role": "user", "content": [text("3")]},
+        {"role": "assistant", "content": [text("4")]},
+        {"role": "assistant", "content": [text("5")]},
+        {"role": "system", "content": [text("6")], "clear_at": "next_user_message"},
+    ]
+    canisters = normalize_messages({"messages": messages}).value
+    translation = nativize_canisters(canisters, KNOWN, Quirks())
+    assert translation.losses == ()
+    assert translation.value == {"messages": messages}
+
+
+def test_instructions_stand_before_the_messages_or_amid_them() -> None:
+    """Those at the beginning are the request's own."""
+    canisters = [SupervisorCanister("a"), SupervisorCanister("b"), UserCanister("c")]
+    translation = nativize_canisters([*canisters, SupervisorCanister("d")], KNOWN, Quirks())
+    assert translation.value["system"] == [text("a"), text("b")]
+    assert translation.value["messages"] == [
+        {"role": "user", "content": [text("c")]},
+        {"role": "system", "content": [text("d")]},
+    ]
+    messages, losses = write(
+        *canisters, SupervisorCanister("d"), quirks=Quirks(takes_supervisors=False)
+    )
+    assert messages[-1] == {"role": "user", "content": [text("d")]}
+    assert losses == ["coerced canisters[3]"]
+
+
+def test_history_is_repaired_before_it_is_sent() -> None:
+    """No invocation without a result, no id that the vendor refuses."""
+    messages, losses = write(UserCanister("?"), call("ä:1"), UserCanister("!"))
+    use, (result, said) = messages[1]["content"][0], messages[2]["content"]
+    assert use["id"] == result["tool_use_id"]
+    assert use["id"].isascii()
+    assert result["content"] == [text(NO_RESULT)]
+    assert said == text("!")
+    assert losses == ["coerced canisters[1].invocation_id", "synthesized canisters[1]"]
+
+
+def test_arguments_become_an_object_whatever_they_are() -> None:
+    """Broken JSON and free text go in a field, and that is told."""
+    for form, arguments, value, kind in (
+        ("json", '{"a": 1}', {"a": 1}, []),
+        ("json", "[1]", {"INVALID_JSON": "[1]"}, ["coerced canisters[0].arguments"]),
+        ("json", '{"a"', {"INVALID_JSON": '{"a"'}, ["coerced canisters[0].arguments"]),
+        ("json", "", {}, ["coerced canisters[0].arguments"]),
+        ("text", "ls -l", {"input": "ls -l"}, ["coerced canisters[0].arguments"]),
+    ):
+        made: Any = call(arguments=arguments, form=form)
+        messages, losses = write(made, ResultCanister("r", invocation_id="a"))
+        assert messages[0]["content"][0]["input"] == value
+        assert losses == kind
+
+
+def test_reasoning_goes_only_where_it_was_sealed() -> None:
+    """Not to another provider of the same protocol, and not without its seal."""
+    messages, losses = write(AssistantCanister((SEALED,), origin=OURS), UserCanister("?"))
+    block = {"type": "thinking", "thinking": "hm", "signature": "S"}
+    assert (messages[0]["content"], losses) == ([block], [])
+    dark = ReasoningContent(
+        seal="D", native=Native(protocol="messages", data='{"type":"redacted_thinking"}')
+    )
+    messages, losses = write(AssistantCanister((dark,)), UserCanister("?"))
+    assert messages[0]["content"] == [{"type": "redacted_thinking", "data": "D"}]
+    unsealed = ReasoningContent(text="hm", native=Native(protocol="messages", data="{}"))
+    foreign = ReasoningContent(text="hm", seal="S", native=Native(protocol="other", data="{}"))
+    for content, origin in (
+        (SEALED, THEIRS),
+        (unsealed, OURS),
+        (foreign, None),
+        (ReasoningContent(text="hm"), None),
+    ):
+        said = (content, TextualContent("so"))
+        messages, losses = write(AssistantCanister(said, origin=origin), UserCanister("?"))
+        assert messages[0]["content"] == [text("so")]
+        assert losses == ["withheld canisters[0].content[0]"]
+    messages, losses = write(
+        AssistantCanister((unsealed,)),
+        UserCanister("?"),
+        quirks=Quirks(takes_unsealed_reasoning=True),
+    )
+    assert (messages[0]["content"], losses) == ([{**block, "signature": ""}], [])
+
+
+def test_what_another_vendor_executed_is_withheld() -> None:
+    """With its result; nothing of it is made up."""
+    native = Native(protocol="responses", data='{"type":"web_search_call"}')
+    messages, losses = write(
+        UserCanister("?"),
+        call("w", owner=Owner.VENDOR, native=native),
+        ResultCanister("r", invocation_id="w", owner=Owner.VENDOR, native=native),
+        AssistantCanister("so"),
+        UserCanister("!"),
+    )
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert losses[:2] == ["withheld canisters[1]", "withheld canisters[2]"]
+
+
+def test_a_paused_turn_goes_back_as_it_is_and_a_cut_one_without_what_was_cut() -> None:
+    """What the vendor began to execute goes on, or had no result and never will."""
+    block = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    native = Native(protocol="messages", data=msgspec.json.encode(block).decode())
+    for reason, blocks, kinds in (
+        (StopReason.PAUSED, [text("I look. "), block], []),
+        (StopReason.INTERRUPTED, [text("I look.")], ["dropped canisters[2]"]),
+    ):
+        origin = Origin(provider="ours", model="m", protocol="messages", stop_reason=reason)
+        said = AssistantCanister("I look. ", origin=origin, turn_id="t")
+        began = call("s", owner=Owner.VENDOR, native=native, origin=origin, turn_id="t")
+        messages, losses = write(UserCanister("?"), said, began, continuation=True)
+        assert messages[1]["content"] == blocks
+        assert losses[: len(kinds)] == kinds
+
+
+def test_an_answer_that_was_begun_ends_without_blanks() -> None:
+    """The vendor refuses them."""
+    messages, losses = write(UserCanister("?"), AssistantCanister("One \n"), continuation=True)
+    assert messages[1]["content"] == [text("One")]
+    assert losses == ["coerced canisters[1]"]
+
+
+def test_what_the_vendor_refuses_is_dropped_aloud() -> None:
+    """Empty texts, and messages that nothing is left of."""
+    messages, losses = write(
+        UserCanister(("", "a")),
+        AssistantCanister(("", " ")),
+        UserCanister("b"),
+        AssistantCanister((PIXEL,)),
+        UserCanister(""),
+    )
+    assert messages == [
+        {"role": "user", "content": [text("a")]},
+        {"role": "assistant", "content": [text(" ")]},
+        {"role": "user", "content": [text("b")]},
+    ]
+    assert losses == [
+        "dropped canisters[0].content[0]",
+        "dropped canisters[1].content[0]",
+        "withheld canisters[3].content[0]",
+        "dropped canisters[4].content[0]",
+        "dropped canisters[3]",
+        "dropped canisters[4]",
+    ]
+
+
+def test_every_field_without_a_word_here_is_told() -> None:
+    """Each by its own path."""
+    native = Native(protocol="other", data='{"x": 1}')
+    contents = (
+        TextualContent("a", mime_type="text/html", citations=(Citation(title="t"),), native=native),
+        ImageContent(mime_type="image/png", data=b"p", detail="low", name="n", native=native),
+        FileContent(mime_type="application/pdf", data=b"p", name="n", title="t"),
+        FileContent(mime_type="text/csv", data=b"1,2", name="n"),
+        AudioContent(mime_type="audio/wav", data=b"w", transcript="words"),
+        AudioContent(mime_type="audio/wav", data=b"w"),
+        VideoContent(mime_type="video/mp4", url="u"),
+        RefusalContent("no"),
+        ReasoningContent(text="hm"),
+        NativeContent(kind="k", native=native),
+    )
+    _, losses = write(UserCanister(contents, native=native))
+    assert losses == [
+        "withheld canisters[0].native",
+        "withheld canisters[0].content[0].citations",
+        "dropped canisters[0].content[0].mime_type",
+        "withheld canisters[0].content[0].native",
+        "dropped canisters[0].content[1].detail",
+        "dropped canisters[0].content[1].name",
+        "withheld canisters[0].content[1].native",
+        "dropped canisters[0].content[2].name",
+        "coerced canisters[0].content[3].name",
+        "coerced canisters[0].content[3].mime_type",
+        "coerced canisters[0].content[4]",
+        "dropped canisters[0].content[5]",
+        "dropped canisters[0].content[6]",
+        "coerced canisters[0].content[7]",
+        "dropped canisters[0].content[8]",
+        "withheld canisters[0].content[9]",
+    ]
+
+
+def test_documents_of_every_source_come_back() -> None:
+    """Data, text, parts, an address and a file; with what the model is told about them."""
+    words = {"type": "text", "text": "one"}
+    for source in (
+        {"type": "base64", "media_type": "application/pdf", "data": "UERG"},
+        {"type": "text", "media_type": "text/plain", "data": "words"},
+        {"type": "content", "content": "words"},
+        {"type": "content", "content": [words, {**words, "text": "two\n\nthree"}]},
+        {"type": "url", "url": "https://example.org/a.pdf"},
+        {"type": "file", "file_id": "file_1"},
+    ):
+        block = {
+            "type": "document",
+            "source": source,
+            "title": "T",
+            "context": "C",
+            "citations": {"enabled": True},
+            "cache_control": {"type": "ephemeral", "ttl": "1h"},
+        }
+        messages = [{"role": "user", "content": [block]}]
+        (canister,) = normalize_messages({"messages": messages}).value
+        (content,) = canister.content
+        assert isinstance(content, FileContent)
+        assert (content.title, content.context) == ("T", "C")
+        assert write(canister) == (messages, [])
+
+
+def test_an_edit_of_the_text_of_a_document_holds() -> None:
+    """What it was before does not come back."""
+    source = {"type": "content", "content": [text("one"), text("two")]}
+    messages = [{"role": "user", "content": [{"type": "document", "source": source}]}]
+    (canister,) = normalize_messages({"messages": messages}).value
+    native = canister.content[0].native
+    edited = FileContent(mime_type="text/plain", data=b"other", native=native)
+    (message,), losses = write(UserCanister((edited,)))
+    assert message["content"][0]["source"] == {"type": "content", "content": [text("other")]}
+    assert losses == []
+
+
+def test_a_document_canister_is_a_document() -> None:
+    """With its title; its pictures stay in it."""
+    (first, second, third), losses = write(
+        DocumentCanister(("a", "b"), title="T"),
+        DocumentCanister(("a", PIXEL)),
+        DocumentCanister((FileContent(mime_type="application/pdf", data=b"p"),), title="T"),
+    )
+    source = {"type": "text", "media_type": "text/plain", "data": "ab"}
+    assert first["content"] == [{"type": "document", "source": source, "title": "T"}]
+    assert [part["type"] for part in second["content"][0]["source"]["content"]] == ["text", "image"]
+    assert third["content"][0]["title"] == "T"
+    assert losses == []
+
+
+def test_a_medium_whose_bytes_are_elsewhere_is_refused() -> None:
+    """The store has them; and a model that is blind is not shown any."""
+    missing = ImageContent(mime_type="image/png", content_id="0" * 64)
+    with pytest.raises(RequestError, match="content store"):
+        write(UserCanister((missing,)))
+    blind = ModelsIntegrator(provider="p").integrate("m", learnt={"supports_images": False})
+    with pytest.raises(CapabilityError, match="takes no pictures"):
+        nativize_canisters([UserCanister((PIXEL,))], blind, Quirks())
+
+
+def test_data_that_are_no_base_64_are_carried_as_they_are() -> None:
+    """The vendor may say what is wrong with them."""
+    source = {"type": "base64", "media_type": "image/png", "data": "<placeholder>"}
+    messages = [{"role": "user", "content": [{"type": "image", "source": source}]}]
+    (canister,) = normalize_messages({"messages": messages}).value
+    assert isinstance(canister.content[0], NativeContent)
+    assert write(canister) == (messages, [])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "martian", "content": "?"},
+        {"content": "?"},
+        {"role": "user", "content": [{"type": "tool_result"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]},
+        {"role": "user", "content": ["?"]},
+        "?",
+    ],
+)
+def test_a_message_that_makes_no_sense_is_named(message: Any) -> None:
+    """By its place in the request."""
+    with pytest.raises(RequestError) as caught:
+        normalize_messages({"messages": [{"role": "user", "content": "?"}, message]})
+    assert caught.value.path == "messages[1]"
+
+
+def test_an_answer_of_another_vendor_is_told_to_a_client() -> None:
+    """What it thought is shown, what it sealed is not; its words for the end are translated."""
+    origin = Origin(
+        provider="other",
+        model="gpt",
+        protocol="responses",
+        response_id="resp_1",
+        stop_reason=StopReason.LIMIT,
+        native_stop_reason="max_output_tokens",
+        usage=Usage(input_tokens=1, cache_write_long_tokens=2, reasoning_tokens=3, native="{}"),
+    )
+    thought = ReasoningContent(
+        summary=("a", "b"), seal="S", native=Native(protocol="responses", data="{}")
+    )
+    said = AssistantCanister((thought, TextualContent("c"), RefusalContent("d")), origin=origin)
+    made = call("x", origin=origin)
+    response = Response(
+        request=Request(canisters=[UserCanister("?")]),
+        canisters=[said, made],
+        metadata=ResponseMetadata(origin=origin),
+    )
+    translation = nativize_response(response)
+    body: Any = translation.value
+    assert body["content"] == [
+        {"type": "thinking", "thinking": "a\n\nb", "signature": ""},
+        text("c"),
+        text("d"),
+        {"type": "tool_use", "id": "x", "name": "f", "input": {}},
+    ]
+    assert (body["stop_reason"], body["id"], body["model"]) == ("max_tokens", "resp_1", "gpt")
+    assert body["usage"]["cache_creation_input_tokens"] == 2
+    assert body["usage"]["output_tokens_details"] == {"thinking_tokens": 3}
+    assert [f"{loss.kind} {loss.path}" for loss in translation.losses] == [
+        "withheld canisters[0].content[0].seal",
+        "coerced canisters[0].content[0].summary",
+        "coerced canisters[0].content[2]",
+    ]
+
+
+WORDS = st.text(min_size=1, max_size=6).filter(lambda words: bool(words.strip()))
+SAID = st.fixed_dictionaries(
+    {"type": st.just("text"), "text": WORDS},
+    optional={"cache_control": st.just({"type": "ephemeral"})},
+)
+SHOWN = st.sampled_from(
+    [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}},
+        {"type": "image", "source": {"type": "file", "file_id": "f"}},
+        {"type": "document", "source": {"type": "url", "url": "u"}, "title": "T"},
+        {"type": "search_result", "source": "s", "title": "t", "content": [text("c")]},
+        {"type": "container_upload", "file_id": "f"},
+    ]
+)
+SPOKEN = st.one_of(
+    SAID,
+    st.sampled_from(
+        [
+            {"type": "thinking", "thinking": "hm", "signature": "S"},
+            {"type": "redacted_thinking", "data": "D"},
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": 1}},
+            {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+            {"type": "compaction", "content": None},
+        ]
+    ),
+)
+EXCHANGE = st.tuples(
+    st.lists(st.one_of(SAID, SHOWN), min_size=1, max_size=3),
+    st.lists(SPOKEN, min_size=1, max_size=3),
+    st.integers(0, 2),
+    st.lists(SAID, max_size=1),
+)
+
+
+@given(st.lists(EXCHANGE, min_size=1, max_size=3))
+def test_any_request_comes_back_as_it_was(exchanges: list[Any]) -> None:
+    """Whatever a client may say, in whatever order."""
+    messages: list[dict[str, Any]] = []
+    for number, (said, spoken, calls, added) in enumerate(exchanges):
+        names = [f"{number}-{index}" for index in range(calls)]
+        uses = [{"type": "tool_use", "id": n, "name": "f", "input": {"n": n}} for n in names]
+        results = [{"type": "tool_result", "tool_use_id": n, "content": [text(n)]} for n in names]
+        messages += [
+            {"role": "user", "content": said},
+            {"role": "assistant", "content": [*spoken, *uses]},
+        ]
+        if results:
+            messages.append({"role": "user", "content": [*results, *added]})
+    messages.append({"role": "user", "content": [text("?")]})
+    request = {"model": "model", "max_tokens": 9, "messages": messages}
+    translation = nativize_request(normalize_request(request).value, KNOWN, Quirks())
+    assert translation.losses == ()
+    assert simplify_request(translation.value) == simplify_request(request)
