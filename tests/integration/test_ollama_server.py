@@ -15,6 +15,7 @@ from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
     ProviderError,
+    Stage,
     StreamTruncatedError,
     TransportError,
 )
@@ -208,11 +209,22 @@ async def test_a_long_input_gets_the_window_that_it_needs(ask: Callable[..., Any
     assert response.metadata.usage.input_tokens > 10_000
 
 
-async def test_a_cut_that_happens_all_the_same_is_told(ask: Callable[..., Any]) -> None:
-    """Where the estimate leaves it open, and the server cuts, its own count finds it out."""
+async def test_where_the_estimate_leaves_it_open_the_server_decides(
+    ask: Callable[..., Any],
+) -> None:
+    """Told not to cut, it refuses what we could not rule out; that is the same error."""
     request = Request(canisters=(UserCanister("word " * 110_000), UserCanister("hello")))
 
-    response = await ask(request)
+    with pytest.raises(ContextOverflowError) as caught:
+        await ask(request)
+    assert caught.value.stage is Stage.PROVIDER
+
+
+async def test_a_cut_that_happens_all_the_same_is_told(ask: Callable[..., Any]) -> None:
+    """An old server, which passes over what it was told, is found out by its own count."""
+    request = Request(canisters=(UserCanister("word " * 20_000), UserCanister("hello")))
+
+    response = await ask(request, simulate="context_overflow")
 
     assert [(loss.kind, loss.path) for loss in response.losses] == [(LossKind.DROPPED, "canisters")]
 

@@ -100,7 +100,7 @@ def read(setting: Setting) -> Ask:
     body = setting.body
     options = body.get("options") or {}
     tools = body.get("tools") or ()
-    messages, received = _truncate(list(body.get("messages") or []), options, tools)
+    messages, received = _truncate(list(body.get("messages") or []), tools, setting)
     last: dict[str, Any] = next((m for m in reversed(messages) if m["role"] == "user"), {})
     form = body.get("format") or None
     stops = options.get("stop") or ()
@@ -123,9 +123,18 @@ def read(setting: Setting) -> Ask:
     )
 
 
-def _truncate(messages: list[Any], options: Mapping[str, Any], tools: Any) -> tuple[list[Any], int]:
-    room = options.get("num_ctx") or CONTEXT_TOKENS
+def _truncate(messages: list[Any], tools: Any, setting: Setting) -> tuple[list[Any], int]:
+    """Forgets what the context does not hold, unless it is told not to: then it refuses.
+
+    An old server (the fault ``context_overflow``) knows no such words, nor what it was told of its
+    context.
+    """
+    is_old = "context_overflow" in setting.conditions
+    options = setting.body.get("options") or {}
+    room = CONTEXT_TOKENS if is_old else options.get("num_ctx") or CONTEXT_TOKENS
     received = count_request_tokens(messages, tools)
+    if received > room and setting.body.get("truncate") is False and not is_old:
+        raise Complaint(400, "context", "the input length exceeds the context length")
     while received > room and len(messages) > 1:
         dropped = next((i for i, m in enumerate(messages) if m["role"] != "system"), 0)
         if dropped == len(messages) - 1:
