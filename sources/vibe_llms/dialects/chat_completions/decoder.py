@@ -59,7 +59,7 @@ _OBJECTS: Final = frozenset({"chat.completion", "chat.completion.chunk"})
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     content: str
-    role: msgspec.Raw = msgspec.Raw(b"")
+    role: str | None = None
     refusal: None = None
     reasoning: None = None
     reasoning_content: None = None
@@ -81,15 +81,15 @@ class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The usual chunk: one piece of text, and what every chunk of the stream repeats."""
 
     choices: list[_Choice]
-    id: msgspec.Raw = msgspec.Raw(b"")
-    object: msgspec.Raw = msgspec.Raw(b"")
-    created: msgspec.Raw = msgspec.Raw(b"")
-    model: msgspec.Raw = msgspec.Raw(b"")
-    system_fingerprint: msgspec.Raw = msgspec.Raw(b"")
-    service_tier: msgspec.Raw = msgspec.Raw(b"")
-    provider: msgspec.Raw = msgspec.Raw(b"")
-    obfuscation: msgspec.Raw = msgspec.Raw(b"")
-    p: msgspec.Raw = msgspec.Raw(b"")
+    id: str | None = None
+    object: str | None = None
+    created: int = 0
+    model: str | None = None
+    system_fingerprint: str | None = None
+    service_tier: str | None = None
+    provider: str | None = None
+    obfuscation: str | None = None
+    p: str | None = None
     usage: None = None
 
 

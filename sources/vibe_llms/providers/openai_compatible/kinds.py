@@ -115,7 +115,7 @@ def _check_row(row: Any) -> Iterator[str]:
     for name in row.keys() - known:
         yield f"{name!r} is no field of a kind{suggest_among(name, tuple(known))}."
     for name in ("summary", "base_url", "source", "date"):
-        if not isinstance(row.get(name), str if name != "date" else object) or not row[name]:
+        if not row.get(name) or (name != "date" and not isinstance(row[name], str)):
             yield f"It lacks {name!r}, a text."
     variables = row.get("key_variables", [])
     if not isinstance(variables, list) or not all(isinstance(each, str) for each in variables):
