@@ -117,6 +117,11 @@ class Decoder:
             ) from error
         return events
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server has said that the response is complete."""
+        return self._ended
+
     def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
         return [*self.decode(body), *self.finish()]

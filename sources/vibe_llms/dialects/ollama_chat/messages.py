@@ -13,6 +13,7 @@ from typing import Any, assert_never
 import attrs
 import msgspec
 
+from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.parts import Parts, PartsWriter
@@ -28,7 +29,6 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
@@ -51,16 +51,9 @@ def nativize_canisters(
         RequestError: The bytes of a medium are not there.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    writer = MessagesWriter(PartsWriter(attributes, ledger), quirks, ledger)
+    writer = MessagesWriter(PartsWriter(attributes, ledger), ledger)
     messages = writer.write(repair_history(canisters, HistoryRules(), ledger))
     return Translation({"messages": messages}, ledger.losses)
-
-
-def frame_document(canister: DocumentCanister) -> tuple[AnyContent, ...]:
-    """Returns the contents of a document between marks, without a word of advice."""
-    title = "" if canister.title is None else f' title="{canister.title}"'
-    begin, end = TextualContent(f"<document{title}>\n"), TextualContent("\n</document>")
-    return (begin, *canister.content, end)
 
 
 @attrs.define
@@ -68,7 +61,6 @@ class MessagesWriter:
     """Writes a repaired conversation, message by message."""
 
     parts: PartsWriter
-    quirks: Quirks
     ledger: Ledger
     _names: dict[str, str] = attrs.field(factory=dict, init=False)
     _nameless: set[str] = attrs.field(factory=set, init=False)
@@ -121,13 +113,12 @@ class MessagesWriter:
         self, canister: InvocationCanister, path: str, residue: dict[str, Any]
     ) -> JsonObject:
         """Writes one invocation; what its native says of the whole message joins the residue."""
+        self.ledger.omit(canister, path, "content", reason="an invocation has no contents here")
         function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
         call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
         kept = open_residue(canister.native, path, canister, self.ledger)
         residue |= kept.pop("message", {})
         merge_residue(call, kept)
-        if not self.quirks.takes_invocation_ids:
-            call.pop("id", None)
         self._names[canister.invocation_id] = canister.name
         if not call.get("id"):
             self._nameless.add(canister.invocation_id)
@@ -152,7 +143,7 @@ class MessagesWriter:
         name = canister.name or self._names.get(canister.invocation_id)
         if name:
             message["tool_name"] = name
-        if self.quirks.takes_invocation_ids and canister.invocation_id not in self._nameless:
+        if canister.invocation_id not in self._nameless:
             message["tool_call_id"] = canister.invocation_id
         if canister.is_error:
             self.ledger.drop(f"{path}.is_error", "there is no field that says it; the text remains")
@@ -161,20 +152,20 @@ class MessagesWriter:
     def _write_input(
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
     ) -> JsonObject:
-        contents, separator = canister.content, "\n"
+        contents, separator, shift = canister.content, "\n", 0
         match canister:
             case SupervisorCanister():
                 role = "system"
             case DocumentCanister():
-                role, contents, separator = "user", frame_document(canister), ""
+                role, separator = "user", ""
+                contents, shift = frame_document(canister)
                 self.ledger.coerce(path, "a document goes as the user's words, between marks")
             case UserCanister():
                 role = "user"
             case _:
                 assert_never(canister)
         gathered = Parts()
-        is_framed = isinstance(canister, DocumentCanister)
-        self.parts.add(gathered, contents, path, shift=int(is_framed))
+        self.parts.add(gathered, contents, path, shift=shift)
         message: dict[str, Any] = {"role": role, **gathered.compose(separator)}
         return _finish(message, open_residue(canister.native, path, canister, self.ledger))
 

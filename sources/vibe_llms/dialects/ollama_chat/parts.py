@@ -112,8 +112,8 @@ class PartsWriter:
         parts.texts.append(content.text)
         if content.citations:
             self.ledger.withhold(f"{path}.citations", "citations have no place in a message here")
-        if content.native is not None:
-            self.ledger.open(content.native, path)
+        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        self.ledger.omit_native(content.native, path)
 
     def _add_reasoning(self, parts: Parts, content: ReasoningContent, path: str) -> None:
         text = content.text
@@ -126,8 +126,7 @@ class PartsWriter:
             parts.thoughts.append(text)
         if content.seal is not None:
             self.ledger.withhold(f"{path}.seal", "only the vendor that set the seal can read it")
-        if content.native is not None:
-            self.ledger.open(content.native, path)
+        self.ledger.omit_native(content.native, path)
 
     def _add_medium(self, parts: Parts, content: MediaContent, path: str) -> None:
         if isinstance(content, FileContent) and _is_text(content):
@@ -136,8 +135,7 @@ class PartsWriter:
             self.ledger.coerce(path, "a file of plain text goes as text")
             return
         self._ensure_capability(content, path)
-        if content.native is not None:
-            self.ledger.open(content.native, path)
+        self.ledger.omit_native(content.native, path)
         takes_audio = self.attributes.access_capability("supports_audio") is Capability.YES
         if isinstance(content, ImageContent) or (isinstance(content, AudioContent) and takes_audio):
             self._add_image(parts, content, path)

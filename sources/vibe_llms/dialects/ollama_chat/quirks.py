@@ -12,11 +12,4 @@ PROTOCOL: Final = "ollama_chat"
 
 @attrs.frozen(kw_only=True)
 class Quirks:
-    """One server's habits; the defaults are Ollama's own.
-
-    Attributes:
-        takes_invocation_ids: Whether invocations and results go with their ids. Servers before
-            0.12 neither give nor read them, and pass over what they do not know.
-    """
-
-    takes_invocation_ids: bool = True
+    """What servers of this dialect do in their own way: so far nothing, as all are Ollama's."""

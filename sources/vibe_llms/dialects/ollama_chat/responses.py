@@ -8,7 +8,7 @@ from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.messages import MessagesWriter
 from vibe_llms.dialects.ollama_chat.parts import PartsWriter
-from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.residues import merge_residue
 from vibe_llms.dialects.ollama_chat.usage import nativize_usage
 from vibe_llms.messages.canisters import Origin, StopReason
@@ -51,7 +51,7 @@ def _write_message(response: Response, ledger: Ledger) -> JsonObject:
     unknown = ModelAttributes(
         address=ModelAddress("any"), genus=Genus.CONVERSER, controls=(), traced=()
     )
-    writer = MessagesWriter(PartsWriter(unknown, ledger), Quirks(), ledger)
+    writer = MessagesWriter(PartsWriter(unknown, ledger), ledger)
     placed = [
         Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
     ]
