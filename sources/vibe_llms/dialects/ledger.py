@@ -43,6 +43,27 @@ class Ledger:
         """Takes down that something is kept back now, and goes where it belongs."""
         self.losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
 
+    def omit(self, value: Any, path: str, *names: str, reason: str) -> None:
+        """Takes down which fields of a value say something that finds no place.
+
+        Args:
+            path: Of the value.
+            names: Of the fields. What is empty, or the default, says nothing.
+        """
+        for name in names:
+            said = getattr(value, name)
+            if said and said != attrs.fields_dict(type(value))[name].default:
+                self.drop(f"{path}.{name}", reason)
+
+    def omit_native(self, native: Native | None, path: str) -> None:
+        """Takes down a native for which there is no place, whosever it is. Raises RequestError.
+
+        Args:
+            path: Of what it is native to.
+        """
+        if native is not None and (fields := read_native(native, path)):
+            self.withhold(f"{path}.native", f"{', '.join(sorted(fields))}: no place for it here")
+
     def admits(self, native: Native, canister: AnyCanister | None = None) -> bool:
         """Tells whether a native may be said to this provider.
 
