@@ -17,7 +17,7 @@ from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.dialects.ollama_chat.errors import produce_error
 from vibe_llms.dialects.ollama_chat.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.ollama_chat.reading import COMMON_FIELDS, read_call
+from vibe_llms.dialects.ollama_chat.reading import COMMON_FIELDS, read_call, tell_text_arguments
 from vibe_llms.dialects.ollama_chat.usage import USAGE_FIELDS, normalize_usage
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -244,6 +244,8 @@ class Decoder:
 
     def _read_invocation(self, call: Mapping[str, Any]) -> None:
         name, arguments, residue = read_call(call)
+        path = f"message.tool_calls[{self._calls}]"
+        self._events += (LossEvent(loss=loss) for loss in tell_text_arguments(call, path))
         identity = call.get("id") or self._make_up_id(name, arguments)
         index = self._take_index()
         self._calls += 1

@@ -14,7 +14,13 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.framing import frame_document
-from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
+from vibe_llms.dialects.history import (
+    NO_RESULT,
+    HistoryRules,
+    Placed,
+    belongs,
+    repair_history,
+)
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.parts import Parts, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
@@ -30,6 +36,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.views import text_of
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
 
@@ -145,7 +152,7 @@ class MessagesWriter:
             message["tool_name"] = name
         if canister.invocation_id not in self._nameless:
             message["tool_call_id"] = canister.invocation_id
-        if canister.is_error:
+        if canister.is_error and text_of(canister) != NO_RESULT:  # a note that says it itself
             self.ledger.drop(f"{path}.is_error", "there is no field that says it; the text remains")
         return _finish(message, open_residue(canister.native, path, canister, self.ledger))
 

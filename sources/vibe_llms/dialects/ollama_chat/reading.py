@@ -75,6 +75,14 @@ def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     return name, text, residue
 
 
+def tell_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:
+    """Returns the loss of arguments that came as text: they go on as the object that they say."""
+    if not isinstance(call["function"].get("arguments"), str):
+        return []
+    place, reason = f"{path}.function.arguments", "a text stands for an object"
+    return [Loss(kind=LossKind.COERCED, path=place, reason=reason)]
+
+
 def encode_arguments(arguments: object) -> str:
     """Returns the text of arguments that came as data: in their order, numbers as they are."""
     return msgspec.json.encode(arguments).decode("utf-8")
@@ -138,7 +146,9 @@ class _MessagesReader:
             residue = {}
         for index, call in enumerate(calls):
             name, arguments, kept = read_call(call)
-            identity = call.get("id") or self._make_up_id(f"{path}.tool_calls[{index}]")
+            place = f"{path}.tool_calls[{index}]"
+            self.losses += tell_text_arguments(call, place)
+            identity = call.get("id") or self._make_up_id(place)
             if residue:
                 kept["message"], residue = residue, {}
             self._pending.append(_Pending(identity, name, identity != call.get("id")))

@@ -84,6 +84,18 @@ def test_invocations_come_complete_and_turn_the_stop_reason() -> None:
     assert back["done_reason"] == "stop"
 
 
+def test_arguments_as_text_become_an_object_and_that_is_told() -> None:
+    """Some servers write the object as a text; what it says is kept, its form is not."""
+    call = {"id": "c", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    response = decode(line(done=True, tool_calls=[call]))
+
+    assert [(str(loss.kind), loss.path) for loss in response.losses] == [
+        ("coerced", "message.tool_calls[0].function.arguments")
+    ]
+    back: Any = nativize_response(response).value
+    assert back["message"]["tool_calls"][0]["function"]["arguments"] == {"a": 1}
+
+
 def test_made_up_ids_differ_between_turns() -> None:
     """The same call at another moment is another call; read again, it is the same."""
     call = {"function": {"name": "add", "arguments": {}}}

@@ -142,6 +142,31 @@ def test_arguments_that_are_no_object_go_within_one(
     assert losses == [("coerced", "canisters[0].arguments")]
 
 
+def test_repairs_and_errors_are_each_one_loss() -> None:
+    """A result made up says itself that it is none; a given one loses the mark of its failure."""
+    call = InvocationCanister(invocation_id="c", name="a")
+
+    messages, losses = write(call, UserCanister("?"))
+    assert messages[1]["tool_name"] == "a"
+    assert losses == [("synthesized", "canisters[0]")]
+
+    _, losses = write(call, ResultCanister("boom", invocation_id="c", is_error=True))
+    assert losses == [("dropped", "canisters[1].is_error")]
+
+
+def test_texts_are_joined_and_pictures_go_before_them() -> None:
+    """A message has one text: what stood between texts cannot stay there."""
+    contents = (
+        TextualContent("a"),
+        ImageContent(mime_type="image/png", data=PNG),
+        TextualContent("b"),
+    )
+    messages, losses = write(UserCanister(contents))
+
+    assert messages[0]["content"] == "a\nb"
+    assert losses == [("coerced", "canisters[0].content")]
+
+
 def test_pictures_go_as_bytes_and_their_kind_is_told_from_them() -> None:
     """A picture's bytes go in base 64, and come back with the type that they show."""
     messages, losses = write(
@@ -290,7 +315,12 @@ def test_messages_without_sense_are_refused_with_their_place(message: Any) -> No
 
 def test_controls_become_options_and_think() -> None:
     """Common names become the server's, and effort its way to say it."""
-    controls: dict[str, JsonValue] = {"max_tokens": 9, "stop": ["a"], "temperature": 0.5, "reasoning_effort": "none"}
+    controls: dict[str, JsonValue] = {
+        "max_tokens": 9,
+        "stop": ["a"],
+        "temperature": 0.5,
+        "reasoning_effort": "none",
+    }
     native = nativize_controls(controls, describe_model(), Quirks()).value
 
     assert native == {
