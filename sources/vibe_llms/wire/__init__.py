@@ -9,20 +9,16 @@ cut into frames by the machines for server-sent events and for lines of JSON.
 
 from vibe_llms.laziness import produce_attribute_access
 
-_HOMES = {
-    "DirectTransport": "direct",
-    "Exchange": "exchanges",
-    "Frame": "frames",
-    "MemoryAnswer": "memory",
-    "MemoryTransport": "memory",
-    "NdjsonFramer": "ndjson",
-    "SdkTransport": "sdk",
-    "SseFramer": "sse",
-    "Timeouts": "exchanges",
-    "Transport": "exchanges",
-    "WireRequest": "exchanges",
-    "ensure_content_type": "selection",
-}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vibe_llms.wire.direct import DirectTransport
+    from vibe_llms.wire.exchanges import Exchange, Timeouts, Transport, WireRequest
+    from vibe_llms.wire.frames import Frame
+    from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
+    from vibe_llms.wire.ndjson import NdjsonFramer
+    from vibe_llms.wire.sdk import SdkTransport
+    from vibe_llms.wire.selection import ensure_content_type
+    from vibe_llms.wire.sse import SseFramer
 
 __all__ = [
     "DirectTransport",
@@ -39,4 +35,20 @@ __all__ = [
     "ensure_content_type",
 ]
 
-__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)
+__getattr__, __dir__ = produce_attribute_access(
+    __name__,
+    {
+        "DirectTransport": "direct",
+        "Exchange": "exchanges",
+        "Frame": "frames",
+        "MemoryAnswer": "memory",
+        "MemoryTransport": "memory",
+        "NdjsonFramer": "ndjson",
+        "SdkTransport": "sdk",
+        "SseFramer": "sse",
+        "Timeouts": "exchanges",
+        "Transport": "exchanges",
+        "WireRequest": "exchanges",
+        "ensure_content_type": "selection",
+    },
+)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import click
 
 from vibe_llms.interfaces.cli.options import command, json_option
 
-if TYPE_CHECKING:
-    from vibe_llms.testing.conformance import Promise
+
+class Promise(Protocol):
+    """What the test kit tells of one promise."""
+
+    name: str
+    meaning: str
+    is_kept: bool
+    reason: str
 
 
 @command("conformance")
