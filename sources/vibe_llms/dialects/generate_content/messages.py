@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.generate_content.fields import merge_residue, without
 from vibe_llms.dialects.generate_content.parts import PartsWriter
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
@@ -31,7 +32,6 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
@@ -114,22 +114,31 @@ class ContentsWriter:
     def write(self, placed: Placed) -> None:
         """Writes one canister of a repaired conversation. Raises RequestError."""
         canister, path = placed.canister, placed.path
-        residue = self.parts.ledger.open(canister.native, path, canister)
+        ledger, is_vendors = self.parts.ledger, getattr(canister, "owner", None) is Owner.VENDOR
+        native = canister.native
+        if is_vendors and (native is None or not ledger.admits(native, canister)):
+            ledger.withhold(path, "what a vendor executed itself is shown to that vendor alone")
+            return
+        residue = ledger.open(canister.native, path, canister)
         wrapper = residue.pop("content", {})
         joined = wrapper.pop("joined", None)
         content = self._access_content(canister, path, joined)
         for name, value in wrapper.items():
             content.residue.setdefault(name, value)
         match canister:
+            case InvocationCanister() | ResultCanister() if is_vendors:
+                content.add(residue, path)
             case InvocationCanister():
-                content.add(self._write_invocation(canister, residue, path), path)
-            case ResultCanister() if canister.owner is Owner.VENDOR:
-                content.add(self._write_whole(canister, residue, path), path)
+                part = write_call(canister, residue, path, self.parts)
+                self._calls[canister.invocation_id] = part["functionCall"]
+                content.add(part, path)
             case ResultCanister():
                 for part in self._write_result(canister, residue, path):
                     content.add(part, path)
             case _:
                 self._write_contents(canister, content, path)
+                for name in residue:
+                    ledger.drop(f"{path}.native", f"{name}: a content has no place for it")
         if not content.parts and content is not self.system:
             self.contents.remove(content)
         else:
@@ -161,23 +170,14 @@ class ContentsWriter:
         return self.contents[-1]
 
     def _write_contents(self, canister: AnyCanister, content: WrittenContent, path: str) -> None:
-        contents: Sequence[AnyContent] = canister.content
+        contents, shift = canister.content, 0
         if isinstance(canister, DocumentCanister):
-            contents = frame_document(canister)
+            contents, shift = frame_document(canister)
         for index, each in enumerate(contents):
-            place = f"{path}.content[{index}]"
+            place = f"{path}.content[{index - shift}]"
             content.add(self.parts.write(each, place, canister), place)
         if not contents and isinstance(canister, AssistantCanister | UserCanister):
             self.parts.ledger.drop(path, "a content without parts is refused")
-
-    def _write_invocation(
-        self, invocation: InvocationCanister, residue: dict[str, Any], path: str
-    ) -> dict[str, Any] | None:
-        if invocation.owner is Owner.VENDOR:
-            return self._write_whole(invocation, residue, path)
-        part = write_call(invocation, residue, path, self.parts)
-        self._calls[invocation.invocation_id] = part["functionCall"]
-        return part
 
     def _write_result(
         self, result: ResultCanister, residue: dict[str, Any], path: str
@@ -188,19 +188,6 @@ class ContentsWriter:
             block = {**residue.get("functionResponse", {}), "id": None}
             residue = {**residue, "functionResponse": block}
         return write_result(result, name, residue, path, self.parts, takes_media=self.takes_media)
-
-    def _write_whole(
-        self,
-        canister: InvocationCanister | ResultCanister,
-        residue: dict[str, Any],
-        path: str,
-    ) -> dict[str, Any] | None:
-        if canister.native is not None and self.parts.ledger.admits(canister.native, canister):
-            return residue
-        if not self.parts.ledger.losses or self.parts.ledger.losses[-1].path != f"{path}.native":
-            reason = "what a vendor executed itself is shown to that vendor alone"
-            self.parts.ledger.withhold(path, reason)
-        return None
 
 
 def write_call(
@@ -221,13 +208,3 @@ def write_call(
     if arguments and isinstance(block, dict):
         residue = {**residue, "functionCall": {k: v for k, v in block.items() if k != "args"}}
     return merge_residue({"functionCall": call}, residue)
-
-
-def frame_document(canister: DocumentCanister) -> tuple[AnyContent, ...]:
-    """Returns the contents of a document between marks, without a word of advice."""
-    title = "" if canister.title is None else f' title="{canister.title}"'
-    begin, end = TextualContent(f"<document{title}>\n"), TextualContent("\n</document>")
-    if all(isinstance(content, TextualContent) for content in canister.content):
-        text = "".join(c.text for c in canister.content if isinstance(c, TextualContent))
-        return (TextualContent(f"{begin.text}{text}{end.text}"),)
-    return (begin, *canister.content, end)

@@ -181,10 +181,9 @@ class PartsWriter:
     def _write_text(
         self, content: TextualContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
-        for index, citation in enumerate(content.citations):
-            foreign = citation.native is None or citation.native.protocol != PROTOCOL
-            if foreign and not self.shows_reasoning:
-                self.ledger.withhold(f"{path}.citations[{index}]", "texts here have no citations")
+        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        for index, _ in enumerate(content.citations if not self.shows_reasoning else ()):
+            self.ledger.withhold(f"{path}.citations[{index}]", "texts here have no citations")
         residue = self.ledger.open(content.native, path, canister)
         admitted = content.native is not None and self.ledger.admits(content.native, canister)
         if not content.text and not admitted:

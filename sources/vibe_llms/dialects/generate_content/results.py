@@ -89,6 +89,7 @@ def write_result(
         place = f"{path}.content[{index}]"
         if isinstance(content, TextualContent):
             texts.append(content)
+            writer.ledger.omit_native(content.native, place)
             for number, _ in enumerate(content.citations):
                 reason = "texts here have no citations"
                 writer.ledger.withhold(f"{place}.citations[{number}]", reason)
@@ -97,6 +98,8 @@ def write_result(
             shown += [written] if written is not None else []
         else:
             writer.ledger.drop(place, f"a result has no place for {content.type}")
+    if len(texts) > 1 or any(text.mime_type != JSON_TYPE for text in texts):
+        _report_types(result, path, writer)
     response = _write_response(texts, is_error=result.is_error)
     block: dict[str, Any] = {"id": result.invocation_id, "name": name, "response": response}
     if shown and takes_media:
@@ -108,6 +111,13 @@ def write_result(
     if "functionResponse" in rest and result.content:
         rest["functionResponse"] = _keep_response(rest["functionResponse"])
     return [merge_residue({"functionResponse": block}, rest), *shown]
+
+
+def _report_types(result: ResultCanister, path: str, writer: PartsWriter) -> None:
+    for index, content in enumerate(result.content):
+        if isinstance(content, TextualContent):
+            reason = "only a text alone can be said to be JSON, and nothing else"
+            writer.ledger.omit(content, f"{path}.content[{index}]", "mime_type", reason=reason)
 
 
 def _keep_response(residue: Mapping[str, Any]) -> dict[str, Any]:

@@ -179,6 +179,8 @@ class BlocksWriter:
             return None
         residue = self.ledger.open(native, path, canister)
         if residue.get("type") == "redacted_thinking":
+            reason = "what is redacted has nothing to be read"
+            self.ledger.omit(content, path, "text", "summary", reason=reason)
             return {**residue, "data": content.seal or ""}
         if content.seal is None and not self.quirks.takes_unsealed_reasoning:
             self.ledger.withhold(path, "reasoning without its signature is refused")

@@ -273,7 +273,7 @@ def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter)
     if not written:
         return others
     source: Block = {"type": "content", "content": written}
-    if all(block["type"] == "text" for block in written):
+    if all(block.keys() == {"type", "text"} for block in written):
         text = "".join(block["text"] for block in written)
         source = {"type": "text", "media_type": "text/plain", "data": text}
     return [{"type": "document", "source": source, **title}, *others]
