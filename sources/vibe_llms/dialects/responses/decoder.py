@@ -15,7 +15,7 @@ import msgspec
 
 from vibe_llms.dialects.responses.endings import Ending, read_ending
 from vibe_llms.dialects.responses.errors import produce_error
-from vibe_llms.dialects.responses.progress import DELTAS, DONES, SILENT, ItemsTable
+from vibe_llms.dialects.responses.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
 from vibe_llms.dialects.responses.usage import normalize_usage
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -38,9 +38,9 @@ class _TextDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The usual chunk: by far the most frequent one."""
 
     type: str
-    output_index: int
-    content_index: int
     delta: str
+    output_index: int = NOWHERE
+    content_index: int = 0
     item_id: str = ""
     logprobs: Any = None
     obfuscation: str = ""
@@ -158,7 +158,7 @@ class Decoder:
         elif kind in _BEGINNINGS:
             self._begin(event["response"])
         elif kind in _ENDINGS:
-            self._end(event["response"])
+            self._end(event["response"], event)
         elif kind == "error" or (event.get("error") and not str(kind).startswith("response.")):
             raise produce_error(event, provider=self._provider, model=self._model)
         elif kind.startswith("response.audio."):
@@ -181,10 +181,14 @@ class Decoder:
             raise ConverseError(
                 detail=f"{self._provider} sent a body that is no response.", stage=Stage.DECODE
             )
-        self._end(response)
+        self._end(response, {})
 
-    def _end(self, response: Mapping[str, Any]) -> None:
-        """Takes in the response as a whole: what had not come bit by bit comes now."""
+    def _end(self, response: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+        """Takes in the response as a whole: what had not come bit by bit comes now.
+
+        Args:
+            event: That it came in; some vendors say more there.
+        """
         if response.get("error") or response.get("status") == "failed":
             raise produce_error(response, provider=self._provider, model=self._model)
         if response.get("status") in ("queued", "in_progress"):
@@ -197,7 +201,7 @@ class Decoder:
         self._items.settle(response.get("output") or ())
         if response.get("usage"):
             self._items.events.append(UsageEvent(usage=normalize_usage(response["usage"])))
-        self._ending = read_ending(response, self._items.outline)
+        self._ending = read_ending(response, self._items.outline, event)
 
 
 def _is_text_delta(data: bytes | Mapping[str, Any]) -> bool:

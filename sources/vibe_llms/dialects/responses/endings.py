@@ -26,6 +26,7 @@ INCOMPLETE_REASONS: Final = {
 _COMMON: Final = frozenset(
     {"error", "id", "incomplete_details", "model", "object", "output", "status", "usage"}
 )
+_EVENT: Final = frozenset({"response", "sequence_number", "type"})
 
 
 @attrs.define
@@ -50,9 +51,14 @@ class Ending:
     native: Native
 
 
-def read_ending(response: Mapping[str, Any], outline: Outline) -> Ending:
-    """Returns why a response ended. The vendor does not say that it waits for results."""
-    rest = {name: value for name, value in response.items() if name not in _COMMON}
+def read_ending(response: Mapping[str, Any], outline: Outline, event: Mapping[str, Any]) -> Ending:
+    """Returns why a response ended. The vendor does not say that it waits for results.
+
+    Args:
+        event: That the response came in, for what stands there beside it.
+    """
+    beside = {name: value for name, value in event.items() if name not in _EVENT}
+    rest = {name: value for name, value in response.items() if name not in _COMMON} | beside
     native = seal_native(PROTOCOL, rest)
     status, details = response.get("status") or "completed", response.get("incomplete_details")
     if status == "cancelled":

@@ -67,6 +67,9 @@ SILENT: Final = frozenset(
 )
 """Events that say nothing which others do not say."""
 
+NOWHERE: Final = -1
+"""The place of items where the vendor does not say it: they come one after the other."""
+
 _PART_KINDS: Final[Mapping[str, ContentKind]] = {"output_text": "text", "refusal": "refusal"}
 _WHOLE_ITEMS: Final = frozenset({"reasoning", "invocation"})
 """Kinds of content of which an item has one, however many parts it comes in."""
@@ -170,8 +173,8 @@ class ItemsTable:
         state = self._find(event)
         place = event.get("content_index") or 0
         growing = self._access(state, kind, place)
-        if kind == "text" and isinstance(event.get("output_index"), int):
-            self.texts[event["output_index"], place] = growing
+        if kind == "text":
+            self.texts[event.get("output_index", NOWHERE), place] = growing
         text = part.get("text") or part.get("refusal")
         if isinstance(text, str):
             self._add(growing, "text", place, text)
@@ -238,9 +241,7 @@ class ItemsTable:
 
     def finish(self, item: Mapping[str, Any], place: int | None) -> None:
         """Ends an item with the copy that counts."""
-        state = self._by_place.get(place) if place is not None else self._find_id(item.get("id"))
-        if state is None:
-            state = self._open(place, item.get("id"))
+        state = self._find({"output_index": place, "item_id": item.get("id")})
         if not state.is_done:
             self._complete(state, item)
 
@@ -326,14 +327,15 @@ class ItemsTable:
     def _open(self, place: int | None, identity: Any) -> _Item:
         state = _Item(len(self._order), identity if isinstance(identity, str) else None)
         self._order.append(state)
-        if not isinstance(place, int):
+        key = place if isinstance(place, int) else NOWHERE
+        for address in [address for address in self.texts if address[0] == key]:
+            del self.texts[address]
+        if key == NOWHERE:
             return state
-        before = self._by_place.get(place)
+        before = self._by_place.get(key)
         if before is not None and not before.is_done:
             self._close(before)
-        self._by_place[place] = state
-        for key in [key for key in self.texts if key[0] == place]:
-            del self.texts[key]
+        self._by_place[key] = state
         return state
 
     def _find(self, event: Mapping[str, Any]) -> _Item:
