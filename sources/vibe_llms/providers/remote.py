@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -164,6 +165,7 @@ class RemoteClient:
         self._given = transport
         self._transport: Transport | None = transport
         self._integrator: Any = None
+        self._key: Secret | None = None
 
     async def access_model(self, name: str = "") -> RemoteModel:
         """Returns a model by name; it need not be known here, for vendors have new ones daily.
@@ -235,6 +237,25 @@ class RemoteClient:
         Raises:
             ConverseError: It could not be sent, or the answer is an error.
         """
+        try:
+            return await self._send(method, path, body, model)
+        except ConverseError as error:
+            raise self.clean(error)  # noqa: B904  # it is the same error
+
+    def clean(self, error: ConverseError) -> ConverseError:
+        """Takes out of an error what nobody may see, should the other side have sent it back."""
+        from vibe_llms.providers.borders import clean_error
+
+        return clean_error(error, self._list_secrets())
+
+    def _list_secrets(self) -> list[Secret]:
+        settings = self.vendor.settings
+        addresses = (urlsplit(settings.base_url), urlsplit(settings.values.get("proxy") or ""))
+        passwords = [Secret(parts.password) for parts in addresses if parts.password]
+        key = () if self._key is None else (self._key,)
+        return [*key, *settings.headers.values(), *passwords]
+
+    async def _send(self, method: str, path: str, body: JsonObject | None, model: str) -> Exchange:
         vendor = self.vendor
         native = body or {}
         headers = {"accept": "*/*", **vendor.compose_headers(self._acquire_key(), native)}
@@ -256,7 +277,7 @@ class RemoteClient:
     def _acquire_key(self) -> Secret | None:
         vendor = self.vendor
         name = self.provider.name
-        key = acquire_key(name, vendor.settings.values, vendor.key_variables)
+        key = self._key = acquire_key(name, vendor.settings.values, vendor.key_variables)
         is_theirs = self._given is not None or vendor.settings.values.get("transport") == "sdk"
         if key is None and vendor.needs_key and not is_theirs:
             variable = (*vendor.key_variables, "its environment variable")[0]
@@ -276,7 +297,7 @@ class RemoteClient:
         if settings.values.get("transport") == "sdk":
             from vibe_llms.wire.sdk import SdkTransport
 
-            return SdkTransport(vendor.produce_sdk_client(self._acquire_key()))
+            return SdkTransport(vendor.produce_sdk_client(self._acquire_key()), is_owner=True)
         from vibe_llms.wire.direct import DirectTransport
 
         return DirectTransport(
@@ -319,6 +340,7 @@ class RemoteModel(ModelBase[JsonObject]):
                 self._produce_framer,
                 content_type=CONTENT_TYPES[vendor.framing] if streaming else "application/json",
                 request_id_headers=vendor.request_id_headers,
+                clean=self._client.clean,
             )
 
         return RetryingSource(produce_source, RetryPolicy.of(limits))

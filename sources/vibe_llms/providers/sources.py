@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import attrs
@@ -16,7 +18,12 @@ from vibe_llms.wire.selection import ensure_content_type
 
 
 class Decoder(Protocol):
-    """A vendor's frames, or a whole response, as events: a machine for one response."""
+    """A vendor's frames, or a whole response, as events: a machine for one response.
+
+    It may have an attribute ``is_complete`` besides: whether the vendor has said that nothing of
+    the response is to come. Then nobody waits for the end of the stream, and what else is in it
+    is not read. Without it, the end of the stream is the only end.
+    """
 
     def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
         """Returns the events of one frame. Raises ConverseError."""
@@ -28,6 +35,10 @@ class Decoder(Protocol):
         """Returns the last events. Raises StreamTruncatedError where the vendor had not ended."""
 
 
+def _keep(error: ConverseError) -> ConverseError:
+    return error
+
+
 class WireSource:
     """An event source over one exchange, which is opened when it is first read.
 
@@ -37,6 +48,7 @@ class WireSource:
         produce_framer: Makes the framer of a streamed answer.
         content_type: Of a streamed answer; one in JSON is taken as a whole response.
         request_id_headers: Where the vendor names the exchange.
+        clean: Makes an error fit to be shown; see :func:`vibe_llms.providers.borders.clean_error`.
     """
 
     def __init__(
@@ -47,40 +59,55 @@ class WireSource:
         *,
         content_type: str,
         request_id_headers: Sequence[str] = (),
+        clean: Callable[[ConverseError], ConverseError] = _keep,
     ) -> None:
         self._open_exchange = open_exchange
         self._decoder = decoder
         self._produce_framer = produce_framer
         self._content_type = content_type
         self._request_id_headers = request_id_headers
+        self._clean = clean
         self._exchange: Exchange | None = None
         self._framer: Framer | None = None
         self._request_id: str | None = None
         self._error: ConverseError | None = None
         self._ended = False
+        self._has_rest = False
 
     async def receive(self) -> Sequence[StreamEvent] | None:
         """Returns the next events, at least one; None at the end. Raises ConverseError."""
-        if self._exchange is None:
-            whole = await self._open()
-            if whole is not None:
-                return self._name_request(whole)
-        if self._error is not None:
-            raise self._error
-        if self._ended or self._exchange is None or self._framer is None:
-            return None
-        events: list[StreamEvent] = []
-        while not events and not self._ended:
-            data = await self._exchange.receive()
-            self._read(data, events)
+        try:
+            if self._exchange is None:
+                whole = await self._open()
+                if whole is not None:
+                    return self._name_request(whole)
+            if self._error is not None:
+                raise self._error
+            if self._ended or self._exchange is None or self._framer is None:
+                return None
+            events: list[StreamEvent] = []
+            while not events and not self._ended:
+                self._read(await self._exchange.receive(), events)
+        except ConverseError as error:
+            raise self._clean(error)  # noqa: B904  # it is the same error
         if self._request_id is not None:
             return self._name_request(events)
         return events or None
 
     async def close(self) -> None:
-        """Closes the connection, unless the answer was read to its end."""
-        if self._exchange is not None:
-            await self._exchange.close()
+        """Closes the connection, unless the answer was read to its end.
+
+        Where the vendor has said that its response is complete, the end has mostly come as well;
+        it is waited for, but not for long, so that the connection can be used again.
+        """
+        if self._exchange is None:
+            return
+        if self._has_rest:
+            with suppress(ConverseError, TimeoutError):
+                async with asyncio.timeout(_DRAINING_SECONDS):
+                    while await self._exchange.receive():
+                        pass
+        await self._exchange.close()
 
     async def _open(self) -> list[StreamEvent] | None:
         """Sends the request; returns the events of an answer that comes whole."""
@@ -99,14 +126,18 @@ class WireSource:
 
     def _read(self, data: bytes, events: list[StreamEvent]) -> None:
         """Adds the events of some bytes. What came before an error counts, and comes first."""
-        framer, decode = self._framer, self._decoder.decode
+        framer, decoder = self._framer, self._decoder
         assert framer is not None
         try:
             for frame in framer.feed(data) if data else framer.finish():
-                events += decode(frame.data, frame.event)
+                events += decoder.decode(frame.data, frame.event)
+                if getattr(decoder, "is_complete", False):
+                    self._ended, self._has_rest = True, bool(data)
+                    events += decoder.finish()
+                    return
             if not data:
                 self._ended = True
-                events += self._decoder.finish()
+                events += decoder.finish()
         except ConverseError as error:
             if not events:
                 raise
@@ -140,6 +171,9 @@ async def read_problem(exchange: Exchange) -> JsonObject | str:
         return body.decode("utf-8", "replace")
     return problem if isinstance(problem, Mapping) else {"error": problem}
 
+
+_DRAINING_SECONDS = 0.05
+"""How long the end of a stream is waited for behind the end of its response."""
 
 _PROBLEM_BYTES = 1_048_576
 """How much of an error is read: more than any says."""

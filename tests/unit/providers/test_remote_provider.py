@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import traceback
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -40,9 +41,11 @@ from vibe_llms.providers.credentials import acquire_key
 from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 from vibe_llms.providers.remote import RemoteClient, RemoteModel, RemoteProvider, Vendor
 from vibe_llms.providers.settings import read_settings
+from vibe_llms.providers.sources import WireSource
 from vibe_llms.secrets import Secret
-from vibe_llms.wire.exchanges import Timeouts
+from vibe_llms.wire.exchanges import Exchange, Timeouts, WireRequest
 from vibe_llms.wire.memory import MemoryAnswer
+from vibe_llms.wire.sse import SseFramer
 
 REQUEST = Request(canisters=[UserCanister("hello")])
 LIMITS = Limits(attempts=1)
@@ -357,3 +360,84 @@ def test_a_key_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """With what the system says of it."""
     with pytest.raises(ConfigurationError, match="No such file"):
         acquire_key("parrot", {"api_key_file": str(tmp_path / "none")}, ())
+
+
+async def show_failure(model: RemoteModel) -> str:
+    """Returns all that a report of a crash could show of a failure."""
+    with pytest.raises(ConverseError, match="You sent") as caught:
+        await model.converse(REQUEST)
+    lines = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    return "".join(lines.format())
+
+
+async def test_a_server_that_says_what_it_was_sent_tells_nobody_else(tmp_path: Path) -> None:
+    """Whatever comes back of a key in an error is struck out, in a stream as well."""
+    echo = b'{"error": "You sent:\\n x-key: canary-key, x-more: canary-more"}'
+    page = MemoryAnswer(headers={"Content-Type": "text/html"}, chunks=[echo])
+    model, _ = await access_parrot(
+        tmp_path, answer_json(echo, 400), page, headers={"x-more": "canary-more"}
+    )
+
+    for _attempt in range(2):
+        shown = await show_failure(model)
+        assert "********" in shown
+        assert "canary" not in shown
+
+
+class Curt(Words):
+    """Knows the end of a response when it sees it."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self._ended
+
+
+async def read_source(decoder: Words, chunks: AsyncIterable[bytes]) -> list[str]:
+    """Returns the texts of a stream, which is closed then."""
+    answer = MemoryAnswer(headers={"Content-Type": "text/event-stream"}, chunks=chunks)
+    counterpart = Counterpart([answer])
+
+    async def open_exchange() -> Exchange:
+        request = WireRequest(url="https://parrot.example/v1")
+        return await counterpart.transport.send(request)
+
+    source = WireSource(
+        open_exchange, decoder, lambda: SseFramer(LIMITS), content_type="text/event-stream"
+    )
+    texts = []
+    while (events := await source.receive()) is not None:
+        texts += [event.text for event in events if isinstance(event, ContentDeltaEvent)]
+    await source.close()
+    return texts
+
+
+async def test_nobody_waits_behind_the_end_of_a_response() -> None:
+    """A stream that stalls there is over, and is closed; what else it says is not read."""
+    is_closed = asyncio.Event()
+
+    async def stall() -> AsyncIterator[bytes]:
+        try:
+            yield b"data: hi\n\ndata: !\n\ndata: ?\n\n"
+            await asyncio.Event().wait()
+        finally:
+            is_closed.set()
+
+    texts = await read_source(Curt(), stall())
+
+    assert texts == ["hi"]
+    assert is_closed.is_set()
+
+
+async def test_the_end_of_a_stream_is_read_so_that_its_connection_stays() -> None:
+    """Where it comes at once."""
+    pieces = []
+
+    async def end() -> AsyncIterator[bytes]:
+        for piece in (b"data: hi\n\ndata: !\n\n", b": bye\n\n"):
+            yield piece
+            pieces.append(piece)
+
+    texts = await read_source(Curt(), end())
+
+    assert texts == ["hi"]
+    assert len(pieces) == 2

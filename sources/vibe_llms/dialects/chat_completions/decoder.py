@@ -102,6 +102,9 @@ class Decoder:
     Args:
         provider: Named in errors.
         model: That was asked; named in errors.
+
+    Attributes:
+        is_complete: Whether the vendor has said that nothing of the response is to come.
     """
 
     def __init__(self, *, provider: str, model: str = "") -> None:
@@ -109,7 +112,7 @@ class Decoder:
         self._model = model
         self._answer = Answer()
         self._begun = False
-        self._complete = False
+        self.is_complete = False
         self._finished = False
         self._reason: str | None = None
         self._matched: Any = None
@@ -145,7 +148,7 @@ class Decoder:
         events = self._decode(body, "", whole=True)
         if not self._begun:
             raise self._refuse("a response without any choice")
-        self._complete = True
+        self.is_complete = True
         return [*events, *self.finish()]
 
     def finish(self) -> list[StreamEvent]:
@@ -156,7 +159,7 @@ class Decoder:
         """
         if self._finished:
             return []
-        if self._reason is None and not (self._complete and self._begun):
+        if self._reason is None and not (self.is_complete and self._begun):
             raise StreamTruncatedError(
                 detail=f"The stream of {self._provider} ended before its response was complete.",
                 remedy="What had arrived is kept; ask again.",
@@ -179,7 +182,7 @@ class Decoder:
         self, data: Mapping[str, Any] | bytes, event: str, *, whole: bool
     ) -> list[StreamEvent]:
         if isinstance(data, bytes) and data.strip() == b"[DONE]":
-            self._complete = True
+            self.is_complete = True
             return []
         try:
             chunk = msgspec.json.decode(data) if isinstance(data, bytes) else data

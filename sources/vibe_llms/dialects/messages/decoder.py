@@ -69,6 +69,9 @@ class Decoder:
     Args:
         provider: Named in errors.
         model: That was asked; named in errors.
+
+    Attributes:
+        is_complete: Whether the vendor has said that nothing of the response is to come.
     """
 
     def __init__(self, *, provider: str, model: str = "") -> None:
@@ -76,7 +79,7 @@ class Decoder:
         self._model = model
         self._events: list[StreamEvent] = []
         self._begun = False
-        self._complete = False
+        self.is_complete = False
         self._finished = False
         self._count = 0
         self._open: dict[int, GrowingBlock] = {}
@@ -120,7 +123,7 @@ class Decoder:
                 self._begin_block(index, block)
                 self._finish_block(index)
             self._end(message)
-        self._complete = True
+        self.is_complete = True
         return [*self._events, *self.finish()]
 
     def finish(self) -> list[StreamEvent]:
@@ -131,7 +134,7 @@ class Decoder:
         """
         if self._finished:
             return []
-        if not self._complete:
+        if not self.is_complete:
             raise StreamTruncatedError(
                 detail=f"The stream of {self._provider} ended before its response was complete.",
                 remedy="What had arrived is kept; ask again.",
@@ -177,7 +180,7 @@ class Decoder:
                 further = leave(fields, "type", "delta", "usage")
                 self._end({**fields["delta"], "usage": fields.get("usage"), **further})
             case "message_stop":
-                self._complete = True
+                self.is_complete = True
             case "error":
                 raise produce_error(fields, provider=self._provider, model=self._model)
             case "ping" if fields.keys() <= {"type"}:

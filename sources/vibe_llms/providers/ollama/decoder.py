@@ -22,6 +22,11 @@ class OllamaDecoder:
         """Returns the events of one line. Raises ConverseError."""
         return self._check(self._decoder.decode(data))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server has said that the response is complete."""
+        return self._decoder.is_complete
+
     def decode_response(self, body: bytes) -> list[StreamEvent]:
         """Returns all events of a whole response. Raises ConverseError."""
         return self._check(self._decoder.decode_response(body))

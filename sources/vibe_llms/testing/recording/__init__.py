@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vibe_llms.testing.recording.replayer import (
         UnrecordedRequestError as UnrecordedRequestError,
     )
-    from vibe_llms.testing.recording.scrubbing import Scrubber as Scrubber
+    from vibe_llms.wire.scrubbing import Scrubber as Scrubber
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
@@ -25,7 +25,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "Recorder": "recorder",
         "Recording": "recordings",
         "Replayer": "replayer",
-        "Scrubber": "scrubbing",
+        "Scrubber": "recorder",
         "UnrecordedRequestError": "replayer",
         "read_recordings": "recordings",
     },

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from vibe_llms.secrets import HIDDEN, Secret
 from vibe_llms.testing.recording.recordings import Recording, read_body, write_recording
-from vibe_llms.testing.recording.scrubbing import Scrubber
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
+from vibe_llms.wire.scrubbing import Scrubber
 
 SECRET_NAMES = re.compile(r"auth|key|token|secret|cookie|password|signature|credential|^sig$", re.I)
 """Headers and parameters of a query whose values are secrets, whatever they hold."""

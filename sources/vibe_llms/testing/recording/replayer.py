@@ -15,9 +15,9 @@ from vibe_llms.exceptions import Stage, TransportError
 from vibe_llms.secrets import Secret
 from vibe_llms.testing.recording.recorder import find_secrets
 from vibe_llms.testing.recording.recordings import Recording, read_body, read_recordings
-from vibe_llms.testing.recording.scrubbing import Scrubber
 from vibe_llms.wire.exchanges import Exchange, WireRequest
 from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
+from vibe_llms.wire.scrubbing import Scrubber
 
 
 class UnrecordedRequestError(LookupError):

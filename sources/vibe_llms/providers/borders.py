@@ -1,0 +1,74 @@
+"""What may be said of an error from outside: one line, bounded, without the user's secrets.
+
+A vendor's words go into our errors, and a vendor, or whoever stands in between, may send back
+what it was sent. So every error of an exchange passes here once, on its way up.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Any, Final
+
+from vibe_llms.exceptions import ConverseError, ForeignError, access_facts
+from vibe_llms.secrets import Secret
+from vibe_llms.wire.scrubbing import Scrubber
+
+LONGEST_CHARACTERS: Final = 2_000
+"""How much of one text of an error is shown: more than any vendor says to people."""
+
+_DEPTH: Final = 8
+
+
+def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseError:
+    """Strikes secrets out of an error and its causes, and puts each of its texts on one line.
+
+    What stood on the stack below goes too, for a traceback may show what was in variables there.
+
+    Args:
+        secrets: What was sent and may not be shown; what looks like a key goes anyway.
+
+    Returns:
+        The same error.
+    """
+    _clean(error, Scrubber(secrets), _DEPTH)
+    return error.with_traceback(None)
+
+
+def _clean(error: ConverseError, scrubber: Scrubber, depth: int) -> None:
+    for name, value in access_facts(error).items():
+        cleaned = _clean_value(value, scrubber)
+        if cleaned is not value:
+            setattr(error, name, cleaned)
+    cause, context = error.__cause__, error.__context__
+    if cause is not None:
+        error.__cause__ = _clean_cause(cause, scrubber, depth)
+    if context is not None:
+        error.__context__ = None if context is cause else _clean_cause(context, scrubber, depth)
+
+
+def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseException | None:
+    if depth == 0:
+        return None
+    if isinstance(cause, ConverseError):
+        _clean(cause, scrubber, depth - 1)
+        return cause.with_traceback(None)
+    chain = [cause, cause.__cause__, cause.__context__]
+    texts = [f"{each} {each!r}" for each in chain if each is not None]
+    if all(scrubber.scrub_text(text) == text for text in texts):
+        return cause
+    return ForeignError(type=type(cause).__name__, detail="what it says holds a secret")
+
+
+def _clean_value(value: Any, scrubber: Scrubber) -> Any:
+    if isinstance(value, tuple):
+        cleaned = tuple(_clean_value(each, scrubber) for each in value)
+        return value if cleaned == value else cleaned
+    if not isinstance(value, str) or isinstance(value, enum.Enum):
+        return value
+    text = " ".join(scrubber.scrub_text(value).split())
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else "?" for character in text)
+    if len(text) > LONGEST_CHARACTERS:
+        text = f"{text[:LONGEST_CHARACTERS]}…"
+    return value if text == value else text
