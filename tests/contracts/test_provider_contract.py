@@ -14,12 +14,18 @@ class TestScripted(ProviderContract):
     loses_nothing = True
 
 
+class TestAnthropic(SimulatedContract):
+    """Messages."""
+
+    module = "vibe_llms.providers.anthropic"
+    model = "claude-sonnet-4-6"
+
+
 class TestGoogle(SimulatedContract):
     """Gemini's own protocol."""
 
     module = "vibe_llms.providers.google"
     model = "gemini-3-flash"
-    reports_overload_midstream = True
 
 
 class TestOllama(SimulatedContract):
@@ -29,9 +35,91 @@ class TestOllama(SimulatedContract):
     model = "llama3.2"
 
 
+class TestOpenAIConversations(SimulatedContract):
+    """Chat Completions at its source, which shows no reasoning."""
+
+    module = "vibe_llms.providers.openai_conversations"
+    path = "/v1"
+    model = "gpt-5.1"
+    reasons = False
+
+
 class TestOpenAIResponses(SimulatedContract):
-    """OpenAI's Responses."""
+    """Responses."""
 
     module = "vibe_llms.providers.openai_responses"
-    model = "gpt-5"
     path = "/v1"
+    model = "gpt-5.1"
+
+
+class TestVllm(SimulatedContract):
+    """Chat Completions with vLLM's extras."""
+
+    module = "vibe_llms.providers.vllm"
+    path = "/v1"
+    model = "some-model"
+    simulate = "vllm"
+
+
+class TestPerplexity(SimulatedContract):
+    """Chat Completions with sources, and without tools."""
+
+    module = "vibe_llms.providers.perplexity"
+    model = "sonar"
+    simulate = "perplexity"
+    invokes = False
+
+
+class _Compatible(SimulatedContract):
+    """A row of the table of compatible vendors."""
+
+    module = "vibe_llms.providers.openai_compatible"
+    path = "/v1"
+
+
+class TestDeepSeek(_Compatible):
+    """With reasoning that must come back."""
+
+    name = "deepseek"
+    model = "deepseek-chat"
+    simulate = "deepseek"
+
+
+class TestGroq(_Compatible):
+    """With usage of its own."""
+
+    name = "groq"
+    model = "llama-3.3-70b-versatile"
+    simulate = "groq"
+
+
+class TestMistral(_Compatible):
+    """With content in chunks, and ids of nine letters."""
+
+    name = "mistral"
+    model = "magistral-medium-latest"
+    simulate = "mistral"
+
+
+class TestOpenRouter(_Compatible):
+    """With sealed reasoning in details."""
+
+    name = "openrouter"
+    model = "openai/gpt-5"
+    simulate = "openrouter"
+
+
+class TestXai(_Compatible):
+    """With usage in every chunk."""
+
+    name = "xai"
+    model = "grok-4"
+    simulate = "xai"
+
+
+class TestLlamaCpp(_Compatible):
+    """The server of llama.cpp, by its quirks; the real one is asked elsewhere."""
+
+    name = "llamacpp"
+    model = "any"
+    simulate = "llama_cpp"

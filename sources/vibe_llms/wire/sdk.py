@@ -48,12 +48,19 @@ class SdkTransport:
 
     Args:
         client: An asynchronous client; it stays its maker's, who closes it.
+        is_owner: The client was made for this transport, and is closed with it.
     """
 
     def __init__(
-        self, client: Any, *, limits: Limits | None = None, timeouts: Timeouts | None = None
+        self,
+        client: Any,
+        *,
+        limits: Limits | None = None,
+        timeouts: Timeouts | None = None,
+        is_owner: bool = False,
     ) -> None:
         self._client = client
+        self._is_owner = is_owner
         self._limits = Limits() if limits is None else limits
         self._timeouts = Timeouts() if timeouts is None else timeouts
         packages = {cls.__module__.partition(".")[0] for cls in type(client).__mro__}
@@ -98,7 +105,9 @@ class SdkTransport:
         return answer.http_response
 
     async def close(self) -> None:
-        """Closes nothing: the client belongs to whoever made it."""
+        """Closes the client only if it is this transport's own."""
+        if self._is_owner:
+            await self._client.close()
 
 
 class SdkExchange:
