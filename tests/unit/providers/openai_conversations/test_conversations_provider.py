@@ -33,10 +33,8 @@ def produce_vendor(directory: Path, **settings: Any) -> OpenAIVendor:
 async def test_the_organization_goes_along(tmp_path: Path) -> None:
     """And the project; the key is no part of what can be read."""
     counterpart = Counterpart([answer_json(json.dumps(ANSWER).encode())])
-    settings = {"api_key": "canary", "organization": "org-1", "project": "proj-1"}
-    context = produce_context(
-        "openai_conversations", tmp_path, limits=Limits(attempts=1), **settings
-    )
+    settings: dict[str, Any] = {"organization": "org-1", "project": "proj-1"}
+    context = produce_context("openai_conversations", tmp_path, api_key="canary", **settings)
     provider: Any = produce_provider(context)
     provider.use_transport(counterpart.transport)
     model = await provider.produce_client().access_model("gpt-4.1")
