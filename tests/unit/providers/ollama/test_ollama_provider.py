@@ -195,6 +195,17 @@ def test_a_window_never_cuts_what_surely_fits(words: int, asked: int | None) -> 
         assert window <= 6000
 
 
+@pytest.mark.parametrize("words", [100, 1000, 2600, 9000])
+def test_a_window_has_room_for_the_error_of_the_estimate(words: int) -> None:
+    """The input may be as large as the estimate's bound, and the answer still fits."""
+    request = Request(canisters=(UserCanister("word " * words),))
+    estimate = estimate_request(request, describe_model())
+
+    window = choose_window(request, describe_model(), {"num_predict": 300})
+
+    assert window >= estimate.tokens + estimate.error_tokens + 300
+
+
 def test_a_window_of_the_users_own_is_kept_or_refused() -> None:
     """What the user chose is not corrected in silence."""
     long = Request(canisters=(UserCanister("word " * 5000),))
