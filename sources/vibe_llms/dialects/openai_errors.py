@@ -205,6 +205,7 @@ def produce_openai_error(
         vendor_code=None if code is None else str(code),
         request_id=read_request_id(headers),
         retry_after_seconds=read_retry_after(headers),
+        should_retry=_read_advice(headers),
     )
 
 
@@ -228,6 +229,12 @@ def read_retry_after(headers: Mapping[str, str] | None) -> float | None:
         if 0 <= seconds < float("inf"):
             return seconds
     return _read_retry_date(named.get("retry-after"))
+
+
+def _read_advice(headers: Mapping[str, str] | None) -> bool | None:
+    """Returns what the vendor says of trying again; None where it says nothing."""
+    said = _lower(headers).get("x-should-retry", "").strip().lower()
+    return {"true": True, "false": False}.get(said)
 
 
 def _read_retry_date(text: str | None) -> float | None:

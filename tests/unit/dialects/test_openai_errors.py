@@ -1,0 +1,117 @@
+"""An error in OpenAI's words, or in those of the many who answer like it, means one thing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.dialects.openai_errors import (
+    produce_openai_error,
+    read_request_id,
+    read_retry_after,
+)
+from vibe_llms.exceptions import ContextOverflowError, ConverseError, ProviderError, ProviderFault
+
+
+def produce(body: object, status: int | None = 400, **headers: str) -> ProviderError:
+    """Returns the error of an answer, which is no overflow."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    error = produce_openai_error(body, provider="p", status=status, headers=named)
+    assert isinstance(error, ProviderError)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"error": {"message": "a"}}, "a"),
+        ([{"error": {"message": "a"}}], "a"),
+        ({"message": "a", "type": "BadRequestError", "code": 400}, "a"),
+        ({"error": "a", "code": "Some sentence"}, "a"),
+        ({"detail": "a"}, "a"),
+        ({"error": {"message": "a", "metadata": {"raw": "b"}}}, "a b"),
+        ("a", "a"),
+        (b"a", "a"),
+        ({}, "it gave no reason."),
+        (None, "it gave no reason."),
+    ],
+)
+def test_the_sentence_is_found_wherever_it_is(body: object, message: str) -> None:
+    """Vendors put it in many places."""
+    error = produce(body)
+    assert error.detail == message
+    assert error.fault is ProviderFault.INVALID_REQUEST
+
+
+def test_the_more_specific_word_counts() -> None:
+    """A code before a type, and both before the status, but for types that say nothing."""
+    assert produce({"error": {"code": "model_not_found"}}).fault is ProviderFault.NOT_FOUND
+    inner: dict[str, Any] = {"code": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}
+    assert produce({"error": inner}).fault is ProviderFault.BLOCKED
+    vague = {"error": {"type": "invalid_request_error", "code": "unheard_of"}}
+    assert produce(vague, 403).fault is ProviderFault.PERMISSION
+    assert produce(vague, None).fault is ProviderFault.INVALID_REQUEST
+    assert produce({"error": {"code": 502, "message": "m"}}, 200).fault is ProviderFault.SERVER
+    assert produce({"error": {"message": "m"}}, None).fault is ProviderFault.UNKNOWN
+
+
+def test_headers_say_what_to_do_next() -> None:
+    """Whether to try again, when, and under which name the vendor knows the exchange."""
+    error = produce({}, 429, x_should_retry="false", x_request_id="r", retry_after="7")
+    assert (error.is_retryable, error.request_id, error.retry_after_seconds) == (False, "r", 7)
+    assert produce({}, 400, x_should_retry="true").is_retryable
+    assert produce({}, 429, x_should_retry="perhaps").is_retryable
+    assert read_retry_after({"Retry-After-Ms": "1500", "Retry-After": "9"}) == 1.5
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=60))
+    assert 50 < (read_retry_after({"retry-after": later}) or 0) <= 60
+    assert read_retry_after({"retry-after": "soon"}) is None
+    assert read_retry_after(None) is None
+    assert read_request_id({}) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens", "limit"),
+    [
+        ("This model's maximum prompt length is 131072 but the request contains 150000 tokens.",
+         150000, 131072),
+        ("Your input exceeds the context window of this model.", None, None),
+        ("This endpoint's maximum context length is 8192 tokens. However, you requested about "
+         "9000 tokens.", 9000, 8192),
+        ("Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum "
+         "context length", 40000, None),
+    ],
+)  # fmt: skip
+def test_overflow_is_known_by_its_words(
+    message: str, tokens: int | None, limit: int | None
+) -> None:
+    """Some vendors have no code for it."""
+    error = produce_openai_error({"error": {"message": message}}, provider="p", status=400)
+    assert isinstance(error, ContextOverflowError)
+    assert (error.tokens, error.limit) == (tokens, limit)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.binary(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["error", "message", "code", "type", "detail", "metadata", "response"]),
+            inner,
+        )
+    ),
+)
+
+
+@given(PLAIN, st.none() | st.integers(100, 599), st.dictionaries(st.text(), st.text()))
+def test_whatever_came_is_an_error_of_ours(
+    body: object, status: int | None, headers: dict[str, str]
+) -> None:
+    """A vendor in trouble may say anything."""
+    error = produce_openai_error(body, provider="p", status=status, headers=headers)
+    assert isinstance(error, ConverseError)
+    assert str(error)
