@@ -140,6 +140,7 @@ def test_a_stream_without_its_last_line_is_truncated() -> None:
     decoder = Decoder(provider="ollama")
     decoder.decode(json.dumps(line(content="All.")).encode())
 
+    assert not decoder.is_complete
     with pytest.raises(StreamTruncatedError):
         decoder.finish()
 
@@ -206,6 +207,8 @@ def test_empty_pieces_are_no_events() -> None:
     events = decoder.decode(json.dumps(line()).encode())
 
     assert [e for e in events if isinstance(e, ContentDeltaEvent | LossEvent)] == []
+    decoder.decode(json.dumps(line(done=True)).encode())
+    assert decoder.is_complete
 
 
 def test_another_vendor_s_response_goes_with_its_losses() -> None:
