@@ -35,10 +35,10 @@ def merge_residue(fields: Mapping[str, Any], residue: Mapping[str, Any]) -> dict
     """
     merged = dict(fields)
     for name, value in residue.items():
-        if name not in merged:
+        if value is None:
+            merged.pop(name, None)
+        elif name not in merged:
             merged[name] = value
-        elif value is None:
-            del merged[name]
         elif isinstance(value, Mapping) and isinstance(merged[name], Mapping):
             merged[name] = merge_residue(merged[name], value)
     return merged

@@ -55,7 +55,7 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
         if facts["data"] is None:
             return None
     elif uri := source.get("fileUri"):
-        facts["url" if _is_public(uri) else "file_id"] = uri
+        facts["file_id" if "/" in uri and not _is_public(uri) else "url"] = uri
     else:
         return None
     if not mime_type:

@@ -173,6 +173,8 @@ class ContentsWriter:
         contents, shift = canister.content, 0
         if isinstance(canister, DocumentCanister):
             contents, shift = frame_document(canister)
+            reason = "a document goes as the user's words, between marks"
+            self.parts.ledger.coerce(path, reason)
         for index, each in enumerate(contents):
             place = f"{path}.content[{index - shift}]"
             content.add(self.parts.write(each, place, canister), place)

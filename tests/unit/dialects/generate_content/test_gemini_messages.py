@@ -1,0 +1,557 @@
+"""Conversations become contents, and contents conversations; nothing is lost in silence."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemini_answers import integrate, round_trip_request
+from strategies.messages import canisters
+from vibe_llms.dialects.generate_content import (
+    PROTOCOL,
+    Quirks,
+    nativize_canisters,
+    nativize_controls,
+    nativize_invocables,
+    nativize_request,
+    normalize_invocables,
+    normalize_messages,
+    normalize_request,
+)
+from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
+from vibe_llms.dialects.generate_content.seals import BEGIN, SKIPPING_SEAL
+from vibe_llms.dialects.history import NO_RESULT
+from vibe_llms.exceptions import CapabilityError, ControlError, RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Origin,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AudioContent,
+    Citation,
+    FileContent,
+    ImageContent,
+    Native,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.integrators import ModelsIntegrator
+
+PIXEL = ImageContent(mime_type="image/png", data=b"pixel")
+FOREIGN = Origin(provider="anthropic", model="claude", protocol="messages")
+ELSEWHERE = Origin(provider="vertex", model="gemini", protocol=PROTOCOL)
+SCHEMA: Any = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+def write(
+    *canisters: AnyCanister, model: str = "gemini-3-pro", quirks: Quirks | None = None
+) -> tuple[dict[str, Any], tuple[Loss, ...]]:
+    """Returns what is sent to Google, and the losses."""
+    translation = nativize_canisters(
+        canisters, integrate(model), quirks or Quirks(), provider="google"
+    )
+    return dict(translation.value), translation.losses
+
+
+def list_parts(*canisters: AnyCanister, **fields: Any) -> list[Any]:
+    """Returns the parts of all contents, in order."""
+    return [part for each in write(*canisters, **fields)[0]["contents"] for part in each["parts"]]
+
+
+def tell(losses: tuple[Loss, ...]) -> list[tuple[str, str]]:
+    """Returns kinds and paths."""
+    return [(str(loss.kind), loss.path) for loss in losses]
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+RESIDUE = st.sampled_from([{}, {"thoughtSignature": "c2Vh"}, {"videoMetadata": {"fps": 2}}])
+DATA = st.one_of(
+    WORDS.map(lambda text: {"text": text}),
+    WORDS.map(lambda text: {"text": text, "thought": True}),
+    st.just({"thought": True, "thoughtSignature": "c2Vh"}),
+    st.just({"inlineData": {"mimeType": "application/pdf", "data": "AAAA", "displayName": "n"}}),
+    st.just({"inlineData": {"mimeType": "audio/mp3", "data": "no base 64"}}),
+    st.just({"inline_data": {"mime_type": "image/png", "data": "__-_"}}),
+    st.just({"fileData": {"fileUri": "gs://bucket/a.pdf", "mimeType": "application/pdf"}}),
+    st.just({"fileData": {"fileUri": "https://www.youtube.com/watch?v=1"}}),
+    st.just({"partMetadata": {"a": None}}),
+)
+PLAIN_PARTS = st.builds(lambda part, residue: {**part, **residue}, DATA, RESIDUE)
+VENDOR_PARTS = st.sampled_from(
+    [
+        {"executableCode": {"id": "x", "language": "PYTHON", "code": "1"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK"}},
+        {"toolCall": {"toolType": "FILE_SEARCH", "args": {"q": 1}}},
+        {"toolResponse": {"id": "y", "toolType": "FILE_SEARCH", "response": {"r": []}}},
+    ]
+)
+RESPONSES = st.sampled_from(
+    [{"output": "x"}, {"error": "x"}, {"error": {"code": 1}}, {"output": [1]}, {},
+     {"a": {"b": "c"}}, {"output": "x", "more": 1}, {"result": ""}, {"output": ""}]
+)  # fmt: skip
+
+
+@st.composite
+def exchanges(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Draws contents as clients send them: turns with calls, each answered right after."""
+    contents: list[dict[str, Any]] = [
+        {"role": "user", "parts": draw(st.lists(PLAIN_PARTS, min_size=1, max_size=3))}
+    ]
+    for turn in range(draw(st.integers(0, 2))):
+        parts = draw(st.lists(PLAIN_PARTS | VENDOR_PARTS, min_size=1, max_size=3))
+        calls: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
+        for number in range(draw(st.integers(0, 2))):
+            identity = {"id": f"{turn}.{number}"} if draw(st.booleans()) else {}
+            name = draw(st.sampled_from(["f", "g"]))
+            args = draw(st.sampled_from([{}, {"a": 1.5, "b": None}]))
+            call = {"functionCall": {**identity, "name": name, "args": args}}
+            calls.append({**call, "thoughtSignature": "c2Vh"})
+            block: dict[str, Any] = {**identity, "name": name, "response": draw(RESPONSES)}
+            if draw(st.booleans()):
+                block["parts"] = [{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}]
+            results.append({"functionResponse": block})
+        contents.append({"role": "model", "parts": [*parts, *calls]})
+        after = draw(st.lists(PLAIN_PARTS, min_size=0 if results else 1, max_size=1))
+        is_apart = draw(st.booleans())
+        if results and is_apart:
+            contents.append({"role": draw(st.sampled_from(["user", "function"])), "parts": results})
+            results = []
+        if [*results, *after]:
+            contents.append({"role": "user", "parts": [*results, *after]})
+    contents.append({"role": "user", "parts": [{"text": "And?"}]})
+    return contents
+
+
+@given(exchanges(), st.booleans())
+def test_what_a_client_sends_is_sent_again(
+    contents: list[dict[str, Any]], has_system: bool
+) -> None:
+    """Contents stay apart that were apart, and together that were together."""
+    body: dict[str, Any] = {"contents": contents}
+    if has_system:
+        body["systemInstruction"] = {"parts": [{"text": "Be brief."}, {"text": "Be kind."}]}
+    written = round_trip_request(body)
+    spelled = json.dumps(body).replace("inline_data", "inlineData")
+    wanted = json.loads(spelled.replace("mime_type", "mimeType").replace("__-_", "//+/"))
+    assert json.loads(json.dumps(written)) == wanted
+    assert round_trip_request(written) == written
+
+
+def bare(canister: AnyCanister) -> AnyCanister:
+    """Returns a canister without natives, whose data the strategy makes of any text."""
+    contents = [
+        attrs.evolve(each, native=Native(protocol="words", data="{}"))
+        if isinstance(each, NativeContent)
+        else attrs.evolve(each, native=None)
+        for each in canister.content
+    ]
+    return attrs.evolve(canister, content=contents, native=None)
+
+
+@given(st.lists(canisters.map(bare), max_size=6))
+def test_any_conversation_comes_into_the_form_that_is_taken(said: list[AnyCanister]) -> None:
+    """Calls and results in pairs, each content with parts; and what has that form stays."""
+    try:
+        body, _ = write(*said)
+    except RequestError:
+        return  # the bytes of a medium are not there
+    contents = body["contents"]
+    assert all(content["parts"] for content in contents)
+    for before, content in itertools.pairwise([{"parts": []}, *contents, {"parts": []}]):
+        calls = [part["functionCall"]["id"] for part in before["parts"] if "functionCall" in part]
+        results = [
+            part["functionResponse"]["id"]
+            for part in content["parts"]
+            if "functionResponse" in part
+        ]
+        assert sorted(calls) == sorted(results)
+        assert not calls or before["role"] == "model"
+    again, losses = write(*normalize_messages(body).value)
+    assert again == body
+    assert losses == ()
+
+
+@pytest.mark.parametrize(
+    ("contents", "wanted"),
+    [
+        ("Hello", [{"role": "user", "parts": [{"text": "Hello"}]}]),
+        ([{"parts": [{"text": "a"}]}], [{"parts": [{"text": "a"}]}]),
+        ({"role": "user", "parts": {"text": "a"}}, [{"role": "user", "parts": [{"text": "a"}]}]),
+    ],
+)
+def test_shorter_spellings_of_contents_are_read(contents: Any, wanted: Any) -> None:
+    """As the client libraries take them."""
+    assert round_trip_request({"contents": contents})["contents"] == wanted
+
+
+@pytest.mark.parametrize("system", ["Be.", {"text": "Be."}, [{"text": "Be."}], ["Be."]])
+def test_shorter_spellings_of_instructions_are_read(system: Any) -> None:
+    """A text, a part, parts."""
+    body = {"contents": "a", "system_instruction": system}
+    written = round_trip_request(body)
+    assert written["systemInstruction"] == {"parts": [{"text": "Be."}]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"contents": [{"role": "wizard", "parts": []}]},
+        {"contents": [5]},
+        {"contents": [{"parts": [5]}]},
+        {"contents": "a", "generationConfig": 5},
+        {"contents": "a", "tools": [5]},
+        {"contents": "a", "tools": [{"functionDeclarations": [{}]}]},
+    ],
+)  # fmt: skip
+def test_a_request_without_sense_is_refused(body: dict[str, Any]) -> None:
+    """With its place."""
+    with pytest.raises(RequestError) as caught:
+        normalize_request(body)
+    assert caught.value.path
+
+
+def test_a_turn_shares_one_content_and_so_do_its_results() -> None:
+    """Whatever the turn is made of; names come from the invocations."""
+    origin = Origin(provider="google", model="m", protocol=PROTOCOL)
+    seal = Native(protocol=PROTOCOL, data='{"thoughtSignature":"c2Vh"}')
+    native, losses = write(
+        UserCanister("Hi"),
+        AssistantCanister("Let me see.", origin=origin, turn_id="t"),
+        InvocationCanister(invocation_id="1", name="f", origin=origin, turn_id="t", native=seal),
+        InvocationCanister(invocation_id="2", name="g", origin=origin, turn_id="t"),
+        ResultCanister("one", invocation_id="1"),
+        ResultCanister("bad", invocation_id="2", is_error=True),
+        UserCanister("Well?"),
+    )
+    assert losses == ()
+    assert native["contents"] == [
+        {"role": "user", "parts": [{"text": "Hi"}]},
+        {
+            "role": "model",
+            "parts": [
+                {"text": "Let me see."},
+                {"functionCall": {"id": "1", "name": "f", "args": {}}, "thoughtSignature": "c2Vh"},
+                {"functionCall": {"id": "2", "name": "g", "args": {}}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {"functionResponse": {"id": "1", "name": "f", "response": {"output": "one"}}},
+                {"functionResponse": {"id": "2", "name": "g", "response": {"error": "bad"}}},
+            ],
+        },
+        {"role": "user", "parts": [{"text": "Well?"}]},
+    ]
+
+
+def test_every_call_is_answered() -> None:
+    """A note stands in for a result that there is not."""
+    call = InvocationCanister(invocation_id="1", name="f", turn_id="t")
+    native, losses = write(UserCanister("Hi"), call, UserCanister("Well?"), model="gemini-2.5-pro")
+    (part,) = native["contents"][2]["parts"]
+    assert part["functionResponse"]["response"] == {"error": NO_RESULT}
+    assert tell(losses) == [("synthesized", "canisters[1]")]
+
+
+def test_only_calls_of_the_running_turn_need_a_seal() -> None:
+    """From the third generation on; the first call of each content bears it."""
+    calls = [
+        each
+        for number in ("1", "2")
+        for each in (
+            InvocationCanister(invocation_id=number, name="f", origin=FOREIGN, turn_id=number),
+            InvocationCanister(
+                invocation_id=f"{number}b", name="f", origin=FOREIGN, turn_id=number
+            ),
+            ResultCanister("x", invocation_id=number),
+            ResultCanister("x", invocation_id=f"{number}b"),
+        )
+    ]
+    conversation = (UserCanister("a"), *calls[:4], UserCanister("b"), *calls[4:])
+    parts = list_parts(*conversation)
+    seals = [part.get("thoughtSignature") for part in parts if "functionCall" in part]
+    assert seals == [None, None, SKIPPING_SEAL, None]
+    assert tell(write(*conversation)[1]) == [("synthesized", "canisters[6]")]
+    older = list_parts(*conversation, model="models/gemini-2.5-flash")
+    assert not any("thoughtSignature" in part for part in older)
+
+
+def test_a_call_never_comes_first_nor_after_the_models_own_words() -> None:
+    """The vendor wants a word of the user before it."""
+    call = InvocationCanister(invocation_id="1", name="f", turn_id="t")
+    result = ResultCanister("x", invocation_id="1")
+    native, losses = write(call, result, model="gemini-2.5-pro")
+    assert native["contents"][0] == {"role": "user", "parts": [{"text": BEGIN}]}
+    assert tell(losses) == [("synthesized", "canisters[0]")]
+    spoken = AssistantCanister("So.", turn_id="s")
+    native, losses = write(UserCanister("a"), spoken, call, result, model="gemini-2.5-pro")
+    assert [each["role"] for each in native["contents"]] == ["user", "model", "user"]
+    assert tell(losses) == [("coerced", "canisters[2]")]
+
+
+def test_instructions_come_first_or_as_the_users_words() -> None:
+    """There is one place for them."""
+    native, losses = write(
+        SupervisorCanister("Be."), SupervisorCanister("Kind."), UserCanister("a"),
+        SupervisorCanister("Brief."),
+    )  # fmt: skip
+    assert native["systemInstruction"] == {"parts": [{"text": "Be."}, {"text": "Kind."}]}
+    assert native["contents"][1] == {"role": "user", "parts": [{"text": "Brief."}]}
+    assert tell(losses) == [("coerced", "canisters[3]")]
+
+
+def test_documents_stand_between_marks() -> None:
+    """As the user's."""
+    parts = list_parts(DocumentCanister("T", title="N"), DocumentCanister((PIXEL,)))
+    assert parts[0] == {"text": '<document title="N">\nT\n</document>'}
+    assert [next(iter(part)) for part in parts[1:]] == ["text", "inlineData", "text"]
+
+
+def test_what_belongs_to_another_vendor_is_withheld_and_stays() -> None:
+    """Seals, blocks, thoughts, what was executed, citations; each is told."""
+    native = Native(protocol="messages", data='{"cache_control": {}}')
+    cited = TextualContent("a", citations=[Citation(url="https://a")], native=native)
+    blocks: list[Any] = [
+        ReasoningContent(text="hm", seal="s", native=native),
+        cited,
+        NativeContent(kind="compaction", native=native),
+        RefusalContent("No."),
+        FileContent(mime_type="application/pdf", file_id="file-1"),
+        TextualContent(""),
+    ]
+    vendors = InvocationCanister(
+        invocation_id="x", name="web_search", owner=Owner.VENDOR, origin=FOREIGN, turn_id="t"
+    )
+    said = AssistantCanister(blocks, origin=FOREIGN, turn_id="t")
+    body, losses = write(UserCanister("q"), said, vendors, UserCanister("b"))
+    assert body["contents"][1]["parts"] == [{"text": "a"}, {"text": "No."}]
+    assert tell(losses) == [
+        ("withheld", "canisters[1].content[0]"),
+        ("withheld", "canisters[1].content[1].citations[0]"),
+        ("withheld", "canisters[1].content[1].native"),
+        ("withheld", "canisters[1].content[2]"),
+        ("coerced", "canisters[1].content[3]"),
+        ("withheld", "canisters[1].content[4]"),
+        ("dropped", "canisters[1].content[5]"),
+        ("withheld", "canisters[2]"),
+    ]
+
+
+def test_seals_of_the_same_protocol_elsewhere_are_withheld() -> None:
+    """Two providers may speak it, and neither knows what the other sealed."""
+    seal = Native(protocol=PROTOCOL, data='{"thoughtSignature":"c2Vh"}')
+    said = AssistantCanister([TextualContent("a", native=seal)], origin=ELSEWHERE, turn_id="t")
+    body, losses = write(UserCanister("q"), said)
+    assert body["contents"][1]["parts"] == [{"text": "a"}]
+    assert tell(losses) == [("withheld", "canisters[1].content[0].native")]
+
+
+def test_media_go_by_data_or_by_address() -> None:
+    """What is said of them and has no place is told."""
+    parts, losses = write(
+        UserCanister(
+            [
+                ImageContent(mime_type="image/*", url="https://a/b.png", detail="high"),
+                VideoContent(mime_type="video/mp4", file_id="files/1"),
+                AudioContent(mime_type="audio/wav", data=b"", transcript="t", name="n"),
+            ]
+        ),
+        quirks=Quirks(takes_display_names=False),
+    )
+    assert parts["contents"][0]["parts"] == [
+        {"fileData": {"fileUri": "https://a/b.png", "mimeType": "image/png"}},
+        {"fileData": {"fileUri": "files/1", "mimeType": "video/mp4"}},
+        {"inlineData": {"mimeType": "audio/wav", "data": ""}},
+    ]
+    assert [loss.path.rpartition(".")[2] for loss in losses] == ["detail", "transcript", "name"]
+    with pytest.raises(RequestError, match="not there"):
+        write(UserCanister([ImageContent(mime_type="image/png", content_id="0" * 64)]))
+    blind = ModelsIntegrator(provider="google").integrate("m", learnt={"supports_images": "no"})
+    with pytest.raises(CapabilityError):
+        nativize_canisters([UserCanister([PIXEL])], blind, Quirks())
+
+
+def test_media_in_a_result_follow_it_where_they_must() -> None:
+    """Models before the third generation take none within."""
+    call = InvocationCanister(invocation_id="1", name="f", turn_id="t")
+    result = ResultCanister(["x", PIXEL], invocation_id="1")
+    inner = list_parts(UserCanister("a"), call, result)[2]["functionResponse"]
+    assert [next(iter(each)) for each in inner["parts"]] == ["inlineData"]
+    body, losses = write(UserCanister("a"), call, result, model="gemini-2.5-flash")
+    assert [next(iter(each)) for each in body["contents"][2]["parts"]] == [
+        "functionResponse",
+        "inlineData",
+    ]
+    assert tell(losses) == [("coerced", "canisters[2]")]
+
+
+def test_arguments_that_are_no_object_go_as_one() -> None:
+    """The vendor takes nothing else."""
+    canisters = [
+        InvocationCanister(invocation_id="1", name="f", arguments="{bad", turn_id="t"),
+        InvocationCanister(invocation_id="2", name="g", arguments="free", form="text", turn_id="t"),
+    ]
+    body, losses = write(UserCanister("a"), *canisters, model="gemini-2.5-flash")
+    calls = [part["functionCall"]["args"] for part in body["contents"][1]["parts"]]
+    assert calls == [{"input": "{bad"}, {"input": "free"}]
+    assert tell(losses)[-2:] == [
+        ("coerced", "canisters[1].arguments"),
+        ("coerced", "canisters[2].arguments"),
+    ]
+
+
+def test_an_edit_of_what_is_common_holds() -> None:
+    """A residue adds to it and takes nothing back."""
+    call = {"functionCall": {"name": "f"}, "thoughtSignature": "c2Vh"}
+    contents = [{"parts": [{"text": "a"}]}, {"role": "model", "parts": [call]}]
+    read = list(normalize_messages({"contents": contents}).value)
+    edited = InvocationCanister(
+        invocation_id="n", name="h", arguments='{"a": 1}', turn_id="t", native=read[1].native
+    )
+    part = list_parts(read[0], edited)[1]
+    call = {"name": "h", "args": {"a": 1}}
+    assert part == {"functionCall": call, "thoughtSignature": "c2Vh"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "wanted"),
+    [
+        ("auto", None),
+        ("none", {"mode": "NONE"}),
+        ("required", {"mode": "ANY"}),
+        ("f", {"mode": "ANY", "allowedFunctionNames": ["f"]}),
+    ],
+)
+def test_the_choice_is_a_mode(choice: str, wanted: Any) -> None:
+    """Both ways."""
+    invocable = InvocableDescription(name="f", description="Does.", schema=SCHEMA)
+    native = nativize_invocables([invocable], choice).value
+    assert native.get("toolConfig", {}).get("functionCallingConfig") == wanted  # type: ignore[union-attr]
+    assert normalize_invocables(native).value == ((invocable,), choice)
+
+
+def test_functions_that_are_all_enforced_are_validated() -> None:
+    """All of them or none: some alone are told as a loss."""
+    strict = InvocableDescription(name="f", description="Does.", schema=SCHEMA, enforced=True)
+    free = InvocableDescription(name="g", description="Does.", schema=SCHEMA)
+    native = nativize_invocables([strict], "auto").value
+    assert native["toolConfig"] == {"functionCallingConfig": {"mode": "VALIDATED"}}
+    assert normalize_invocables(native).value == ((strict,), "auto")
+    mixed = nativize_invocables([strict, free], "auto")
+    assert "toolConfig" not in mixed.value
+    assert tell(mixed.losses) == [("coerced", "invocables[0].enforced")]
+
+
+def test_tools_of_other_vendors_are_withheld() -> None:
+    """And so are those of free text."""
+    native = Native(protocol="messages", data='{"type": "web_search"}')
+    theirs = InvocableDescription(name="web", description="", schema=None, native=native)
+    text = InvocableDescription(name="t", description="Text.", schema=None)
+    translation = nativize_invocables([theirs, text], "auto")
+    assert translation.value == {}
+    assert tell(translation.losses) == [
+        ("withheld", "invocables[0]"),
+        ("withheld", "invocables[1]"),
+    ]
+
+
+def test_the_older_form_of_schemas_is_json_schema_here() -> None:
+    """Types in capitals, nullable, an order of properties, numbers as texts."""
+    older = {
+        "type": "OBJECT",
+        "propertyOrdering": ["b", "a"],
+        "properties": {
+            "a": {"type": "STRING", "nullable": True, "maxLength": "5", "example": "x"},
+            "b": {"type": "ARRAY", "items": {"type": "INTEGER"}, "min_items": 1},
+            "c": {"anyOf": [{"type": "NUMBER"}], "nullable": True},
+            "type": {"type": "STRING", "enum": ["x"], "nullable": True},
+        },
+    }
+    schema = normalize_schema_form(older)
+    assert schema == {
+        "type": "object",
+        "properties": {
+            "b": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
+            "a": {"type": ["string", "null"], "maxLength": 5, "examples": ["x"]},
+            "c": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+            "type": {"anyOf": [{"type": "string", "enum": ["x"]}, {"type": "null"}]},
+        },
+    }
+    assert list(schema["properties"]) == ["b", "a", "c", "type"]
+
+
+def test_a_schema_in_the_older_form_goes_back_unless_it_was_edited() -> None:
+    """Then it goes as JSON Schema."""
+    config = {"responseMimeType": "application/json", "responseSchema": {"type": "OBJECT"}}
+    body = {"contents": [{"role": "user", "parts": [{"text": "a"}]}], "generationConfig": config}
+    read = normalize_request(body).value
+    assert read.schema == {"type": "object"}
+    edited = Request(canisters=read.canisters, schema=SCHEMA, native=read.native)
+    written = nativize_request(edited, integrate(), Quirks()).value
+    assert written["generationConfig"] == {
+        "responseMimeType": "application/json",
+        "responseJsonSchema": SCHEMA,
+    }
+
+
+def test_efforts_are_levels() -> None:
+    """What the vendor has no level for is told."""
+    known = integrate()
+
+    def level(effort: str) -> tuple[Any, list[tuple[str, str]]]:
+        written = nativize_controls({"reasoning_effort": effort}, known, Quirks())
+        config: Any = written.value["generationConfig"]
+        return config["thinkingConfig"], tell(written.losses)
+
+    coerced = [("coerced", "controls.reasoning_effort")]
+    assert level("low") == ({"thinkingLevel": "low"}, [])
+    assert level("none") == ({"thinkingBudget": 0}, coerced)
+    assert level("max") == ({"thinkingLevel": "xhigh"}, coerced)
+    quiet = nativize_controls({"parallel_invocations": False}, known, Quirks())
+    assert (quiet.value, tell(quiet.losses)) == ({}, [("dropped", "controls.parallel_invocations")])
+    with pytest.raises(ControlError):
+        nativize_controls({"top_p": 7}, known, Quirks())
+
+
+def test_thoughts_are_asked_for_where_a_model_has_some() -> None:
+    """Unless it is told not to think, or the request says otherwise."""
+    learnt = {"supports_reasoning": "yes"}
+    thinking = ModelsIntegrator(provider="google").integrate("m", learnt=learnt)
+    shows = Quirks(shows_thoughts=True)
+    body = {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}
+    request = normalize_request(body, thinking).value
+    written: Any = nativize_request(request, thinking, shows).value
+    assert written["generationConfig"] == {"thinkingConfig": {"includeThoughts": True}}
+    assert nativize_request(request, integrate(), shows).value == body
+    budget = nativize_controls({"reasoning_budget_tokens": 0}, integrate(), shows).value
+    assert budget == {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}}
+
+
+def test_parameters_of_another_protocol_are_withheld() -> None:
+    """They come back with the conversation."""
+    native = Native(protocol="messages", data='{"metadata": {}}')
+    request = Request(canisters=[UserCanister("a")], native=native)
+    written = nativize_request(request, integrate(), Quirks(), provider="google")
+    assert [loss.kind for loss in written.losses] == [LossKind.WITHHELD]
+    assert tell(written.losses) == [("withheld", "request.native")]
