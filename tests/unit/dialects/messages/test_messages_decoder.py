@@ -278,6 +278,16 @@ def test_an_error_in_the_midst_of_a_stream_is_told_by_its_type() -> None:
         read_whole(error)
 
 
+def test_the_vendor_says_when_nothing_is_to_come() -> None:
+    """With the last event, not with the one that brings the reason to stop."""
+    decoder = Decoder(provider="p")
+    states = []
+    for event in (START, *finish()):
+        decoder.decode(msgspec.json.encode(event), event["type"])
+        states.append(decoder.is_complete)
+    assert states == [False, False, True]
+
+
 def test_a_stream_without_its_terminator_is_no_answer() -> None:
     """Not even after the reason to stop."""
     with pytest.raises(StreamTruncatedError):
