@@ -89,6 +89,11 @@ class Decoder:
                     return [ContentDeltaEvent(growing.index, chunk.delta)]
         return self._run(lambda: self._read_event(_parse(data), event))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the vendor has said that the response is complete."""
+        return self._ending is not None
+
     def decode_response(self, body: bytes | Mapping[str, Any]) -> list[StreamEvent]:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
         events = self._run(lambda: self._read_response(_parse(body)))
