@@ -47,11 +47,16 @@ def nativize_request(
         RequestError: The bytes of a medium are not there.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    residue = ledger.open(request.native, "native")
+    residue = ledger.open(request.native, "request")
     defaults = _compose_defaults(attributes, quirks, residue)
     store = residue.get("store", defaults.get("store"))
     messages = nativize_canisters(
-        request.canisters, attributes, quirks, provider=provider, is_stored=store is not False
+        request.canisters,
+        attributes,
+        quirks,
+        provider=provider,
+        is_stored=store is not False,
+        is_held=any(residue.get(name) for name in _HELD),
     )
     controls = nativize_controls(request.controls, attributes, quirks)
     invocables = nativize_invocables(request.invocables, request.invocation_choice)

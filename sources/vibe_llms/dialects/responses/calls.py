@@ -148,6 +148,8 @@ class CallsWriter:
         within = read_mark(residue, "within")
         if within is None:
             return residue
+        for name in sorted(residue.keys() - {MARK}):
+            self.ledger.drop(f"{path}.native", f"{name}: its call says it all")
         call = self._written.get(str(within))
         if call is None:
             self.ledger.withhold(path, "it belongs to a call that does not go")

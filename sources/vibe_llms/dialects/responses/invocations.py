@@ -45,6 +45,7 @@ def _nativize_tool(
         if invocable.native is not None and not ledger.admits(invocable.native):
             ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
             return None
+        ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
         custom = {"type": "custom", "name": invocable.name, "description": invocable.description}
         return merge(custom, residue)
     tool: dict[str, Any] = {

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.history import HistoryRules, Placed, repair_history
+from vibe_llms.dialects.framing import frame_document
+from vibe_llms.dialects.history import HistoryRules, Placed, pair_results, repair_history
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses import calls
 from vibe_llms.dialects.responses.items import NATIVE_ITEMS
@@ -20,12 +21,13 @@ from vibe_llms.dialects.responses.orders import Written, settle_reasoning
 from vibe_llms.dialects.responses.parts import PartsWriter
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.reasoning import write_reasoning
-from vibe_llms.dialects.responses.residue import merge, read_mark
+from vibe_llms.dialects.responses.residue import MARK, merge, read_mark
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
     DocumentCanister,
     InvocationCanister,
+    Owner,
     ResultCanister,
     SupervisorCanister,
     UserCanister,
@@ -50,19 +52,22 @@ def nativize_canisters(
     *,
     provider: str = "",
     is_stored: bool = False,
+    is_held: bool = False,
 ) -> Translation[JsonObject]:
     """Returns ``{"input": […]}``, with ``instructions`` where the conversation was begun by them.
 
     Args:
         provider: Whose request it is: what another one has sealed does not go.
         is_stored: Whether the vendor may know earlier reasoning by its id alone.
+        is_held: Whether the vendor puts what it holds before these canisters; results then may
+            answer invocations that are not among them.
 
     Raises:
         CapabilityError: The model is known not to take what a canister holds.
         RequestError: The bytes of a medium are not there.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    placed = repair_history(canisters, HISTORY_RULES, ledger)
+    placed = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
     writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger))
     native: dict[str, Any] = {}
     if placed and _is_instructions(placed[0].canister):
@@ -71,6 +76,40 @@ def nativize_canisters(
     writer.write(placed)
     native["input"] = settle_reasoning(writer.written, ledger, is_stored=is_stored)
     return Translation(native, ledger.losses)
+
+
+def _repair(
+    canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool
+) -> tuple[Placed, ...]:
+    """Repairs a history, of which the vendor may hold the beginning."""
+    if not is_held:
+        return repair_history(canisters, HISTORY_RULES, ledger)
+    answering = set(pair_results(canisters).values())
+    held = {
+        f"canisters[{index}]": canister
+        for index, canister in enumerate(canisters)
+        if isinstance(canister, ResultCanister)
+        and canister.owner is Owner.OURS
+        and index not in answering
+    }
+    # What the vendor holds answers is as little to be repaired as what it executed.
+    covered = [
+        attrs.evolve(canister, owner=Owner.VENDOR)
+        if isinstance(canister, ResultCanister) and f"canisters[{index}]" in held
+        else canister
+        for index, canister in enumerate(canisters)
+    ]
+    repaired = repair_history(covered, HISTORY_RULES, ledger)
+    return tuple(Placed(held.get(each.path, each.canister), each.path) for each in repaired)
+
+
+def _refers(canisters: Sequence[AnyCanister]) -> bool:
+    """Tells whether there are items which only the vendor knows."""
+    return any(
+        isinstance(content, NativeContent) and content.kind == "item_reference"
+        for canister in canisters
+        for content in canister.content
+    )
 
 
 def _is_instructions(canister: AnyCanister) -> bool:
@@ -84,16 +123,6 @@ def _is_instructions(canister: AnyCanister) -> bool:
 
 INSTRUCTIONS: Final = calls.seal_mark("place", "instructions")
 """What says of a canister that it stood in ``instructions``, and not among the items."""
-
-
-def frame_document(canister: DocumentCanister) -> tuple[AnyContent, ...]:
-    """Returns the contents of a document between marks, without a word of advice."""
-    title = "" if canister.title is None else f' title="{canister.title}"'
-    begin, end = TextualContent(f"<document{title}>\n"), TextualContent("\n</document>")
-    if all(isinstance(content, TextualContent) for content in canister.content):
-        text = "".join(c.text for c in canister.content if isinstance(c, TextualContent))
-        return (TextualContent(f"{begin.text}{text}{end.text}"),)
-    return (begin, *canister.content, end)
 
 
 @attrs.define(kw_only=True)
@@ -152,14 +181,14 @@ class ItemsWriter:
         residue = self.ledger.open(canister.native, path, canister)
         if read_mark(residue, "nothing"):
             return
-        role, contents = "user", canister.content
+        role, contents, shift = "user", canister.content, 0
         if isinstance(canister, SupervisorCanister):
             role = self.parts.quirks.supervisor_role
         elif isinstance(canister, DocumentCanister):
-            contents = frame_document(canister)
+            contents, shift = frame_document(canister)
             self.ledger.coerce(path, "a document goes as the user's words, between marks")
         listed = bool(read_mark(residue, "listed"))
-        written = self.parts.write_content(contents, path, canister, is_listed=listed)
+        written = self.parts.write_content(contents, path, canister, is_listed=listed, shift=shift)
         self._add(merge({"role": role, "content": written}, residue), path)
 
     def _write_said(self, canister: AssistantCanister, path: str) -> None:
@@ -181,7 +210,10 @@ class ItemsWriter:
                 self._write_native(content, place, canister)
             else:
                 run.append((content, place))
-        self._end_message(run, canister, path, residue, count)
+        count += self._end_message(run, canister, path, residue, count)
+        told = "" if count else ", ".join(sorted(residue.keys() - {MARK}))
+        if told:
+            self.ledger.drop(f"{path}.native", f"{told}: there is no message to say it of")
 
     def _end_message(
         self,

@@ -94,17 +94,19 @@ class PartsWriter:
         canister: AnyCanister,
         *,
         is_listed: bool = False,
+        shift: int = 0,
     ) -> str | list[dict[str, Any]]:
         """Returns what goes into a message or a result: a text where that says it all.
 
         Args:
             is_listed: Whether a single text, too, is to be a part in a list.
+            shift: How many of the contents at the beginning are not the canister's own.
 
         Raises:
             CapabilityError: The model is known not to take what is among them.
             RequestError: The bytes of a medium are not there.
         """
-        parts = list(self.write_parts(contents, path, canister, "input_text"))
+        parts = list(self.write_parts(contents, path, canister, "input_text", shift))
         if not is_listed and len(parts) < 2:
             if not parts:
                 return ""
@@ -113,10 +115,15 @@ class PartsWriter:
         return parts
 
     def write_parts(
-        self, contents: Iterable[AnyContent], path: str, canister: AnyCanister, text_type: str
+        self,
+        contents: Iterable[AnyContent],
+        path: str,
+        canister: AnyCanister,
+        text_type: str,
+        shift: int = 0,
     ) -> Iterable[dict[str, Any]]:
         """Yields a part for each content that can be said there."""
-        for index, content in enumerate(contents):
+        for index, content in enumerate(contents, -shift):
             part = self.write_part(content, f"{path}.content[{index}]", canister, text_type)
             if part is not None:
                 yield part
@@ -152,6 +159,7 @@ class PartsWriter:
         self, content: TextualContent, path: str, canister: AnyCanister, text_type: str
     ) -> dict[str, Any]:
         residue = self.ledger.open(content.native, path, canister)
+        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
         part: dict[str, Any] = {"type": text_type, "text": content.text}
         kind = residue.get("type", text_type)
         if kind == "output_text":
@@ -174,12 +182,15 @@ class PartsWriter:
         residue = self.ledger.open(content.native, path, canister)
         match content:
             case ImageContent():
+                self.ledger.omit(content, path, "name", reason="a picture goes without its name")
                 return write_image(content, path, residue)
             case FileContent():
-                if content.context is not None:
-                    self.ledger.drop(f"{path}.context", "a file goes without its context")
+                names = ("context", "title") if content.name else ("context",)
+                self.ledger.omit(content, path, *names, reason="a file goes by its name alone")
                 return write_file(content, path, residue)
             case AudioContent() if self._takes_audio(content) and content.content_id:
+                names = ("name", "transcript")
+                self.ledger.omit(content, path, *names, reason="sound goes by itself")
                 return write_audio(content, path, residue)
         self.ledger.drop(path, f"this vendor takes no {content.type} ({content.mime_type})")
         return None

@@ -109,6 +109,7 @@ class _Item:
         contents: In the order in which they began.
         addresses: From the kind and the vendor's index of a part to its content.
         waiting: Of a call, what came before it was said what is called.
+        begun: The item as it began, where it does not come bit by bit.
         summary: The vendor's index of the summary that comes, where several do.
     """
 
@@ -117,6 +118,7 @@ class _Item:
     contents: list[Growing] = attrs.field(factory=list)
     addresses: dict[tuple[str, int], Growing] = attrs.field(factory=dict)
     waiting: list[str] = attrs.field(factory=list)
+    begun: Mapping[str, Any] | None = None
     summary: int | None = None
     is_done: bool = False
 
@@ -151,6 +153,10 @@ class ItemsTable:
             self._access(state, "reasoning", 0)
         elif isinstance(kind, str) and kind.endswith(("_call", "_request", "program")):
             self._begin_call(state, item)
+        elif kind not in (None, "message"):
+            state.begun = item
+            (piece, *_), _ = split_canisters(read_item(item, self._owners))
+            self._start_piece(state, piece)
 
     def _begin_call(self, state: _Item, item: Mapping[str, Any]) -> None:
         invocation = read_item(item, self._owners)[0]
@@ -290,6 +296,9 @@ class ItemsTable:
 
     def _close(self, state: _Item) -> None:
         """Ends an item of which there is no copy: what has come is all."""
+        if state.begun is not None:
+            self._complete(state, state.begun)
+            return
         for growing in state.contents:
             self.events.append(ContentFinishedEvent(index=growing.index))
         if ("invocation", 0) in state.addresses:

@@ -393,6 +393,27 @@ def test_nothing_is_stored_unless_it_is_asked_for() -> None:
     assert ask(other)["store"] is False
 
 
+def test_results_may_answer_what_the_vendor_holds() -> None:
+    """With state held there, or items only referred to, an invocation need not be sent again."""
+    output = {"type": "function_call_output", "call_id": "c", "output": "1"}
+    custom = {"type": "custom_tool_call_output", "call_id": "d", "output": "2"}
+    held = {"model": "m", "input": [output, custom], "previous_response_id": "r"}
+    refers = {
+        "model": "m",
+        "input": [{"type": "item_reference", "id": "fc"}, output],
+        "store": True,
+    }
+    for native in (held, refers):
+        translated = nativize_request(
+            normalize_request(native).value, produce_attributes(), Quirks()
+        )
+        assert translated.value == native
+        assert not translated.losses
+    alone = normalize_request({"model": "m", "input": [output], "store": True}).value
+    translated = nativize_request(alone, produce_attributes(), Quirks())
+    assert [loss.kind for loss in translated.losses] == [LossKind.COERCED]
+
+
 def test_instructions_stay_what_they_were() -> None:
     """A client's ``instructions`` are no message of the system, and come back as such."""
     native = {"model": "m", "instructions": "Be.", "input": [{"role": "system", "content": "Do."},
