@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlencode
 
 from vibe_llms.dialects.messages import PROTOCOL, Decoder, Quirks, nativize_request
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.anthropic.clouds import CLOUDS, produce_cloud_client
@@ -17,6 +17,7 @@ from vibe_llms.providers.anthropic.errors import explain_answer
 from vibe_llms.providers.anthropic.tokenizer import AnthropicTokenizer
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 from vibe_llms.providers.remote import RemoteClient, Vendor
+from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.secrets import Secret
 
 if TYPE_CHECKING:
@@ -55,6 +56,15 @@ class AnthropicVendor(Vendor):
         "version": _check_word,
     }
     quirks: ClassVar[Quirks] = Quirks()
+
+    def read_settings(self) -> RemoteSettings:
+        """Checks the user's settings: only the official clients know the way to a cloud."""
+        settings = super().read_settings()
+        if "cloud" in settings.values and settings.values.get("transport") != "sdk":
+            place = f"providers.{self.context.name}.cloud"
+            finding = Finding(place=place, message="A cloud needs transport = 'sdk' beside it.")
+            raise ConfigurationError(findings=(finding,))
+        return settings
 
     def nativize(
         self, request: Request, model: ModelDescriptor, *, streaming: bool

@@ -120,7 +120,9 @@ def test_thinking_text_and_calls_keep_their_order() -> None:
 
 def test_usage_is_cumulative_and_keeps_what_is_not_said_again() -> None:
     """The buckets do not overlap: what lasts an hour in the cache is counted apart."""
-    events = decode(START, *finish())
+    delta, stop = finish()
+    delta["usage"]["cache_read_input_tokens"] = None
+    events = decode(START, delta, stop)
     usages = [event.usage for event in events if isinstance(event, UsageEvent)]
     last = usages[-1]
     assert (last.input_tokens, last.cache_read_tokens) == (10, 3)

@@ -269,6 +269,8 @@ def test_a_client_that_cannot_be_made_says_what_is_missing(
         produce_cloud_client("anthropic", {"cloud": "foundry"}, Secret("canary"))
     with pytest.raises(ConfigurationError, match="bedrock, foundry, vertex"):
         produce_client(tmp_path, cloud="azure")
+    with pytest.raises(ConfigurationError, match="transport = 'sdk'"):
+        produce_client(tmp_path, cloud="bedrock")
 
 
 def test_listing_it_names_one_provider() -> None:
