@@ -6,7 +6,6 @@ another part parts stays apart. All contents end when the response does.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import msgspec
 from vibe_llms.dialects.chat_completions.calls import Call, CallsTable
 from vibe_llms.dialects.chat_completions.contents import read_citation, read_part
 from vibe_llms.dialects.chat_completions.merging import grow, update
+from vibe_llms.dialects.chat_completions.payloads import decode_exactly, read_payload
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS
 from vibe_llms.dialects.chat_completions.sounds import name_sound
@@ -79,7 +79,7 @@ class Answer:
         self._citations: list[Citation] = []
         self._kept: dict[str, Any] = {}
         self._audio: dict[str, Any] = {}
-        self._chunks: list[bytes] = []
+        self._chunks: list[str] = []
         self._last_text: int | None = None
         self._lost: set[str] = set()
 
@@ -222,6 +222,8 @@ class Answer:
             if kind == "thinking" and isinstance(part.get("thinking"), list):
                 plain = False
                 self.text_index = None
+                if whole:
+                    self._thinking.end_part()
                 self._think(self._thinking.read_part(part, len(self._kinds)))
                 continue
             self._thinking.end_part()
@@ -267,7 +269,7 @@ class Answer:
         index = self._audio["index"]
         for name, value in audio.items():
             if name == "data" and value:
-                self._chunks.append(base64.b64decode(value, validate=True))
+                self._chunks.append(value)
                 self.events.append(ContentDeltaEvent(index, value, "data"))
             elif name == "transcript" and value:
                 self._audio["transcript"] = self._audio.get("transcript", "") + value
@@ -277,10 +279,15 @@ class Answer:
 
     def _finish_audio(self) -> None:
         rest = dict(self._audio)
-        data = b"".join(self._chunks)
-        self._items[rest.pop("index")] = AudioContent(
-            mime_type=name_sound(data),
-            data=data,
+        index = rest.pop("index")
+        pieces = [decode_exactly(chunk) for chunk in self._chunks]
+        known = [piece for piece in pieces if piece is not None]
+        data = b"".join(known)
+        fields: dict[str, Any] = {"mime_type": name_sound(data), "data": data}
+        if len(known) < len(pieces):  # no base 64, or of an unusual spelling: kept as it is
+            fields = read_payload("".join(self._chunks), "audio/*")
+        self._items[index] = AudioContent(
+            **fields,
             file_id=rest.pop("id", None),
             transcript=rest.pop("transcript", None),
             native=seal_native(PROTOCOL, rest),

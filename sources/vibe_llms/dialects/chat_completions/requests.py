@@ -69,14 +69,7 @@ def nativize_request(
     _restore_format(body, kept, request)
     if schema.losses and request.schema is not None:
         _tell_schema(body, request.schema)
-    if not streaming:
-        kept.pop("stream_options", None)
-        kept = {k: v for k, v in kept.items() if k != "stream" or not v}
-    body = merge(body, kept)
-    if streaming:
-        body["stream"] = True
-        if quirks.stream_options:
-            body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+    body = _complete(body, kept, quirks, streaming=streaming)
     losses = (*ledger.losses, *messages.losses, *controls.losses, *tools.losses, *schema.losses)
     return Translation(body, losses)
 
@@ -119,6 +112,21 @@ def normalize_request(
         native=keep_native(PROTOCOL, kept),
     )
     return Translation(request, (*messages.losses, *tools.losses, *schema.losses))
+
+
+def _complete(
+    body: dict[str, Any], kept: dict[str, Any], quirks: Quirks, *, streaming: bool
+) -> dict[str, Any]:
+    """Adds what has no common word, and how the answer shall come."""
+    if not streaming:
+        kept.pop("stream_options", None)
+        kept = {k: v for k, v in kept.items() if k != "stream" or not v}
+        return merge(body, kept)
+    body = merge(body, kept)
+    body["stream"] = True
+    if quirks.stream_options:
+        body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+    return body
 
 
 def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:
