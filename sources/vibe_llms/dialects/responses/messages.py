@@ -71,7 +71,7 @@ def nativize_canisters(
     writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger))
     native: dict[str, Any] = {}
     if placed and _is_instructions(placed[0].canister):
-        native["instructions"] = writer.write_instructions(placed[0])
+        native["instructions"] = getattr(placed[0].canister.content[0], "text", "")
         placed = placed[1:]
     writer.write(placed)
     native["input"] = settle_reasoning(writer.written, ledger, is_stored=is_stored)
@@ -160,12 +160,6 @@ class ItemsWriter:
                     self._add(self._calls.write_result(canister, path), path)
                 case _:
                     self._write_input(canister, path)
-
-    def write_instructions(self, placed: Placed) -> str:
-        """Returns the text of instructions that have a field of their own."""
-        content = placed.canister.content[0]
-        assert isinstance(content, TextualContent)
-        return content.text
 
     def _add(self, item: dict[str, Any] | None, path: str) -> None:
         if item is not None:

@@ -36,7 +36,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.models.attributes import Capability, ModelAttributes
 
-_TEXTS: Final = ("input_text", "output_text", "text")
 _CAPABILITIES: Final = {
     "image": ("supports_images", "pictures"),
     "audio": ("supports_audio", "sound"),
