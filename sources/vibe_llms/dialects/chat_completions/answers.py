@@ -186,7 +186,7 @@ class Answer:
     def _keep_empty(self, name: str, value: object, message: Mapping[str, Any]) -> None:
         """Keeps an empty field, unless it would be written the same again."""
         if name == "content":
-            has_else = any(message.get(other) for other in _READ if other != "role")
+            has_else = any(message.get(other) for other in _READ - {"annotations", "role"})
             if value == (None if has_else else ""):
                 return
         self.leftover[name] = value
@@ -197,7 +197,9 @@ class Answer:
         self.events.append(ContentStartedEvent(index=index, kind=kind, **fields))
         return index
 
-    def _add(self, kind: ContentKind, text: str) -> None:
+    def _add(self, kind: ContentKind, text: object) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"a {kind} is no text")
         if kind == "text":
             if self.text_index is None:
                 self.text_index = self._last_text = self._start("text")

@@ -230,7 +230,9 @@ def _find_turn_shape(message: Mapping[str, Any], spoken: Sequence[AnyContent]) -
         return "absent"
     if spoken or content is None:
         has_else = any(
-            message.get(name) for name in _TURN_FIELDS if name not in ("content", "role")
+            message.get(name)
+            for name in _TURN_FIELDS
+            if name not in ("annotations", "content", "role")
         )
         return _find_shape(content, spoken) if spoken or not has_else else ""
     return "parts" if isinstance(content, list) else "empty"
