@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from embedded import acquire_shared_weights
 from vibe_llms.testing.contracts import ProviderContract, SimulatedContract
 
 
@@ -12,6 +19,39 @@ class TestScripted(ProviderContract):
     model = "echo"
     invokes = False
     loses_nothing = True
+
+
+EXAMPLE = Path(__file__).parents[1] / "fixtures" / "example-provider" / "sources"
+
+
+class TestStranger(ProviderContract):
+    """The provider of a stranger's package."""
+
+    module = "parrot_provider"
+    name = "parrot"
+    invokes = False
+
+    @pytest.fixture(autouse=True)
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Puts the stranger's package on the path, of other processes too."""
+        monkeypatch.syspath_prepend(str(EXAMPLE))
+        paths = [str(EXAMPLE), os.environ.get("PYTHONPATH", "")]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+
+@pytest.mark.weights
+class TestLocal(ProviderContract):
+    """The embedded model, which says what it likes."""
+
+    module = "vibe_llms.providers.local"
+    invokes = False
+    is_repeatable = False
+    controls: ClassVar = {"max_tokens": 24}
+
+    @pytest.fixture(autouse=True)
+    def provide(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Names the weights."""
+        monkeypatch.setattr(type(self), "settings", {"path": str(acquire_shared_weights())})
 
 
 class TestAnthropic(SimulatedContract):

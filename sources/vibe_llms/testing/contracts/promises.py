@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonValue
 from vibe_llms.testing.contracts.worlds import World
 
 Trial = Callable[[Any, World], Awaitable[None]]
@@ -18,6 +20,20 @@ class Prepared(Protocol):
 
     def prepare(self, directory: Path) -> AbstractContextManager[World]:
         """Makes a world, which is entered for each promise."""
+
+
+class ComposingPromises:
+    """Promises whose requests all have what this model needs to be asked quickly.
+
+    Attributes:
+        controls: Control values that every request has.
+    """
+
+    controls: ClassVar[Mapping[str, JsonValue]] = {}
+
+    def compose(self, **fields: Any) -> Request:
+        """Makes a request."""
+        return Request(controls=self.controls, **fields)
 
 
 def promise(trial: Trial) -> Callable[[Prepared, Path], None]:

@@ -22,7 +22,7 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     TransportError,
 )
-from vibe_llms.messages.canisters import InvocationCanister, UserCanister
+from vibe_llms.messages.canisters import InvocationCanister, StopReason, UserCanister
 from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Request
 from vibe_llms.testing.contracts.conversing import expect_failure
@@ -58,7 +58,7 @@ class SimulatedContract(ProviderContract):
             settings = {
                 "base_url": self.simulator.url + self.path,
                 "api_key": CANARY,
-                "between_chunks_seconds": 1,
+                "between_chunks_seconds": 0.5,
                 "first_byte_seconds": 5,
                 **self.settings,
             }
@@ -87,7 +87,7 @@ class SimulatedContract(ProviderContract):
         """Interleaved, without index, or at once: each invocation has its own arguments."""
         if not world.can("supports_invocations") or not self.invokes:
             return
-        request = Request(canisters=[UserCanister(self.calling)], invocables=[LOOK, LISTEN])
+        request = self.compose(canisters=[UserCanister(self.calling)], invocables=[LOOK, LISTEN])
         expected = await self._invoke(world, request)
         for fault in ("interleaved_calls", "missing_index", "whole_arguments", "missing_ids"):
             self.switch(fault)
@@ -98,7 +98,7 @@ class SimulatedContract(ProviderContract):
         """What the model wrote is an invocation with a fault, or the vendor's own failure."""
         if not world.can("supports_invocations") or not self.invokes:
             return
-        request = Request(canisters=[UserCanister(self.calling)], invocables=[LOOK, LISTEN])
+        request = self.compose(canisters=[UserCanister(self.calling)], invocables=[LOOK, LISTEN])
         self.switch("broken_arguments")
         try:
             response = await world.ask(request)
@@ -113,7 +113,7 @@ class SimulatedContract(ProviderContract):
         if not (self.reasons and self.invokes and world.can("supports_invocations")):
             return
         words = UserCanister(f"First think. {self.calling}")
-        response = await world.ask(Request(canisters=[words], invocables=[LOOK, LISTEN]))
+        response = await world.ask(self.compose(canisters=[words], invocables=[LOOK, LISTEN]))
         thoughts = [
             content
             for canister in response.canisters
@@ -122,7 +122,9 @@ class SimulatedContract(ProviderContract):
         ]
         assert thoughts
         results = answer_calls(response.canisters)
-        after = Request(canisters=[*response.conversation, *results], invocables=[LOOK, LISTEN])
+        after = self.compose(
+            canisters=[*response.conversation, *results], invocables=[LOOK, LISTEN]
+        )
         answer = await world.ask(after)
 
         assert answer.text
@@ -197,7 +199,7 @@ class SimulatedContract(ProviderContract):
     async def test_too_much_input_is_one_error(self, world: World) -> None:
         """Whatever words the vendor has for it."""
         self.switch("context_overflow")
-        long = Request(canisters=[UserCanister("The sea is wide and deep. " * 2000)])
+        long = self.compose(canisters=[UserCanister("The sea is wide and deep. " * 2000)])
         try:
             response = await world.ask(long)
         except ContextOverflowError:
@@ -227,6 +229,8 @@ class SimulatedContract(ProviderContract):
             async for event in stream:
                 if isinstance(event, ContentDeltaEvent):
                     break
+        origins = [getattr(canister, "origin", None) for canister in stream.canisters]
+        assert {origin.stop_reason for origin in origins if origin} == {StopReason.INTERRUPTED}
         deadline = time.monotonic() + 2
         while time.monotonic() < deadline:
             if self.simulator.requests[-1].disconnected_at is not None:

@@ -29,9 +29,8 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import LossKind
-from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
-from vibe_llms.testing.contracts.promises import promise
+from vibe_llms.testing.contracts.promises import ComposingPromises, promise
 from vibe_llms.testing.contracts.worlds import World
 
 LOOK = InvocableDescription(
@@ -58,7 +57,7 @@ PICTURE = bytes.fromhex(
 ELSEWHERE = Origin(provider="elsewhere", model="other", protocol="elsewhere_protocol")
 
 
-class TranslatingPromises:
+class TranslatingPromises(ComposingPromises):
     """What holds of every translation."""
 
     calling = "Please call look and call listen, for the harbour."
@@ -75,7 +74,7 @@ class TranslatingPromises:
         """The model invokes, the result goes back, and it answers."""
         if not (self.invokes and world.can("supports_invocations")):
             return
-        request = Request(canisters=[UserCanister(self.calling)], invocables=[LOOK, LISTEN])
+        request = self.compose(canisters=[UserCanister(self.calling)], invocables=[LOOK, LISTEN])
         response = await world.ask(request)
         calls = [c for c in response.canisters if isinstance(c, InvocationCanister)]
 
@@ -85,7 +84,9 @@ class TranslatingPromises:
         assert response.metadata.stop_reason is StopReason.INVOCATION
 
         results = answer_calls(response.canisters)
-        after = Request(canisters=[*response.conversation, *results], invocables=request.invocables)
+        after = self.compose(
+            canisters=[*response.conversation, *results], invocables=request.invocables
+        )
         answer = await world.ask(after)
 
         assert answer.text
@@ -96,7 +97,7 @@ class TranslatingPromises:
         """The text is JSON that has what the schema asks for."""
         if not world.can("supports_schema"):
             return
-        request = Request(canisters=[UserCanister("Describe a sea.")], schema=SCHEMA)
+        request = self.compose(canisters=[UserCanister("Describe a sea.")], schema=SCHEMA)
         response = await world.ask(request)
         if any(loss.path == "schema" for loss in response.losses):
             return
@@ -109,7 +110,7 @@ class TranslatingPromises:
     async def test_a_picture_goes_or_is_refused(self, world: World) -> None:
         """A model that is known not to see says so before anything is sent."""
         picture = ImageContent(mime_type="image/png", data=PICTURE)
-        request = Request(canisters=[UserCanister([TextualContent("What is it?"), picture])])
+        request = self.compose(canisters=[UserCanister([TextualContent("What is it?"), picture])])
         if world.can("supports_images"):
             response = await world.ask(request)
             assert response.text or response.canisters
@@ -124,7 +125,7 @@ class TranslatingPromises:
             SupervisorCanister("Be brief."),
             UserCanister("Say something."),
         ]
-        response = await world.ask(Request(canisters=canisters))
+        response = await world.ask(self.compose(canisters=canisters))
 
         assert response.canisters
 
@@ -141,7 +142,7 @@ class TranslatingPromises:
             origin=ELSEWHERE,
             turn_id="t",
         )
-        request = Request(canisters=[UserCanister("Is it?"), said, UserCanister("Go on.")])
+        request = self.compose(canisters=[UserCanister("Is it?"), said, UserCanister("Go on.")])
         response = await world.ask(request)
         if self.loses_nothing:
             assert not response.losses
@@ -160,7 +161,7 @@ class TranslatingPromises:
             invocation_id="functions.look:0 %", name="look", arguments="{}", turn_id="t"
         )
         stray = ResultCanister("Seen.", invocation_id="gone", name="look")
-        request = Request(
+        request = self.compose(
             canisters=[
                 UserCanister("Look."),
                 call,
@@ -189,7 +190,7 @@ class TranslatingPromises:
         result = ResultCanister(
             "These arguments are not JSON.", invocation_id="call_1", name="look", is_error=True
         )
-        request = Request(canisters=[UserCanister("Look."), call, result], invocables=[LOOK])
+        request = self.compose(canisters=[UserCanister("Look."), call, result], invocables=[LOOK])
 
         assert (await world.ask(request)).canisters
 
@@ -199,7 +200,7 @@ class TranslatingPromises:
         if self.loses_nothing or not world.can("supports_images"):
             return
         absent = ImageContent(mime_type="image/png", content_id="ab" * 32)
-        request = Request(canisters=[UserCanister([TextualContent("What is it?"), absent])])
+        request = self.compose(canisters=[UserCanister([TextualContent("What is it?"), absent])])
 
         with pytest.raises(RequestError, match=r"content\[1\]|(ab){32}"):
             world.model.check(request)

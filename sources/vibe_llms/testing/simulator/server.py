@@ -154,6 +154,8 @@ class Simulator:
     ) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
+            for _ in range(4):  # closed connections say goodbye in a turn of the loop each
+                await asyncio.sleep(0)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         received = ReceivedRequest(
