@@ -30,15 +30,21 @@ def nativize_invocables(
         for index, invocable in enumerate(invocables):
             reason = f"{invocable.name} cannot be invoked: the vendor has no tools"
             ledger.withhold(f"invocables[{index}]", reason)
+        if choice not in ("auto", "none"):
+            ledger.drop("invocation_choice", "the vendor has no tools")
         return Translation({}, ledger.losses)
     native: dict[str, Any] = {}
-    custom = set()
+    custom, offered = set(), set()
     for index, invocable in enumerate(invocables):
         group, tool = _nativize_tool(invocable, f"invocables[{index}]", quirks, ledger)
         if tool is not None:
             native.setdefault(group, []).append(tool)
+            offered.add(invocable.name)
         if tool is not None and tool.get("type") == "custom":
             custom.add(invocable.name)
+    if choice not in (*CHOICES, *offered) or (choice == "required" and not offered):
+        ledger.drop("invocation_choice", f"{choice}: it is not offered to this vendor")
+        choice = "auto"
     if choice == "auto" or not native:  # what silence means
         return Translation(native, ledger.losses)
     if "tools" not in native:
@@ -92,6 +98,7 @@ def _nativize_tool(
             reason = f"{invocable.name} takes free text, and the vendor has no such tools"
             ledger.withhold(path, reason)
             return "tools", None
+        ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
         custom = {"name": invocable.name} | _describe(invocable)
         return "tools", merge({"type": "custom", "custom": custom}, kept)
     function = {"name": invocable.name, **_describe(invocable), "parameters": invocable.schema}

@@ -16,6 +16,7 @@ from vibe_llms.dialects.chat_completions.alternation import alternate, bridge
 from vibe_llms.dialects.chat_completions.parts import PartsWriter, merge
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.turns import write_turn
+from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import NO_RESULT, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import (
@@ -62,16 +63,6 @@ def nativize_canisters(
     if quirks.alternates:
         messages = alternate(messages, ledger)
     return Translation({"messages": [message for message, _ in messages]}, ledger.losses)
-
-
-def frame_document(canister: DocumentCanister) -> tuple[AnyContent, ...]:
-    """Returns the contents of a document between marks, without a word of advice."""
-    title = "" if canister.title is None else f' title="{canister.title}"'
-    begin, end = TextualContent(f"<document{title}>\n"), TextualContent("\n</document>")
-    if all(isinstance(content, TextualContent) for content in canister.content):
-        text = "".join(c.text for c in canister.content if isinstance(c, TextualContent))
-        return (TextualContent(f"{begin.text}{text}{end.text}"),)
-    return (begin, *canister.content, end)
 
 
 @attrs.define
@@ -145,9 +136,14 @@ class _MessagesWriter:
                 role = roles[0]
             words = self.parts.write_words(canister.content, path, canister, as_parts=as_parts)
             return {"role": role, "content": words}
-        framed = isinstance(canister, DocumentCanister)
-        contents = frame_document(canister) if framed else canister.content  # type: ignore[arg-type]
-        content = self.parts.write_content(contents, path, canister, as_parts=as_parts)
+        contents, shift = canister.content, 0
+        if isinstance(canister, DocumentCanister):
+            contents, shift = frame_document(canister)
+            self.parts.ledger.coerce(path, "a document goes as the user's words, between marks")
+        positions = range(-shift, len(contents) - shift)
+        content = self.parts.write_content(
+            contents, path, canister, as_parts=as_parts, positions=positions
+        )
         return {"role": "user", "content": content}
 
     def _write_result(
@@ -159,13 +155,15 @@ class _MessagesWriter:
         if shape == "parts" and parts.quirks.takes_parts:  # whoever asks has put media in there
             content = parts.write_content(contents, path, canister, as_parts=True)
         else:
-            media = [item for item in contents if isinstance(item, MEDIA_CLASSES)]
-            others = [item for item in contents if not isinstance(item, MEDIA_CLASSES)]
-            content = parts.write_words(others, path, canister)
+            media = {i: c for i, c in enumerate(contents) if isinstance(c, MEDIA_CLASSES)}
+            others = {i: c for i, c in enumerate(contents) if i not in media}
+            content = parts.write_words(others.values(), path, canister, positions=others)
             if media:
-                parts.ledger.coerce(path, "media in a result follow it as the user's")
-                shown = {"role": "user", "content": parts.write_content(media, path, canister)}
-                self._shown.append((shown, path))
+                for index in media:
+                    reason = "media in a result follow it as the user's"
+                    parts.ledger.coerce(f"{path}.content[{index}]", reason)
+                told = parts.write_content(media.values(), path, canister, positions=media)
+                self._shown.append(({"role": "user", "content": told}, path))
         if canister.is_error and _has_words(canister) and "is_error" not in kept:
             reason = "this protocol has no mark for an error; the text alone tells of it"
             parts.ledger.drop(f"{path}.is_error", reason)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, assert_never
 
 import attrs
@@ -16,7 +17,7 @@ from vibe_llms.dialects.chat_completions.payloads import (
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import CapabilityError
-from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -38,6 +39,8 @@ _CAPABILITIES: Final = {
     "video": ("supports_video", "moving pictures"),
     "file": ("supports_files", "documents"),
 }
+_UNTOLD: Final = {"audio": ("transcript",), "file": ("title", "context")}
+"""Fields of media which no part has a place for."""
 _AUDIO_FORMATS: Final = {
     "audio/mp3": "mp3",
     "audio/mpeg": "mp3",
@@ -57,22 +60,24 @@ class PartsWriter:
 
     def write_content(
         self,
-        contents: Sequence[AnyContent],
+        contents: Iterable[AnyContent],
         path: str,
         canister: AnyCanister | None = None,
         *,
         as_parts: bool = False,
+        positions: Iterable[int] | None = None,
     ) -> str | list[JsonObject]:
         """Returns what a user's message holds: a text where that says it all, else parts.
 
         Args:
             as_parts: A list even where a text would do.
+            positions: Of the contents in the canister, where they are not all of it.
 
         Raises:
             CapabilityError: The model is known not to take what is among them.
             RequestError: The bytes of a medium are not there.
         """
-        parts = list(self._write_parts(contents, path, canister))
+        parts = list(self._write_parts(contents, path, canister, positions))
         if not self.quirks.takes_parts and all(part.get("type") == "text" for part in parts):
             return "\n".join(str(part["text"]) for part in parts)
         if not parts:
@@ -82,15 +87,16 @@ class PartsWriter:
 
     def write_words(
         self,
-        contents: Sequence[AnyContent],
+        contents: Iterable[AnyContent],
         path: str,
         canister: AnyCanister,
         *,
         as_parts: bool = False,
+        positions: Iterable[int] | None = None,
     ) -> str | list[JsonObject]:
         """Returns the text of a message that takes nothing else; the rest is lost, loudly."""
         parts: list[JsonObject] = []
-        for index, content in enumerate(contents):
+        for index, content in zip(_count(positions), contents, strict=False):
             place = f"{path}.content[{index}]"
             if isinstance(content, TextualContent):
                 parts.append(self.write_part(content, place, canister) or {})
@@ -116,9 +122,13 @@ class PartsWriter:
             )
 
     def _write_parts(
-        self, contents: Iterable[AnyContent], path: str, canister: AnyCanister | None
+        self,
+        contents: Iterable[AnyContent],
+        path: str,
+        canister: AnyCanister | None,
+        positions: Iterable[int] | None,
     ) -> Iterable[JsonObject]:
-        for index, content in enumerate(contents):
+        for index, content in zip(_count(positions), contents, strict=False):
             part = self.write_part(content, f"{path}.content[{index}]", canister)
             if part is not None:
                 yield part
@@ -129,8 +139,7 @@ class PartsWriter:
         """Returns one content as a part; None where that is a loss."""
         match content:
             case TextualContent():
-                part = {"type": "text", "text": content.text}
-                return part | self.ledger.open(content.native, path, canister)
+                return self._write_text(content, path, canister)
             case ImageContent() | AudioContent() | VideoContent() | FileContent():
                 self.ensure_capability(content, path)
                 return self._write_medium(content, path, canister)
@@ -143,6 +152,18 @@ class PartsWriter:
             case _:
                 assert_never(content)
         return None
+
+    def _write_text(
+        self, content: TextualContent, path: str, canister: AnyCanister | None
+    ) -> JsonObject:
+        part = {"type": "text", "text": content.text}
+        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        if content.citations and not isinstance(canister, AssistantCanister):
+            self.ledger.withhold(f"{path}.citations", "only the model's own texts have citations")
+        if not self.quirks.takes_parts:
+            self.ledger.omit_native(content.native, path)
+            return part
+        return part | self.ledger.open(content.native, path, canister)
 
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
@@ -169,6 +190,9 @@ class PartsWriter:
             reason = f"{content.type} of this kind ({content.mime_type}) cannot be sent this way"
             self.ledger.drop(path, reason)
             return None
+        told = () if isinstance(content, FileContent) else ("name",)
+        names = (*told, *_UNTOLD.get(content.type, ()))
+        self.ledger.omit(content, path, *names, reason=f"{content.type} goes without it")
         return merge(part, kept)
 
     def _find_file_part(self, content: FileContent) -> str:
@@ -218,6 +242,10 @@ class PartsWriter:
         if content.name is not None:
             file["filename"] = content.name
         return {"type": "file", "file": file}
+
+
+def _count(positions: Iterable[int] | None) -> Iterable[int]:
+    return itertools.count() if positions is None else positions
 
 
 def merge(fields: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from vibe_llms.dialects.chat_completions.parts import PartsWriter, merge
 from vibe_llms.dialects.chat_completions.payloads import compose_url, encode_payload
 from vibe_llms.dialects.chat_completions.reasoning import (
     DETAILS,
+    GROWING,
     tell,
     write_detail,
     write_thinking,
@@ -146,6 +147,7 @@ class _TurnWriter:
                 self._sound(content, path, canister)
             case ImageContent() if self._shows(content, canister):
                 image = {"type": "image_url", "image_url": {"url": compose_url(content, path)}}
+                ledger.omit(content, path, "name", "detail", reason="a shown picture has none")
                 kept = ledger.open(content.native, path, canister)
                 kept.pop("images", None)
                 self._fields.setdefault("images", []).append(merge(image, kept))
@@ -200,11 +202,14 @@ class _TurnWriter:
         kept = self.parts.ledger.open(content.native, path, canister)
         if kept.get("type") == "refusal":
             self._content.append({"type": "refusal", "refusal": content.text, **kept})
-        elif self.parts.quirks.takes_refusals or self.answering:
+            return
+        if self.parts.quirks.takes_refusals or self.answering:
             self._fields["refusal"] = self._fields.get("refusal", "") + content.text
         else:
             self._content.append({"type": "text", "text": content.text})
             self.parts.ledger.coerce(path, "a refusal becomes text")
+        for name in kept:
+            self.parts.ledger.drop(f"{path}.native", f"{name}: a refusal is a text and no more")
 
     def _sound(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
         """Adds what the model spoke: whole in a response, by its name in a request."""
@@ -230,6 +235,7 @@ class _TurnWriter:
         ledger, native = self.parts.ledger, content.native
         kept = {} if native is None else read_native(native, path)
         if native is not None and ledger.admits(native, canister):
+            self._tell_rest(content, kept, path)
             if "part" in kept:
                 self._content.append(write_thinking(content, kept["part"]))
                 return
@@ -242,9 +248,23 @@ class _TurnWriter:
                 for name in kept["fields"]:
                     self._fields[name] = self._fields.get(name, "") + content.text
                 return
-        elif content.seal or kept.keys() - {"fields"}:
-            ledger.withhold(f"{path}.seal", "its seal is known to its vendor alone")
+        else:
+            if content.seal:
+                ledger.withhold(f"{path}.seal", "its seal is known to its vendor alone")
+            if names := ", ".join(sorted(kept.keys() - {"fields"})):
+                ledger.withhold(f"{path}.native", f"{names}: only its vendor knows it")
         self._tell(content, path)
+
+    def _tell_rest(self, content: ReasoningContent, kept: Mapping[str, Any], path: str) -> None:
+        """Takes down what of our own words its place in the vendor's message cannot hold."""
+        told = {"text"}
+        if "detail" in kept:
+            told = {word for _, word in GROWING.get(str(kept["detail"].get("type")), ())}
+        names = [name for name in ("text", "summary", "seal") if name not in told]
+        reason = "where this reasoning stood, there is no place for it"
+        self.parts.ledger.omit(content, path, *names, reason=reason)
+        for name in sorted(kept.keys() - {"part", "detail", "fields", "told"}):
+            self.parts.ledger.drop(f"{path}.native", f"{name}: reasoning has no place for it")
 
     def _tell(self, content: ReasoningContent, path: str) -> None:
         """Adds reasoning that is another vendor's, or nobody's, where its text is taken."""

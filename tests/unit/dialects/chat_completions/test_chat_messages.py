@@ -107,7 +107,7 @@ def test_a_document_is_framed_without_advice() -> None:
 
     text = '<document title="Ants">\nAll about ants.\n</document>'
     assert messages == [{"role": "user", "content": text}]
-    assert losses == ()
+    assert [(str(loss.kind), loss.path) for loss in losses] == [("coerced", "canisters[0]")]
 
 
 def test_media_become_parts() -> None:
