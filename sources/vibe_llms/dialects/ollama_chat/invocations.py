@@ -44,10 +44,12 @@ def nativize_invocables(
 
 
 def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> JsonObject | None:
+    if item.schema is None and item.native is not None and not ledger.admits(item.native):
+        ledger.withhold(path, f"{item.name} is another vendor's own tool")
+        return None
     residue = ledger.open(item.native, path)
-    if item.schema is None and item.native is not None:
-        # A tool that is of this protocol alone is whole in its native.
-        return residue or None
+    if item.schema is None and residue:
+        return residue  # a tool that is of this protocol alone is whole in its native
     schema: Any = item.schema
     if schema is None:
         ledger.coerce(path, "a tool of free text takes it as its argument 'input'")
