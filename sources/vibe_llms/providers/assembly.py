@@ -24,7 +24,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
-from vibe_llms.exceptions import ConverseError, LimitError, Stage
+from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -118,6 +118,12 @@ class Assembler:
             return event
         if self._finish is not None:
             raise _refuse(f"{event.type} after the end of the response")
+        try:
+            return self._take(event)
+        except RequestError as error:  # a value of the wrong kind, but not the user's
+            raise _refuse(error.detail.rstrip(".")) from error
+
+    def _take(self, event: StreamEvent) -> StreamEvent:
         match event:
             case ContentStartedEvent():
                 return self._start(event)
@@ -132,9 +138,7 @@ class Assembler:
             case RetryEvent():
                 self.attempts = event.attempt
             case ResponseStartedEvent():
-                self.response_id = event.response_id or self.response_id
-                self.request_id = event.request_id or self.request_id
-                self._model = event.model or self._model
+                self._begin(event)
             case ResponseFinishedEvent():
                 self._end(event)
             case _:
@@ -205,6 +209,15 @@ class Assembler:
             native=self._group_natives.get(first.start.group),
         )
 
+    def _begin(self, event: ResponseStartedEvent) -> None:
+        origin = attrs.evolve(
+            self.origin,
+            response_id=event.response_id or self.response_id,
+            model=event.model or self._model,
+        )  # refuses what is no text, before anything is kept
+        self.response_id, self._model = origin.response_id, origin.model
+        self.request_id = event.request_id or self.request_id
+
     def _start(self, event: ContentStartedEvent) -> ContentStartedEvent:
         if event.index in self._contents:
             raise _refuse(f"content {event.index} begins twice")
@@ -228,6 +241,8 @@ class Assembler:
         if growing is None or growing.item is not None:
             raise _refuse(f"content {event.index} goes on, but it has not begun or has ended")
         text = event.text
+        if text.__class__ is not str:
+            raise _refuse(f"a piece of content {event.index} is no text")
         if not text:
             return  # a million of nothing must not grow into something
         growing.size = size = growing.size + len(text)
@@ -277,6 +292,7 @@ class Assembler:
         for index, growing in self._contents.items():
             if growing.item is None:
                 raise _refuse(f"the response ends while content {index} goes on")
+        attrs.evolve(self.origin, native_stop_reason=event.native_stop_reason)  # or refuses it
         self._finish = event
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import attrs
 
 from vibe_llms.events.stream import ResponseStartedEvent, StreamEvent
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.plain import JsonObject
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.frames import Framer
@@ -39,6 +39,13 @@ def _keep(error: ConverseError) -> ConverseError:
     return error
 
 
+def _blame_vendor(error: RequestError) -> ConverseError:
+    """Makes an error of an answer of one that our values raise, whoever fills them."""
+    return ConverseError(
+        detail=f"What was answered makes no sense: {error.detail}", stage=Stage.DECODE
+    )
+
+
 class WireSource:
     """An event source over one exchange, which is opened when it is first read.
 
@@ -63,6 +70,7 @@ class WireSource:
     ) -> None:
         self._open_exchange = open_exchange
         self._decoder = decoder
+        self._may_be_complete = hasattr(decoder, "is_complete")
         self._produce_framer = produce_framer
         self._content_type = content_type
         self._request_id_headers = request_id_headers
@@ -89,6 +97,8 @@ class WireSource:
             while not events and not self._ended:
                 self._read(await self._exchange.receive(), events)
         except ConverseError as error:
+            if self._exchange is not None and type(error) is RequestError:
+                raise self._clean(_blame_vendor(error)) from error
             raise self._clean(error)  # noqa: B904  # it is the same error
         if self._request_id is not None:
             return self._name_request(events)
@@ -126,12 +136,12 @@ class WireSource:
 
     def _read(self, data: bytes, events: list[StreamEvent]) -> None:
         """Adds the events of some bytes. What came before an error counts, and comes first."""
-        framer, decoder = self._framer, self._decoder
+        framer, decoder, decode = self._framer, self._decoder, self._decoder.decode
         assert framer is not None
         try:
             for frame in framer.feed(data) if data else framer.finish():
-                events += decoder.decode(frame.data, frame.event)
-                if getattr(decoder, "is_complete", False):
+                events += decode(frame.data, frame.event)
+                if self._may_be_complete and decoder.is_complete:  # type: ignore[attr-defined]
                     self._ended, self._has_rest = True, bool(data)
                     events += decoder.finish()
                     return

@@ -7,7 +7,8 @@ or the response.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -165,9 +166,10 @@ class Decoder:
                 remedy="What had arrived is kept; ask again.",
             )
         self._finished = True
-        self._cite_sources()
         is_empty = self._answer.is_empty
-        self._answer.finish()
+        with self._explaining():
+            self._cite_sources()
+            self._answer.finish()
         events = self._take_events()
         events.append(
             ResponseFinishedEvent(
@@ -184,9 +186,16 @@ class Decoder:
         if isinstance(data, bytes) and data.strip() == b"[DONE]":
             self.is_complete = True
             return []
-        try:
+        with self._explaining():
             chunk = msgspec.json.decode(data) if isinstance(data, bytes) else data
             self._read(chunk, event, whole=whole)
+        return self._take_events()
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Makes an error of ours of what goes wrong with a chunk that makes no sense."""
+        try:
+            yield
         except ConverseError:
             raise
         except (
@@ -198,7 +207,6 @@ class Decoder:
             ValueError,
         ) as error:
             raise self._refuse(f"a chunk that makes no sense: {error!r}") from error
-        return self._take_events()
 
     def _take_events(self) -> list[StreamEvent]:
         events, self._answer.events = self._answer.events, []
@@ -260,7 +268,10 @@ class Decoder:
         update(self._choice, rest)
         if "logprobs" in choice:
             grow(self._choice, {"logprobs": choice["logprobs"]})
-        self._reason = choice.get("finish_reason") or self._reason
+        reason = choice.get("finish_reason")
+        if not isinstance(reason, str | None):
+            raise TypeError("a finish_reason is no text")
+        self._reason = reason or self._reason
         self._matched = choice.get("stop_reason") or self._matched
 
     def _keep_other(self, choice: Mapping[str, Any]) -> None:

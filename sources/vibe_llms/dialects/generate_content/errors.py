@@ -114,7 +114,8 @@ def produce_error(
     overflow = _OVERFLOW.search(message)
     if overflow:
         return _produce_overflow(overflow, message, model)
-    details = [each for each in facts.get("details") or () if isinstance(each, Mapping)]
+    told = facts.get("details")
+    details = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
     reason = next((str(each["reason"]) for each in details if each.get("reason")), None)
     lowered = {name.lower(): value for name, value in (headers or {}).items()}
     return ProviderError(

@@ -29,7 +29,7 @@ class Leftovers:
 
     def add_first(self, candidate: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Takes in the first candidate; keys in camel case."""
-        self.reason = candidate.get("finishReason") or self.reason
+        self.reason = _ensure_word(candidate.get("finishReason")) or self.reason
         self.first |= without(candidate, "content", "finishReason")
         rest = without(content, "parts")
         if rest.get("role") == "model":
@@ -54,7 +54,7 @@ class Leftovers:
         self._response |= without(
             chunk, "candidates", "usageMetadata", "modelVersion", "responseId"
         )
-        blocked = camelize(chunk.get("promptFeedback") or {}).get("blockReason")
+        blocked = _ensure_word(camelize(chunk.get("promptFeedback") or {}).get("blockReason"))
         if blocked and self.reason is None and not chunk.get("candidates"):
             self.reason, self.is_blocked = blocked, True
 
@@ -79,3 +79,9 @@ def _join_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
         last["text"] += part["text"]
     else:
         parts.append(part)
+
+
+def _ensure_word(value: object) -> str | None:
+    if not isinstance(value, str | None):
+        raise TypeError("the reason for an end is no text")
+    return value

@@ -213,7 +213,7 @@ def produce_error(
         headers: Of the answer: they name the exchange and say whether and when to ask again.
     """
     facts = _find_facts(body)
-    kind, code = facts.get("type"), _find_code(facts)
+    kind, code = _find_kind(facts), _find_code(facts)
     message = str(facts.get("message") or "it gave no reason.")
     overflow = _OVERFLOW.search(message)
     if kind in _OVERFLOW_TYPES or (overflow and kind in (None, "invalid_request_error")):
@@ -223,7 +223,7 @@ def produce_error(
         fault=_find_fault(code, kind, status, message),
         detail=message,
         status=status,
-        vendor_type=kind if isinstance(kind, str) else None,
+        vendor_type=kind,
         vendor_code=code,
         request_id=_find_request_id(body, headers),
         retry_after_seconds=read_retry_after(headers),
@@ -244,13 +244,20 @@ def _find_facts(body: object) -> Mapping[str, Any]:
     return {"message": body.get("message") or body.get("Message") or body.get("detail")}
 
 
+def _find_kind(facts: Mapping[str, Any]) -> str | None:
+    kind = facts.get("type")
+    return kind if isinstance(kind, str) else None
+
+
 def _find_code(facts: Mapping[str, Any]) -> str | None:
     details = facts.get("details")
     code = details.get("error_code") if isinstance(details, Mapping) else None
     return code if isinstance(code, str) else None
 
 
-def _find_fault(code: str | None, kind: Any, status: int | None, message: str) -> ProviderFault:
+def _find_fault(
+    code: str | None, kind: str | None, status: int | None, message: str
+) -> ProviderFault:
     if code in FAULTS_BY_CODE:
         return FAULTS_BY_CODE[str(code)]
     has_status = status is not None and status >= 400
