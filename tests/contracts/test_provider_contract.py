@@ -21,22 +21,37 @@ class TestScripted(ProviderContract):
     loses_nothing = True
 
 
-EXAMPLE = Path(__file__).parents[1] / "fixtures" / "example-provider" / "sources"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+EXAMPLES = [str(FIXTURES / "example-provider" / "sources"), str(FIXTURES / "example-vendor")]
 
 
-class TestStranger(ProviderContract):
+class _Strangers:
+    """Plugins that do not ship."""
+
+    @pytest.fixture(autouse=True)
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Puts the strangers' modules on the path, of other processes too."""
+        for folder in EXAMPLES:
+            monkeypatch.syspath_prepend(folder)
+        paths = [*EXAMPLES, os.environ.get("PYTHONPATH", "")]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+
+class TestStranger(_Strangers, ProviderContract):
     """The provider of a stranger's package."""
 
     module = "parrot_provider"
     name = "parrot"
     invokes = False
 
-    @pytest.fixture(autouse=True)
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Puts the stranger's package on the path, of other processes too."""
-        monkeypatch.syspath_prepend(str(EXAMPLE))
-        paths = [str(EXAMPLE), os.environ.get("PYTHONPATH", "")]
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+class TestStrangersVendor(_Strangers, SimulatedContract):
+    """A stranger's vendor that speaks Chat Completions, in one file."""
+
+    module = "toucan_provider"
+    path = "/v1"
+    model = "any"
+    simulate = "reasoning_content"
 
 
 @pytest.mark.weights
