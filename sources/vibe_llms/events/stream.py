@@ -81,6 +81,14 @@ class ContentDeltaEvent:
     text: str
     channel: Channel = "text"
 
+    def __init__(self, index: int, text: str, channel: Channel = "text") -> None:
+        # By hand: one is made for each piece of a text, and what attrs makes takes twice as long.
+        fields = self.__dict__
+        fields["type"] = "content.delta"
+        fields["index"] = index
+        fields["text"] = text
+        fields["channel"] = channel
+
 
 @attrs.frozen(slots=False)
 class ContentCitedEvent:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -37,6 +38,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
@@ -90,6 +92,7 @@ class ResponseStream:
         self._progress: dict[tuple[int, str], dict[str, JsonValue]] = {}
         self._events: AsyncIterator[StreamEvent] | None = None
         self._started = 0.0
+        self._arrived_at: datetime | None = None  # what one read brought arrived at one moment
         self._first_seconds: float | None = None
         self._response: Response | None = None
         self._error: ConverseError | None = None
@@ -225,11 +228,13 @@ class ResponseStream:
                 remedy="What had arrived is kept; ask again.",
             )
         feed_delta = self._assembler.feed_delta
+        follows = self._wants_progress or self._first_seconds is None
+        self._arrived_at = None
         taken: list[StreamEvent] = []
         for event in received:
             if event.__class__ is ContentDeltaEvent:
                 feed_delta(event)
-                if self._wants_progress or self._first_seconds is None:
+                if follows:
                     self._follow_delta(event)
                 taken.append(event)
             else:
@@ -336,14 +341,17 @@ class ResponseStream:
             kind = self._assembler.access_kind(event.index)
             metadata = {"index": event.index, "kind": kind, "channel": event.channel}
             self._progress[place] = metadata
-        if self._dispatcher is not None:
-            self._dispatcher.dispatch(
-                ConversationProgressEvent(
-                    conversation_id=self._request.conversation_id,
-                    chunk=event.text,
-                    metadata=metadata,
-                )
+        if self._arrived_at is None:
+            self._arrived_at = access_now()
+        assert self._dispatcher is not None
+        self._dispatcher.dispatch(
+            ConversationProgressEvent(
+                conversation_id=self._request.conversation_id,
+                timestamp=self._arrived_at,
+                chunk=event.text,
+                metadata=metadata,
             )
+        )
 
 
 def _ensure_ours(error: Exception) -> ConverseError:

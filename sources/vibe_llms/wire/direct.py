@@ -59,7 +59,7 @@ class DirectTransport:
         *,
         limits: Limits,
         timeouts: Timeouts | None = None,
-        proxy: str | None = None,
+        proxy: str | Secret | None = None,
         certificate_authorities: Path | None = None,
         client_certificate: Path | None = None,
         client_key: Path | None = None,
@@ -86,7 +86,7 @@ class DirectTransport:
         except Exception as error:
             failure = failures.translate(error, watch, Stage.SEND)
         if failure is not None:  # raised here, so that no foreign text hangs on it as its context
-            raise failure
+            raise failure.with_traceback(None)  # below, variables hold what headers say
         exchange = DirectExchange(response, watch, self._limits.response_bytes)
         if 300 <= response.status < 400:
             await exchange.close()
@@ -147,7 +147,10 @@ class DirectExchange:
         "_failure",
         "_is_closed",
         "_limit",
+        "_loop",
         "_response",
+        "_timer",
+        "_waiting_since",
         "_watch",
         "headers",
         "status",
@@ -166,13 +169,21 @@ class DirectExchange:
         }
         connection = response.connection
         if connection is not None and connection.protocol is not None:
-            # from here on, the time between chunks counts
-            connection.protocol.read_timeout = watch.timeouts.between_chunks_seconds
+            # From here on, the time between chunks counts; by a watch of our own, as aiohttp makes
+            # a timer for each chunk.
+            connection.protocol.read_timeout = None
             connection.protocol.start_timeout()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting_since: float | None = None
 
     async def receive(self) -> bytes:
         """Returns whatever has come of the body; see :class:`Exchange`."""
         content = self._content
+        if not content.is_eof():
+            self._waiting_since = self._loop.time()
+            if self._timer is None:
+                self._watch_stalls()
         try:
             data = await content.readany()
         except asyncio.CancelledError:
@@ -180,12 +191,34 @@ class DirectExchange:
             raise
         except Exception as error:
             data = self._rescue(error)
+        self._waiting_since = None
         if content.total_bytes > self._limit:
             self._abort()
             raise refuse_response(self._limit)
-        if not data and self._failure is not None:
-            raise self._failure
+        if not data:
+            self._stop_timer()
+            if self._failure is not None:
+                raise self._failure
         return data
+
+    def _watch_stalls(self) -> None:
+        """Ends the waiting for a chunk that does not come; looks at it no oftener than needed."""
+        self._timer = None
+        patience = self._watch.timeouts.between_chunks_seconds
+        if patience is None or self._waiting_since is None:
+            return
+        due = self._waiting_since + patience
+        if self._loop.time() < due:
+            self._timer = self._loop.call_at(due, self._watch_stalls)
+            return
+        import aiohttp
+
+        self._content.set_exception(aiohttp.SocketTimeoutError())
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _rescue(self, error: Exception) -> bytes:
         """Returns what had come before the connection broke, and keeps why it did for later."""
@@ -213,6 +246,7 @@ class DirectExchange:
             self._abort()
 
     def _abort(self) -> None:
+        self._stop_timer()
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             connection.transport.abort()  # closing would wait until what was written has gone out

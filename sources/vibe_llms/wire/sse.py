@@ -33,10 +33,12 @@ class SseFramer:
         "_data",
         "_event",
         "_follows_return",
+        "_head",
         "_identity",
         "_is_midway",
         "_limit",
         "_line",
+        "_name",
         "_opening",
         "heartbeats",
         "last_event_id",
@@ -52,6 +54,8 @@ class SseFramer:
         self._event = ""
         self._is_midway = False  # between two empty lines
         self._identity = ""
+        self._head = b"\n\n"  # with which the last named event began: as yet nothing can so
+        self._name = ""
         self.heartbeats = 0
         self.last_event_id = ""
         self.retry_milliseconds: int | None = None
@@ -77,15 +81,24 @@ class SseFramer:
             return frames
         blocks = data.split(b"\n\n")
         rest = blocks.pop()
+        head, name = self._head, self._name
         for block in blocks:
             if block.startswith(b"data: "):
                 if b"\n" not in block:
                     frames.append(Frame(block[6:]))
                     continue
+            elif block.startswith(head):  # the same kind of event as the one before
+                value = block[len(head) :]
+                if b"\n" not in value:
+                    frames.append(Frame(value, name))
+                    continue
             elif block.startswith(b"event: "):
-                name, separator, value = block.partition(b"\ndata: ")
-                if separator and len(name) < 64 and b"\n" not in value and b"\n" not in name:
-                    frames.append(Frame(value, _read_name(name)))
+                first, separator, value = block.partition(b"\ndata: ")
+                if separator and len(first) < 64 and b"\n" not in value and b"\n" not in first:
+                    name = _read_name(first)
+                    head = self._head = first + separator
+                    self._name = name
+                    frames.append(Frame(value, name))
                     continue
             self._walk_all(block + b"\n\n", frames)
         self._walk_all(rest, frames)
