@@ -1,13 +1,13 @@
 """Directives whose content is read from the code, so that a page cannot fall behind it.
 
-``command-line``, ``exit-codes``, ``public-names``, ``settings`` and ``slash-commands`` take no
-arguments.
+All of them but ``field-meanings``, which is given a class, take no arguments.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -20,10 +20,11 @@ from sphinx.util.docutils import SphinxDirective
 class Written(SphinxDirective):
     """A directive that stands for the reStructuredText which a function writes."""
 
-    write: ClassVar[Callable[[], Iterator[str]]]
+    write: ClassVar[Callable[..., Iterator[str]]]
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        text = "\n".join(type(self).write())
+        text = "\n".join(type(self).write(*self.arguments))
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 
@@ -116,12 +117,170 @@ def write_command(command: click.Command, context: click.Context) -> Iterator[st
             yield from write_command(below, click.Context(below, context, info_name=name))
 
 
-WRITERS: dict[str, Callable[[], Iterator[str]]] = {
+def read_meanings(name: str) -> dict[str, str]:
+    """Returns what the docstring of a class or function says of its attributes, by their names.
+
+    Args:
+        name: Of a class, as ``package.module:Class``.
+    """
+    module, _, attribute = name.partition(":")
+    text = inspect.getdoc(getattr(importlib.import_module(module), attribute)) or ""
+    section = text.partition("Attributes:\n")[2].partition("\n\n")[0]
+    pairs = re.findall(r"^    ([\w, ]+): (.+(?:\n        .+)*)", section, re.MULTILINE)
+    return {
+        name: " ".join(meaning.split()) for names, meaning in pairs for name in names.split(", ")
+    }
+
+
+def write_field_meanings(name: str) -> Iterator[str]:
+    """Writes the table of the attributes of a class."""
+    rows = [(f"``{field}``", meaning) for field, meaning in read_meanings(name).items()]
+    yield from write_table("name", "meaning", rows=rows)
+
+
+def write_faults() -> Iterator[str]:
+    """Writes the tables of the simulator's faults and quirks."""
+    from vibe_llms.testing.simulator import FAULTS, QUIRKS
+
+    for heading, table in (("fault", FAULTS), ("quirk", QUIRKS)):
+        rows = [(f"``{name}``", meaning) for name, meaning in table.items()]
+        yield from write_table(heading, "what it does", rows=rows)
+
+
+def write_providers() -> Iterator[str]:
+    """Writes the table of the providers that ship and are reached over a network."""
+    from vibe_llms.configuration import load_configuration
+    from vibe_llms.plugins import PluginManager
+    from vibe_llms.providers.openai_compatible.kinds import read_kinds
+    from vibe_llms.providers.remote import RemoteProvider
+
+    manager = PluginManager(configuration=load_configuration(environment={}))
+    rows = []
+    for name, entry in manager.configuration.providers.items():
+        provider = manager.load_provider(name)
+        if not isinstance(provider, RemoteProvider):
+            continue
+        vendor = provider.produce_client().vendor
+        keys = " or ".join(f"``{variable}``" for variable in vendor.key_variables) or "none"
+        if name in read_kinds():
+            summary = read_kinds()[name].summary
+        else:
+            (specification,) = importlib.import_module(entry.module).survey_providers()
+            summary = specification.summary
+        address = f"``{vendor.settings.base_url}``"
+        rows.append((f"``{name}``", summary, f"``{vendor.protocol}``", address, keys))
+    yield from write_table("provider", "what it is", "dialect", "address", "key", rows=rows)
+
+
+SETTING_MEANINGS = {
+    "api_key": "The key itself. A file or a variable is a better place for it.",
+    "api_key_file": "A file that holds the key and nothing else; read anew for each request.",
+    "api_key_variable": "The environment variable of the key, in place of the usual one.",
+    "base_url": "Where the service is, such as a gateway of your own.",
+    "certificate_authorities": "A PEM file, or a folder of them: whom to trust besides the "
+    "system's authorities.",
+    "client_certificate": "A PEM file with which we say who we are (mutual TLS).",
+    "client_key": "Its private key, if it is not in the same file.",
+    "headers": "Sent with each request. Their values are kept as secret as the key.",
+    "model": "The model where an address names none.",
+    "proxy": "A proxy of HTTP. Without it ``HTTPS_PROXY``, ``NO_PROXY`` and their like hold.",
+    "transport": "``direct``, or ``sdk`` for the vendor's own package.",
+}
+
+
+def write_remote_settings() -> Iterator[str]:
+    """Writes the table of the settings that all remote providers have."""
+    from vibe_llms.providers.settings import SETTINGS
+
+    timeouts = read_meanings("vibe_llms.wire.exchanges:Timeouts")
+    rows = [
+        (f"``{name}``", {**SETTING_MEANINGS, **timeouts}[name], f"{check(None)}")
+        for name, check in SETTINGS.items()
+    ]
+    yield from write_table("setting", "what it says", "a value is", rows=rows)
+
+
+def write_dialects() -> Iterator[str]:
+    """Writes the table of what each dialect offers, with the first line about it."""
+    package = importlib.import_module("vibe_llms.dialects.chat_completions")
+    rows = [
+        (f"``{name}``", (inspect.getdoc(value) or "").partition("\n")[0])
+        for name, value in ((name, getattr(package, name)) for name in package.__all__)
+        if callable(value)
+    ]
+    yield from write_table("name", "what it does", rows=rows)
+
+
+def write_provider_faults() -> Iterator[str]:
+    """Writes the table of what a vendor's error can mean."""
+    from vibe_llms.exceptions import RETRYABLE_FAULTS, ProviderFault
+
+    rows = [
+        (f"``{fault}``", FAULT_MEANINGS[fault], "yes" if fault in RETRYABLE_FAULTS else "no")
+        for fault in ProviderFault
+    ]
+    yield from write_table("fault", "what it means", "sent again", rows=rows)
+
+
+FAULT_MEANINGS = {
+    "authentication": "There is no key, or it is wrong.",
+    "permission": "The key is right, and this is not allowed with it.",
+    "quota": "What was paid for is used up; waiting does not help.",
+    "not-found": "There is no such model, file or address.",
+    "invalid-request": "The vendor does not take the request as it is.",
+    "blocked": "The vendor's policy forbids it.",
+    "rate-limited": "Too much in too short a time.",
+    "overloaded": "The vendor has too much to do.",
+    "server": "Something broke at the vendor.",
+    "timeout": "The vendor took longer than it allows itself.",
+    "unknown": "The vendor's words say nothing that is known here.",
+}
+
+ERROR_TABLES = {
+    "Chat Completions and Responses": (
+        ("openai_errors", "FAULTS_BY_WORD", "code or type"),
+        ("openai_errors", "FAULTS_BY_STATUS", "status"),
+    ),
+    "Messages": (
+        ("messages.errors", "FAULTS_BY_TYPE", "type"),
+        ("messages.errors", "FAULTS_BY_CODE", "code"),
+        ("messages.errors", "FAULTS_BY_STATUS", "status"),
+    ),
+    "generateContent": (
+        ("generate_content.errors", "FAULTS_BY_STATUS_WORD", "status in words"),
+        ("generate_content.errors", "FAULTS_BY_REASON", "reason"),
+        ("generate_content.errors", "FAULTS_BY_STATUS", "status"),
+    ),
+    "Ollama chat": (("ollama_chat.errors", "FAULTS_BY_STATUS", "status"),),
+}
+
+
+def write_vendor_errors() -> Iterator[str]:
+    """Writes, dialect by dialect, which of the vendors' words means which fault."""
+    for dialect, tables in ERROR_TABLES.items():
+        yield from (dialect, "~" * len(dialect), "")
+        for module, name, heading in tables:
+            table = getattr(importlib.import_module(f"vibe_llms.dialects.{module}"), name)
+            by_fault: dict[str, list[str]] = {}
+            for word, fault in table.items():
+                by_fault.setdefault(str(fault), []).append(f"``{word}``")
+            rows = [(f"``{fault}``", ", ".join(words)) for fault, words in by_fault.items()]
+            yield from write_table("fault", heading, rows=rows)
+
+
+WRITERS: dict[str, Callable[..., Iterator[str]]] = {
     "command-line": write_command_line,
+    "dialects": write_dialects,
     "exit-codes": write_exit_codes,
+    "faults": write_faults,
+    "field-meanings": write_field_meanings,
+    "provider-faults": write_provider_faults,
+    "providers": write_providers,
     "public-names": write_public_names,
+    "remote-settings": write_remote_settings,
     "settings": write_settings,
     "slash-commands": write_slash_commands,
+    "vendor-errors": write_vendor_errors,
 }
 
 
