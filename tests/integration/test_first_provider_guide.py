@@ -14,16 +14,18 @@ import pytest
 import vibe_llms
 from vibe_llms.plugins import specification
 
-GUIDE = Path(__file__).parents[2] / "documentation" / "authors" / "first-provider.rst"
+AUTHORS = Path(__file__).parents[2] / "documentation" / "authors"
+GUIDE = AUTHORS / "first-provider.rst"
+TOUCAN = Path(__file__).parents[1] / "fixtures" / "example-vendor" / "toucan_provider.py"
 SOURCES = Path(vibe_llms.__file__).parents[1]
 _BLOCK = re.compile(
     r"^\.\. code-block:: \w+\n   :caption: (?P<name>\S+)\n\n(?P<text>(?:   .*\n|\n)+)", re.MULTILINE
 )
 
 
-def read_blocks() -> dict[str, str]:
-    """Returns the files that the guide prints, by their caption."""
-    found = _BLOCK.finditer(GUIDE.read_text(encoding="utf-8"))
+def read_blocks(guide: Path = GUIDE) -> dict[str, str]:
+    """Returns the files that a guide prints, by their caption."""
+    found = _BLOCK.finditer(guide.read_text(encoding="utf-8"))
     return {match["name"]: textwrap.dedent(match["text"]) for match in found}
 
 
@@ -73,3 +75,10 @@ def test_the_guide_names_every_hook_and_each_hook_is_described() -> None:
     for function in hooks.values():
         assert "Called:" in function.__doc__
         assert "Returns:" in function.__doc__
+
+
+def test_the_vendor_that_is_printed_is_the_one_that_is_tried() -> None:
+    """The provider in the guide to testing is the file that passes the contract here."""
+    printed = read_blocks(AUTHORS / "testing-your-provider.rst")["toucan_provider.py"]
+
+    assert printed.strip() == TOUCAN.read_text(encoding="utf-8").strip()
