@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
 
 HIDDEN = "********"
 
@@ -37,3 +38,24 @@ class Secret:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A secret is not written down.")
+
+
+class Settings(Mapping[str, Any]):
+    """A mapping some of whose values may be secrets: it prints its keys alone."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(self._values)})"

@@ -20,6 +20,7 @@ import attrs
 
 from vibe_llms.limits import Limits
 from vibe_llms.plugins.markers import hookspec
+from vibe_llms.secrets import Settings
 
 ANY_NAME: Final = "*"
 """The name of a specification whose factory makes a provider under whatever name is configured."""
@@ -88,7 +89,7 @@ class ProviderContext:
     """
 
     name: str
-    settings: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    settings: Mapping[str, Any] = attrs.field(factory=dict, converter=Settings)
     data_directory: Path
     cache_directory: Path
     consent: Consent

@@ -28,28 +28,35 @@ def acquire_key(
         ConfigurationError: The file cannot be read, or what was found is no key.
     """
     place = f"providers.{provider}"
-    if text := settings.get("api_key"):
-        return _ensure_key(str(text), f"{place}.api_key")
+    if settings.get("api_key"):
+        return _ensure_key(Secret(str(settings["api_key"])), f"{place}.api_key")
     if path := settings.get("api_key_file"):
-        try:
-            text = Path(str(path)).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise _refuse(f"{place}.api_key_file", f"{path} cannot be read: {reason}.") from None
-        return _ensure_key(text, str(path))
+        return _ensure_key(_read_file(Path(str(path)), f"{place}.api_key_file"), str(path))
     named = settings.get("api_key_variable")
     for variable in (str(named),) if named else variables:
-        if text := os.environ.get(variable):
-            return _ensure_key(text, f"the variable {variable}")
+        if os.environ.get(variable):
+            return _ensure_key(Secret(os.environ[variable]), f"the variable {variable}")
     return None
 
 
-def _ensure_key(text: object, place: str) -> Secret:
+def _read_file(path: Path, place: str) -> Secret:
+    try:
+        return Secret(path.expanduser().read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise _refuse(place, f"{path} cannot be read: {reason}.") from None
+
+
+def _ensure_key(found: Secret, place: str) -> Secret:
     """Refuses what no header can carry; says nothing of what it is."""
-    key = str(text).strip()
-    if key and key.isascii() and key.isprintable() and " " not in key:
-        return Secret(key)
+    key = Secret(found.reveal().strip())
+    if _is_key(key.reveal()):
+        return key
     raise _refuse(place, "This is no key: it is empty, or has blanks or unusual characters.")
+
+
+def _is_key(text: str) -> bool:
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def _refuse(place: str, message: str) -> ConfigurationError:

@@ -184,10 +184,25 @@ class RemoteClient:
         from vibe_llms.providers.surveys import acquire_survey
 
         context = self.vendor.context
-        survey = await acquire_survey(
-            context.cache_directory, lambda: self.vendor.survey(self), refresh=refresh
-        )
+        survey = await acquire_survey(context.cache_directory, self._survey, refresh=refresh)
         return [self.describe(model.name, model) for model in survey.models]
+
+    async def _survey(self) -> Sequence[SurveyedModel]:
+        from vibe_llms.providers.surveys import is_sound
+
+        try:
+            models = await self.vendor.survey(self)
+            if all(map(is_sound, models)):
+                return models
+            reason = "what it says of a model is of the wrong kind"
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            if isinstance(error, ConverseError):
+                raise
+            reason = f"{type(error).__name__}"
+        raise ConverseError(
+            detail=f"The list of models of {self.provider.name} makes no sense: {reason}.",
+            stage=Stage.DECODE,
+        )
 
     async def close(self) -> None:
         """Closes the connections. May be called again."""
@@ -303,7 +318,7 @@ class RemoteClient:
         return DirectTransport(
             limits=vendor.context.limits,
             timeouts=settings.timeouts,
-            proxy=settings.values.get("proxy"),
+            proxy=settings.access_secret("proxy"),
             certificate_authorities=settings.access_path("certificate_authorities"),
             client_certificate=settings.access_path("client_certificate"),
             client_key=settings.access_path("client_key"),

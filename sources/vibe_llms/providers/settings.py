@@ -79,6 +79,10 @@ class RemoteSettings:
     timeouts: Timeouts
     model: str
 
+    def access_secret(self, name: str) -> Secret | None:
+        """Returns the text of a setting, if it is set, so that it does not print."""
+        return Secret(str(self.values[name])) if name in self.values else None
+
     def access_path(self, name: str) -> Path | None:
         """Returns the file that a setting names, if it is set."""
         value = self.values.get(name)
@@ -98,16 +102,8 @@ def read_settings(
         ConfigurationError: With all the mistakes in it.
     """
     checks = {**SETTINGS, **(further or {})}
-    place = f"providers.{context.name}"
-    findings = []
-    for name, value in context.settings.items():
-        if name not in checks:
-            message = f"{name!r} is no setting of this provider; it has {', '.join(checks)}."
-            findings.append(Finding(place=place, message=message))
-        elif wanted := checks[name](value):
-            findings.append(Finding(place=f"{place}.{name}", message=f"It must be {wanted}."))
-    if findings:
-        raise ConfigurationError(findings=tuple(findings))
+    if findings := _check_settings(context, checks):
+        raise ConfigurationError(findings=findings)
     values = context.settings
     seconds = {name: values[name] for name in _TIMEOUTS if name in values}
     return RemoteSettings(
@@ -117,3 +113,15 @@ def read_settings(
         timeouts=Timeouts(**seconds),
         model=str(values.get("model", "")),
     )
+
+
+def _check_settings(context: ProviderContext, checks: Mapping[str, _Check]) -> tuple[Finding, ...]:
+    place = f"providers.{context.name}"
+    findings = []
+    for name, value in context.settings.items():
+        if name not in checks:
+            message = f"{name!r} is no setting of this provider; it has {', '.join(checks)}."
+            findings.append(Finding(place=place, message=message))
+        elif wanted := checks[name](value):
+            findings.append(Finding(place=f"{place}.{name}", message=f"It must be {wanted}."))
+    return tuple(findings)

@@ -144,16 +144,20 @@ def _decode(document: Any) -> Survey:
 
 def _decode_model(entry: Any) -> SurveyedModel:
     model = SurveyedModel(**entry)
+    if not is_sound(model):
+        raise ValueError("not a model")
+    return model
+
+
+def is_sound(model: SurveyedModel) -> bool:
+    """Tells whether all that is said of a model is of its kind; who says it can be anybody."""
     counts = (model.context_window_tokens, model.output_limit_tokens)
-    is_sound = (
+    return (
         isinstance(model.name, str)
         and isinstance(model.title, str | None)
         and all(isinstance(count, int | None) for count in counts)
         and all(value in ("yes", "no", "unknown") for value in model.capabilities.values())
     )
-    if not is_sound:
-        raise ValueError("not a model")
-    return model
 
 
 def _write(directory: Path, survey: Survey) -> None:

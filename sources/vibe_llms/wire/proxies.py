@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.secrets import Secret
 from vibe_llms.wire.bodies import describe_address
 
 
@@ -16,8 +17,11 @@ class Proxies:
         trust_environment: Whether the environment is asked where there is none.
     """
 
-    def __init__(self, proxy: str | None, *, trust_environment: bool) -> None:
-        self._given = None if proxy is None else _check_proxy(proxy, "The proxy")
+    def __init__(self, proxy: str | Secret | None, *, trust_environment: bool) -> None:
+        self._given: str | None = None
+        if proxy is not None:
+            secret = proxy if isinstance(proxy, Secret) else Secret(proxy)
+            self._given = _ensure_proxy(secret, "The proxy").reveal()
         self._trusts_environment = trust_environment
         self._found: dict[str, str | None] = {}
 
@@ -47,15 +51,23 @@ def _find_in_environment(url: str) -> str | None:
     if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     name = f"{parts.scheme}_proxy" if known.get(parts.scheme) else "all_proxy"
-    return _check_proxy(proxy if "://" in proxy else f"http://{proxy}", f"{name.upper()}")
+    secret = Secret(proxy if "://" in proxy else f"http://{proxy}")
+    return _ensure_proxy(secret, name.upper()).reveal()
 
 
-def _check_proxy(proxy: str, origin: str) -> str:
-    if not describe_address(proxy):
-        scheme = proxy.partition("://")[0] if "://" in proxy else ""
+def _ensure_proxy(proxy: Secret, origin: str) -> Secret:
+    problem = _find_problem(proxy.reveal())
+    if problem:
         raise ConfigurationError(
-            detail=f"{origin} is no http or https URL with a host"
-            + (f", but of {scheme[:20]!r}." if scheme and "@" not in scheme else "."),
+            detail=f"{origin} {problem}.",
             remedy="Other kinds of proxies, SOCKS among them, are not supported.",
         )
     return proxy
+
+
+def _find_problem(proxy: str) -> str:
+    if describe_address(proxy):
+        return ""
+    scheme = proxy.partition("://")[0] if "://" in proxy else ""
+    which = f", but of {scheme[:20]!r}" if scheme and "@" not in scheme else ""
+    return f"is no http or https URL with a host{which}"
