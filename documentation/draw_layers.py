@@ -20,6 +20,7 @@ WORDS = {
     "plugins": "what the configuration names: found, loaded, set aside when broken",
     "plugins types": "every hook, as types",
     "conversations": "histories, forks, stores, the index, exports",
+    "invocables": "what a model may invoke: functions, ensembles, approvals",
     "providers": "what a vendor is; one folder a vendor",
     "dialects": "what a protocol's fields mean",
     "models": "what is known about models, and from where",

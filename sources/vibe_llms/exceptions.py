@@ -25,6 +25,7 @@
     │   ├── AmbiguousIdentityError (LookupError)
     │   ├── StaleConversationError               others have written to it meanwhile
     │   └── CorruptionError (ValueError)
+    ├── EnsembleError (ConnectionError)          an ensemble of invocables cannot be used
     └── ForeignError (RuntimeError)              not ours, from another process
 
 A class names what went wrong; its fields are the facts, for programs; ``str`` composes the
@@ -466,6 +467,21 @@ class CorruptionError(StoreError, ValueError):
     def describe(self) -> str:
         place = f"{self.path}:{self.line}" if self.line else self.path
         return f"{place}: {super().describe()}" if place else super().describe()
+
+
+class EnsembleError(ConverseError, ConnectionError):
+    """An ensemble of invocables could not be connected, surveyed or disconnected.
+
+    Attributes:
+        ensemble: Its name.
+    """
+
+    WORD: ClassVar[str] = "ensemble"
+    ensemble: str = ""
+    stage: Stage = Stage.CONNECT
+
+    def describe(self) -> str:
+        return self.detail or f"The ensemble {self.ensemble!r} cannot be used."
 
 
 class ForeignError(ConverseError, RuntimeError):

@@ -1,0 +1,235 @@
+"""Asking before a call: what is asked, what is answered, and who answers. All of it values.
+
+An answer names, by a digest, the call that it is about: it cannot be used for another, whoever
+brings it, and whenever.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Protocol
+
+import attrs
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.invocables.calls import canonicalize, digest_call
+from vibe_llms.messages.conformity import conform_fields
+from vibe_llms.plain import JsonObject
+
+
+@attrs.frozen(kw_only=True, field_transformer=conform_fields)
+class ApprovalRequest:
+    """One call that waits for an approval.
+
+    Attributes:
+        invocation_id: The model's id of the call.
+        name: Of the invocable, as it is registered.
+        arguments: Canonical JSON: equal arguments have equal texts.
+        digest: The SHA-256 of name and arguments.
+        description: What the invocable is for.
+        effect: What executing it does to the world; see :class:`.invokers.Effect`.
+    """
+
+    invocation_id: str
+    name: str
+    arguments: str
+    digest: str
+    description: str = ""
+    effect: str = "once"
+
+
+def produce_approval_request(
+    invocation_id: str,
+    name: str,
+    arguments: JsonObject,
+    *,
+    description: str = "",
+    effect: str = "once",
+) -> ApprovalRequest:
+    """Produces what is asked about a call.
+
+    Raises:
+        RequestError: The arguments are beyond JSON.
+    """
+    return ApprovalRequest(
+        invocation_id=invocation_id,
+        name=name,
+        arguments=canonicalize(arguments),
+        digest=digest_call(name, arguments),
+        description=description,
+        effect=effect,
+    )
+
+
+class Decision(enum.StrEnum):
+    """What was answered."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    EDIT = "edit"
+
+
+class Scope(enum.StrEnum):
+    """How far an answer reaches: this invocation, this call whenever it recurs, or the invocable."""
+
+    ONCE = "once"
+    CALL = "call"
+    ALWAYS = "always"
+
+
+@attrs.frozen(kw_only=True, field_transformer=conform_fields)
+class Approval:
+    """An answer.
+
+    Attributes:
+        digest: Of the request that it answers.
+        decision: Whether the call is executed, refused, or executed with other arguments.
+        arguments: The other arguments, as JSON; for an edit alone.
+        reason: Why, in words for the model.
+        scope: How far it reaches. An edit is about one invocation.
+
+    Raises:
+        RequestError: The parts do not go together.
+    """
+
+    digest: str
+    decision: Decision
+    arguments: str | None = None
+    reason: str = ""
+    scope: Scope = Scope.ONCE
+
+    def __attrs_post_init__(self) -> None:
+        is_edit = self.decision is Decision.EDIT
+        if is_edit != (self.arguments is not None):
+            raise RequestError(
+                path="arguments",
+                detail="An edit, and nothing else, brings arguments.",
+                remedy="Use edit() to make one.",
+                stage=Stage.EXECUTE,
+            )
+        if is_edit and self.scope is not Scope.ONCE:
+            raise RequestError(
+                path="scope",
+                detail="An edit answers one invocation.",
+                remedy="Leave the scope out.",
+                stage=Stage.EXECUTE,
+            )
+
+
+def allow(request: ApprovalRequest, *, scope: Scope = Scope.ONCE) -> Approval:
+    """Lets the call be executed as it is."""
+    return Approval(digest=request.digest, decision=Decision.ALLOW, scope=scope)
+
+
+def deny(request: ApprovalRequest, reason: str = "", *, scope: Scope = Scope.ONCE) -> Approval:
+    """Refuses the call; the model is told the reason."""
+    return Approval(digest=request.digest, decision=Decision.DENY, reason=reason, scope=scope)
+
+
+def edit(request: ApprovalRequest, arguments: JsonObject, reason: str = "") -> Approval:
+    """Lets the call be executed with other arguments; the model is told."""
+    text = canonicalize(arguments)
+    return Approval(
+        digest=request.digest, decision=Decision.EDIT, arguments=text, reason=reason
+    )
+
+
+def settle(request: ApprovalRequest, approval: Approval) -> JsonObject | None:
+    """Returns the arguments with which the call may be executed; ``None`` where it may not.
+
+    Raises:
+        RequestError: The answer is about another call, or its arguments are no JSON object.
+    """
+    if approval.digest != request.digest:
+        raise RequestError(
+            path="digest",
+            detail=f"The approval is about another call than {request.name}"
+            f" ({request.invocation_id}).",
+            remedy="Answer the request that is waiting.",
+            stage=Stage.EXECUTE,
+        )
+    if approval.decision is Decision.DENY:
+        return None
+    return _read_object(approval.arguments or request.arguments)
+
+
+def _read_object(text: str) -> JsonObject:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(
+            path="arguments",
+            detail=f"The arguments are not JSON: {error}.",
+            remedy="Give a JSON object.",
+            stage=Stage.EXECUTE,
+        ) from error
+    if isinstance(value, dict):
+        return value
+    raise RequestError(
+        path="arguments",
+        detail=f"The arguments are {type(value).__name__}, not an object.",
+        remedy="Give a JSON object.",
+        stage=Stage.EXECUTE,
+    )
+
+
+class Approver(Protocol):
+    """Whoever is asked: a person at a terminal, a callback, a policy.
+
+    It may think for as long as it likes, and may be cancelled meanwhile.
+    """
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        """Answers a request."""
+        ...
+
+
+@attrs.frozen
+class AllowAll:
+    """Lets every call be executed: for what runs where nothing can be harmed."""
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        """Allows it."""
+        return allow(request)
+
+
+@attrs.frozen
+class DenyAll:
+    """Refuses every call that needs an approval: for where nobody can be asked.
+
+    Attributes:
+        reason: What the model is told.
+    """
+
+    reason: str = "Nobody can be asked for an approval here."
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        """Refuses it."""
+        return deny(request, self.reason)
+
+
+@attrs.define(eq=False)
+class Remembering:
+    """Asks another, and not again where an answer reached further than its invocation.
+
+    Attributes:
+        approver: Who is asked.
+    """
+
+    approver: Approver
+    _calls: dict[str, Approval] = attrs.field(factory=dict, init=False)
+    _names: dict[str, Approval] = attrs.field(factory=dict, init=False)
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        """Answers from memory, the nearer answer first, or asks."""
+        known = self._calls.get(request.digest) or self._names.get(request.name)
+        if known is not None:
+            return attrs.evolve(known, digest=request.digest)
+        approval = await self.approver.approve(request)
+        settle(request, approval)  # an answer to something else is not to be remembered
+        if approval.scope is Scope.CALL:
+            self._calls[request.digest] = approval
+        elif approval.scope is Scope.ALWAYS:
+            self._names[request.name] = approval
+        return approval

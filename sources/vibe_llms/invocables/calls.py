@@ -1,0 +1,116 @@
+"""One call as data: its arguments in one form, its digest, and the canister of its result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.invocables.validation import Fault
+from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
+from vibe_llms.plain import JsonObject
+
+if TYPE_CHECKING:
+    from vibe_llms.invocables.outcomes import Outcome
+
+
+def canonicalize(arguments: JsonObject) -> str:
+    """Writes arguments so that equal ones have equal texts: keys sorted, no blanks, 1.0 as 1.
+
+    Raises:
+        RequestError: They are beyond JSON, or nest too deeply.
+    """
+    try:
+        plain = _normalize(arguments)
+        return json.dumps(
+            plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RequestError(
+            path="arguments",
+            detail=f"The arguments have no canonical form: {error}.",
+            remedy="Give plain JSON that nests less deeply.",
+            stage=Stage.EXECUTE,
+        ) from error
+
+
+def _normalize(value: Any) -> Any:
+    """Makes numbers that are equal alike."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, Mapping):
+        return {name: _normalize(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_normalize(each) for each in value]
+    return value
+
+
+def digest_call(name: str, arguments: JsonObject) -> str:
+    """Names a call by its meaning: a SHA-256, in lower-case hexadecimal digits.
+
+    Raises:
+        RequestError: The arguments are beyond JSON.
+    """
+    text = json.dumps([name, canonicalize(arguments)])
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def read_arguments(canister: InvocationCanister) -> JsonObject | Fault:
+    """Reads what a model wrote for arguments; a fault where they are no JSON object."""
+    if canister.form == "text":
+        return Fault(
+            path="arguments", rule=f"{canister.name} takes a JSON object, and free text was given"
+        )
+    import msgspec
+
+    try:
+        value = msgspec.json.decode(canister.arguments)
+    except (msgspec.DecodeError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        return value
+    return Fault(path="arguments", rule=canister.fault or "are no JSON object")
+
+
+def compose_result(canister: InvocationCanister, outcome: Outcome) -> ResultCanister:
+    """Makes the canister that answers an invocation."""
+    return ResultCanister(
+        outcome.contents,
+        invocation_id=canister.invocation_id,
+        name=canister.name,
+        is_error=outcome.is_error,
+    )
+
+
+def group_identical(
+    calls: Sequence[InvocationCanister], is_pure: Callable[[str], bool]
+) -> tuple[tuple[int, ...], ...]:
+    """Groups the calls of a turn that one execution can answer.
+
+    Args:
+        calls: The invocations of one turn, in order.
+        is_pure: Tells by a name whether executing it twice brings the same and does nothing.
+
+    Returns:
+        Groups of indexes into the calls, each index in one of them, in the order of their first;
+        the first of a group is executed, and each of it gets a result of its own.
+    """
+    groups: dict[object, list[int]] = {}
+    for index, call in enumerate(calls):
+        groups.setdefault(_identify(call, index, is_pure), []).append(index)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def _identify(call: InvocationCanister, index: int, is_pure: Callable[[str], bool]) -> object:
+    """Returns what is equal for calls that one execution answers."""
+    if not is_pure(call.name):
+        return index
+    arguments = read_arguments(call)
+    if not isinstance(arguments, Mapping):
+        return index
+    try:
+        return call.name, canonicalize(arguments)
+    except ValueError:  # beyond what has a canonical form: nothing is identical to it
+        return index

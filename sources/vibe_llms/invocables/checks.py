@@ -1,0 +1,221 @@
+"""Checks compiled from the usual schemas: a hundredth of what a general validator takes.
+
+A check only has to be right when it says yes: whoever hears no asks jsonschema, which also has
+the words. A schema with anything unusual in it has no check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+Check: TypeAlias = Callable[[Any], bool]
+"""Whether a JSON value certainly fits; no means that somebody else shall look."""
+
+_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+_SILENT: Final = frozenset(
+    {"$schema", "$comment", "title", "description", "default", "examples", "deprecated"}
+    | {"readOnly", "writeOnly", "format", "contentEncoding", "contentMediaType"}
+)
+"""Keywords that assert nothing in the draft."""
+
+
+class _Unusual(Exception):  # noqa: N818
+    """The schema says something that is left to jsonschema."""
+
+
+def compile_check(schema: Any) -> Check | None:
+    """Compiles a schema of draft 2020-12; ``None`` where it says something unusual."""
+    if isinstance(schema, Mapping) and str(schema.get("$schema", _DRAFT)).rstrip("#") != _DRAFT:
+        return None
+    try:
+        return _compile(schema)
+    except (_Unusual, RecursionError):
+        return None
+
+
+def _compile(schema: Any) -> Check:
+    if schema is True:
+        return lambda value: True
+    if not isinstance(schema, Mapping):
+        raise _Unusual
+    checks = []
+    for keyword, content in schema.items():
+        if keyword in _SILENT or keyword in ("properties", "required", "items"):
+            continue
+        compiler = _COMPILERS.get(keyword)
+        if compiler is None:
+            raise _Unusual
+        checks.append(compiler(content, schema))
+    if "properties" in schema or "required" in schema:
+        if "additionalProperties" not in schema:
+            checks.append(_compile_object(True, schema))
+    if "items" in schema and "prefixItems" not in schema:
+        checks.append(_compile_items(schema["items"]))
+    return _join(checks)
+
+
+def _join(checks: list[Check]) -> Check:
+    if not checks:
+        return lambda value: True
+    if len(checks) == 1:
+        return checks[0]
+    several = tuple(checks)
+
+    def check(value: Any) -> bool:
+        for each in several:  # a generator would cost more than most checks
+            if not each(value):
+                return False
+        return True
+
+    return check
+
+
+_CLASSES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def _compile_type(content: Any, schema: Mapping[str, Any]) -> Check:
+    names = content if isinstance(content, list) else [content]
+    if not names or not all(isinstance(name, str) and name in _CLASSES for name in names):
+        raise _Unusual
+    # By class and not by instance: True is an int to isinstance, and never one to JSON.
+    admitted = frozenset(kind for name in names for kind in _CLASSES[name])
+    whole = "integer" in names and "number" not in names
+    if not whole:
+        return lambda value: value.__class__ in admitted
+    return lambda value: (
+        value.__class__ in admitted or (value.__class__ is float and value.is_integer())
+    )
+
+
+def _compile_enum(content: Any, schema: Mapping[str, Any]) -> Check:
+    if not isinstance(content, list) or not all(
+        isinstance(word, str) or word is None for word in content
+    ):
+        raise _Unusual  # 1, 1.0 and True are equal to Python, and not all of them to JSON
+    words = frozenset(content)
+    return lambda value: value.__class__ in (str, type(None)) and value in words
+
+
+def _compile_const(content: Any, schema: Mapping[str, Any]) -> Check:
+    return _compile_enum([content], schema)
+
+
+def _compile_object(content: Any, schema: Mapping[str, Any]) -> Check:
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, Mapping) or not isinstance(required, list):
+        raise _Unusual
+    if not all(isinstance(name, str) for name in required):
+        raise _Unusual
+    members = {name: _compile(member) for name, member in properties.items()}
+    others = None if content is False else _compile(content)
+    needed = tuple(required)
+
+    def check(value: Any) -> bool:
+        if value.__class__ is not dict:
+            return not isinstance(value, Mapping)
+        for name in needed:
+            if name not in value:
+                return False
+        for name, each in value.items():
+            member = members.get(name, others)
+            if member is None or not member(each):
+                return False
+        return True
+
+    return check
+
+
+def _compile_items(content: Any, prefix: tuple[Check, ...] = ()) -> Check:
+    each = (lambda value: False) if content is False else _compile(content)
+    start = len(prefix)
+
+    def check(value: Any) -> bool:
+        if value.__class__ is not list:
+            return not isinstance(value, (list, tuple))
+        for member, item in zip(prefix, value, strict=False):
+            if not member(item):
+                return False
+        for item in value[start:] if start else value:
+            if not each(item):
+                return False
+        return True
+
+    return check
+
+
+def _compile_prefix(content: Any, schema: Mapping[str, Any]) -> Check:
+    if not isinstance(content, list):
+        raise _Unusual
+    return _compile_items(schema.get("items", True), tuple(map(_compile, content)))
+
+
+def _compile_alternatives(content: Any, schema: Mapping[str, Any]) -> Check:
+    if not isinstance(content, list) or not content:
+        raise _Unusual
+    alternatives = tuple(map(_compile, content))
+
+    def check(value: Any) -> bool:
+        for alternative in alternatives:
+            if alternative(value):
+                return True
+        return False
+
+    return check
+
+
+def _compile_all(content: Any, schema: Mapping[str, Any]) -> Check:
+    if not isinstance(content, list) or not content:
+        raise _Unusual
+    return _join([_compile(each) for each in content])
+
+
+def _compile_pattern(content: Any, schema: Mapping[str, Any]) -> Check:
+    try:
+        search = re.compile(content).search
+    except (re.error, TypeError) as error:
+        raise _Unusual from error
+    return lambda value: not isinstance(value, str) or search(value) is not None
+
+
+def _bound(kind: type | tuple[type, ...], holds: Callable[[Any, Any], bool]) -> Any:
+    """Makes the compiler of a keyword that bounds values of one kind by a number."""
+
+    def compile_bound(content: Any, schema: Mapping[str, Any]) -> Check:
+        if content.__class__ not in (int, float):
+            raise _Unusual
+        return lambda value: not isinstance(value, kind) or holds(value, content)
+
+    return compile_bound
+
+
+_NUMBER: Final = (int, float)
+_COMPILERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Check]]] = {
+    "type": _compile_type,
+    "enum": _compile_enum,
+    "const": _compile_const,
+    "additionalProperties": _compile_object,
+    "prefixItems": _compile_prefix,
+    "anyOf": _compile_alternatives,
+    "allOf": _compile_all,
+    "pattern": _compile_pattern,
+    "minimum": _bound(_NUMBER, lambda value, bound: value >= bound),
+    "maximum": _bound(_NUMBER, lambda value, bound: value <= bound),
+    "exclusiveMinimum": _bound(_NUMBER, lambda value, bound: value > bound),
+    "exclusiveMaximum": _bound(_NUMBER, lambda value, bound: value < bound),
+    "minLength": _bound(str, lambda value, bound: len(value) >= bound),
+    "maxLength": _bound(str, lambda value, bound: len(value) <= bound),
+    "minItems": _bound(list, lambda value, bound: len(value) >= bound),
+    "maxItems": _bound(list, lambda value, bound: len(value) <= bound),
+    "minProperties": _bound(dict, lambda value, bound: len(value) >= bound),
+    "maxProperties": _bound(dict, lambda value, bound: len(value) <= bound),
+}

@@ -1,0 +1,88 @@
+"""Related invokers with one life: connected together, and together gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+
+from vibe_llms.invocables.invokers import Invoker, produce_invoker
+
+
+@runtime_checkable
+class Ensemble(Protocol):
+    """Several invokers with one life, one configuration and one namespace.
+
+    A registry calls ``listen`` once, then ``connect`` once, then ``survey`` whenever the
+    invokers may have changed, and ``disconnect`` once if ``connect`` had returned; connect and
+    disconnect in one and the same task. What ``connect`` had opened when it raises or is
+    cancelled, it closes itself.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name: the prefix of its invokers, where one is needed."""
+
+    async def connect(self) -> None:
+        """Opens what it needs."""
+
+    async def disconnect(self) -> None:
+        """Closes it. Also called after the other side has gone."""
+
+    async def survey(self) -> Sequence[Invoker]:
+        """Returns its invokers, in an order that stays."""
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Takes whom to call, in the event loop, when the invokers have changed."""
+
+
+@attrs.define(eq=False)
+class FunctionsEnsemble:
+    """Functions of this process; nothing has to be opened for them.
+
+    Attributes:
+        name: The prefix of the functions, where one is needed.
+        invokers: Functions may be given as they are.
+    """
+
+    name: str
+    invokers: tuple[Invoker, ...] = attrs.field(
+        converter=lambda given: tuple(map(_ensure_invoker, given))
+    )
+
+    async def connect(self) -> None:
+        """Does nothing."""
+
+    async def disconnect(self) -> None:
+        """Does nothing."""
+
+    async def survey(self) -> Sequence[Invoker]:
+        """Returns the functions, in the order in which they were given."""
+        return self.invokers
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Does nothing: the functions stay."""
+
+
+def _ensure_invoker(given: Invoker | Callable[..., Any]) -> Invoker:
+    return given if isinstance(given, Invoker) else produce_invoker(given)
+
+
+def gather_ensembles(
+    tools: Iterable[Ensemble | Invoker | Callable[..., Any]],
+) -> tuple[Ensemble, ...]:
+    """Makes ensembles of whatever somebody gives as tools.
+
+    Args:
+        tools: Ensembles, invokers and functions, mixed; the last two become one ensemble.
+    """
+    ensembles: list[Ensemble] = []
+    loose: list[Invoker | Callable[..., Any]] = []
+    for tool in tools:
+        if isinstance(tool, Ensemble):
+            ensembles.append(tool)
+        else:
+            loose.append(tool)
+    functions = (FunctionsEnsemble("functions", loose),) if loose else ()
+    return (*functions, *ensembles)

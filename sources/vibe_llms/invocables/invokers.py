@@ -1,0 +1,207 @@
+"""A function that a model may invoke, with all that has to be known about it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar, overload
+
+import attrs
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.deduplicators import Deduplicator
+from vibe_llms.invocables.gates import Gates
+from vibe_llms.invocables.validation import Fault, Validator, produce_validator
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.plainness import ensure_schema
+from vibe_llms.plain import JsonObject
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+MARK: Final = "__vibe_invocable__"
+"""The attribute under which the decorator leaves what was said about a function."""
+
+
+class Effect(enum.StrEnum):
+    """What executing a call does to the world, and so what may be done with it.
+
+    ``PURE`` does nothing: identical calls may share one execution. ``IDEMPOTENT`` may be
+    executed again after a crash. ``ONCE`` is never silently executed again.
+    """
+
+    PURE = "pure"
+    IDEMPOTENT = "idempotent"
+    ONCE = "once"
+
+
+@attrs.frozen
+class Bound:
+    """The arguments with which a function is called, in Python's terms."""
+
+    positional: tuple[Any, ...] = ()
+    named: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def bind_whole(arguments: JsonObject, context: InvocationContext) -> Bound:
+    """Binds a function that takes the arguments, as one object, and the context."""
+    return Bound((arguments, context))
+
+
+def _ensure_schema(given: JsonObject) -> JsonObject:
+    return ensure_schema(given) or {}
+
+
+def _ensure_positive(invoker: Invoker, field: attrs.Attribute[Any], value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise _refuse(invoker.name, f"{field.name} is {value}", "Give a number above 0, or None.")
+
+
+def _refuse(name: str, problem: str, remedy: str) -> RequestError:
+    detail = f"The invocable {name!r} cannot be: {problem}."
+    return RequestError(path=name, detail=detail, remedy=remedy, stage=Stage.CONFIGURE)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Invoker:
+    """One thing that a model may invoke.
+
+    Attributes:
+        name: As the model calls it; a registry may put a prefix before it.
+        description: What it is for, and when: mandatory.
+        schema: A JSON Schema of its arguments, which are an object.
+        function: Plain or asynchronous. It is called with what ``bind`` makes of the arguments.
+        bind: By default the arguments, as one object, and the context. It may raise ValueError
+            for arguments which the schema admits and the function cannot take.
+        effect: What executing it does to the world.
+        needs_approval: Somebody is asked before each execution.
+        time_limit_seconds: For one execution; ``None`` for no limit.
+        output_limit_characters: Of all texts of one result.
+        output_limit_bytes: Of all media of one result.
+        concurrency: How many executions may run at once; ``None`` for no limit.
+        deduplicator: Tells which earlier results a result makes stale.
+
+    Raises:
+        RequestError: The name or the description is empty, or a limit is not positive.
+    """
+
+    name: str
+    description: str
+    schema: JsonObject = attrs.field(converter=_ensure_schema)
+    function: Callable[..., Any]
+    bind: Callable[[JsonObject, InvocationContext], Bound] = bind_whole
+    effect: Effect = attrs.field(default=Effect.ONCE, converter=Effect)
+    needs_approval: bool = False
+    time_limit_seconds: float | None = attrs.field(default=60.0, validator=_ensure_positive)
+    output_limit_characters: int = attrs.field(default=100_000, validator=_ensure_positive)
+    output_limit_bytes: int = attrs.field(default=20_000_000, validator=_ensure_positive)
+    concurrency: int | None = attrs.field(default=None, validator=_ensure_positive)
+    deduplicator: Deduplicator | None = None
+    _gates: Gates | None = attrs.field(default=None, repr=False)
+    _validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.name.strip():
+            raise _refuse(self.name, "it has no name", "Give one.")
+        if not self.description.strip():
+            raise _refuse(
+                self.name,
+                "it has no description",
+                "Say in its docstring, or with description=…, what it is for and when to use it.",
+            )
+        if self.concurrency is not None and (
+            self._gates is None or self._gates.limit != self.concurrency
+        ):
+            object.__setattr__(self, "_gates", Gates(self.concurrency))
+
+    def describe(self) -> InvocableDescription:
+        """Returns what a model is told about it."""
+        return InvocableDescription(
+            name=self.name, description=self.description, schema=self.schema
+        )
+
+    def check(self, arguments: JsonObject) -> tuple[Fault, ...]:
+        """Returns what is wrong with arguments; nothing where they fit the schema.
+
+        Raises:
+            RequestError: The schema itself is none.
+        """
+        if not self._validator:
+            self._validator.append(produce_validator(self.schema))
+        return self._validator[0].check(arguments)
+
+
+def produce_invoker(
+    function: Callable[..., Any],
+    *,
+    name: str = "",
+    description: str = "",
+    schema: JsonObject | None = None,
+    **options: Any,
+) -> Invoker:
+    """Makes an invoker of a plain or asynchronous function.
+
+    Args:
+        function: Its annotations become the schema, its docstring the description; arguments
+            are given to it by name, as values of the types that it names.
+        name: By default the function's.
+        description: By default the text of its docstring, without the section on arguments.
+        schema: Instead of what the annotations say; then arguments are given as they arrive.
+        options: Further fields of :class:`Invoker`; they win over those of the decorator.
+
+    Raises:
+        RequestError: There is no description; or an annotation has no counterpart in JSON.
+        TypeError: There is no such option.
+    """
+    from vibe_llms.invocables.schemas import derive_form, produce_binder
+
+    said = {**getattr(function, MARK, {})}
+    name = name or said.pop("name", "") or getattr(function, "__name__", "")
+    description = description or said.pop("description", "")
+    schema = said.pop("schema", None) if schema is None else schema
+    for key in ("name", "description", "schema"):
+        said.pop(key, None)
+    options = {**said, **options}
+    if schema is None:
+        form = derive_form(function, name=name)
+        bind, schema, described = form.bind, form.schema, form.description
+    else:
+        bind, described = produce_binder(function, name=name)
+    return Invoker(
+        name=name,
+        description=description or described,
+        schema=schema,
+        function=function,
+        bind=bind,
+        **options,
+    )
+
+
+@overload
+def invocable(function: _Function, /) -> _Function: ...
+@overload
+def invocable(**options: Any) -> Callable[[_Function], _Function]: ...
+def invocable(
+    function: Callable[..., Any] | None = None, /, **options: Any
+) -> Callable[..., Any]:
+    """Says about a function how it may be invoked; it stays an ordinary function.
+
+    ::
+
+        @invocable(effect="pure", time_limit_seconds=5)
+        def weather(place: str) -> str:
+            \"\"\"Tells the weather at a place now.\"\"\"
+
+    Args:
+        options: What :func:`produce_invoker` takes.
+
+    Raises:
+        RequestError: As :func:`produce_invoker`: a mistake shows where it was made.
+    """
+
+    def mark(function: _Function) -> _Function:
+        setattr(function, MARK, options)
+        produce_invoker(function)
+        return function
+
+    return mark if function is None else mark(function)

@@ -1,0 +1,89 @@
+"""Names under which a model calls invokers: unique, in words that every vendor takes, and lasting."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from vibe_llms.messages.descriptions import CHOICES
+
+NAME_LENGTH: Final = 64
+"""How long a name may be for the vendor that takes the least."""
+
+_FOREIGN: Final = re.compile("[^A-Za-z0-9_-]")
+
+
+@attrs.frozen
+class Place:
+    """Where an invoker comes from: its ensemble, and its own name there."""
+
+    ensemble: str
+    name: str
+
+
+def assign_names(
+    places: Sequence[Place], held: Mapping[Place, str]
+) -> tuple[dict[Place, str], tuple[str, ...]]:
+    """Gives each place a name of its own.
+
+    A name that is held stays: what a model has been told goes on to hold. An own name that
+    several new ones have, or that is taken, gets the ensemble's name before it.
+
+    Args:
+        places: Each once, in the order in which the invokers are told to the model.
+        held: Names given before, also to what has gone meanwhile.
+
+    Returns:
+        The names in the order of the places, and an explanation of each that is not its own.
+    """
+    given = {place: held[place] for place in places if place in held}
+    taken = {*held.values(), *CHOICES}
+    fresh = [place for place in places if place not in held]
+    wanted = Counter(_clean(place.name) for place in fresh)
+    explanations = []
+    for place in fresh:
+        name = _clean(place.name)
+        reason = _find_obstacle(place, name, taken, wanted)
+        if reason:
+            name = _find_free(_clean(f"{place.ensemble}__{place.name}"), place, taken)
+            explanations.append(
+                f"{place.name!r} of the ensemble {place.ensemble!r} is called {name!r}: {reason}."
+            )
+        given[place] = name
+        taken.add(name)
+    return {place: given[place] for place in places}, tuple(explanations)
+
+
+def _find_obstacle(place: Place, name: str, taken: set[str], wanted: Counter[str]) -> str:
+    if name in CHOICES:
+        return "as a choice of invocables the name means another thing"
+    if wanted[name] > 1 or name in taken:
+        return "another ensemble has an invocable of the same name"
+    return ""
+
+
+def _clean(name: str) -> str:
+    """Returns the name in letters, digits, ``_`` and ``-``; a long one with a digest for its end."""
+    clean = _FOREIGN.sub("_", name) or "_"
+    if len(clean) <= NAME_LENGTH:
+        return clean
+    return f"{clean[: NAME_LENGTH - 9]}_{_digest(name)}"
+
+
+def _find_free(name: str, place: Place, taken: set[str]) -> str:
+    """Returns the name, or one with a digest of the place: the same each time."""
+    attempt, salt = name, 0
+    while attempt in taken:
+        salt += 1
+        digest = _digest(f"{place.ensemble}\0{place.name}\0{salt}")
+        attempt = f"{name[: NAME_LENGTH - 9]}_{digest}"
+    return attempt
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

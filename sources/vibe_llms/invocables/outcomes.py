@@ -1,0 +1,151 @@
+"""What comes of a call: contents for the model, and how whatever a function returns becomes such."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.messages.contents import (
+    CONTENT_CLASSES,
+    MEDIA_CLASSES,
+    AnyContent,
+    TextualContent,
+    ensure_contents,
+)
+
+_CONTENTS: Final = tuple(CONTENT_CLASSES.values())
+CONTENTS_LIMIT: Final = 1_000
+"""How many contents one outcome may have."""
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What a call brought.
+
+    Attributes:
+        contents: For the model to read; a text or one content may be given as it is.
+        is_error: Whether they tell of a failure.
+    """
+
+    contents: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """All text of it."""
+        return "".join(item.text for item in self.contents if isinstance(item, TextualContent))
+
+
+def fail(text: str) -> Outcome:
+    """Produces the outcome of a call that failed, in words for the model."""
+    return Outcome(contents=text, is_error=True)
+
+
+def produce_outcome(value: Any) -> Outcome:
+    """Makes an outcome of whatever a function returned.
+
+    Text stays text; contents stay contents; ``None`` is nothing; anything else is written as
+    JSON: plain data, dates, paths, enumerations, attrs, dataclass and pydantic objects.
+
+    Raises:
+        TypeError: The value can be said in no such way.
+    """
+    match value:
+        case Outcome():
+            return value
+        case None:
+            return Outcome()
+        case str():
+            return Outcome(contents=value) if value else Outcome()
+        case _ if isinstance(value, _CONTENTS):
+            return Outcome(contents=value)
+        case list() | tuple() if any(isinstance(item, _CONTENTS) for item in value):
+            return Outcome(contents=value)
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise TypeError("it yields; return a list, or a text")
+    return Outcome(contents=_write_json(value))
+
+
+def _write_json(value: Any) -> str:
+    import msgspec  # a function that returns text needs none of it
+
+    return msgspec.json.encode(value, enc_hook=_simplify).decode("utf-8")
+
+
+def _simplify(value: Any) -> Any:
+    """Makes JSON of what msgspec does not know by itself."""
+    if isinstance(value, PurePath):
+        return str(value)
+    dump = getattr(type(value), "model_dump", None)
+    if dump is not None:
+        return dump(value, mode="json")
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"a value of type {type(value).__name__} is no text, content or plain data")
+
+
+def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome:
+    """Bounds what the model is given to read, and says how much was cut.
+
+    Args:
+        characters: How many characters all texts may have together, the note included.
+        size_bytes: How many bytes all media may have together.
+    """
+    contents = outcome.contents
+    total = sum(len(item.text) for item in contents if isinstance(item, TextualContent))
+    media = sum(len(item.data or b"") for item in contents if isinstance(item, MEDIA_CLASSES))
+    if total <= characters and media <= size_bytes and len(contents) <= CONTENTS_LIMIT:
+        return outcome
+    if media > size_bytes:
+        contents = _withhold_media(contents, size_bytes)
+    contents = _limit_count(contents)
+    return attrs.evolve(outcome, contents=_limit_texts(contents, characters))
+
+
+def _withhold_media(
+    contents: tuple[AnyContent, ...], size_bytes: int
+) -> tuple[AnyContent, ...]:
+    kept: list[AnyContent] = []
+    left = size_bytes
+    for item in contents:
+        size = len(item.data or b"") if isinstance(item, MEDIA_CLASSES) else 0
+        if size > left:
+            note = f"[{item.type} of {size} bytes left out: the limit is {size_bytes} bytes]"
+            kept.append(TextualContent(note))
+        else:
+            left -= size
+            kept.append(item)
+    return tuple(kept)
+
+
+def _limit_count(contents: tuple[AnyContent, ...]) -> tuple[AnyContent, ...]:
+    if len(contents) <= CONTENTS_LIMIT:
+        return contents
+    beyond = len(contents) - CONTENTS_LIMIT + 1
+    return (*contents[: CONTENTS_LIMIT - 1], TextualContent(f"[{beyond} more contents left out]"))
+
+
+def _limit_texts(contents: tuple[AnyContent, ...], characters: int) -> tuple[AnyContent, ...]:
+    """Keeps the beginning of the texts; the note about the rest counts as text, too."""
+    total = sum(len(item.text) for item in contents if isinstance(item, TextualContent))
+    if total <= characters:
+        return contents
+    room = max(0, characters - len(_compose_note(total, total, characters)))
+    kept: list[AnyContent] = []
+    left = room
+    for item in contents:
+        if not isinstance(item, TextualContent):
+            kept.append(item)
+        elif left > 0:
+            kept.append(item if len(item.text) <= left else TextualContent(item.text[:left]))
+            left -= min(left, len(item.text))
+    note = _compose_note(total - room, total, characters)[:characters]
+    return (*kept, TextualContent(note)) if note else tuple(kept)
+
+
+def _compose_note(cut: int, total: int, limit: int) -> str:
+    return f"\n[cut: {cut} of {total} characters; the limit is {limit}]"

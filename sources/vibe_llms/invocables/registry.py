@@ -1,0 +1,182 @@
+"""All that a model may invoke: ensembles connected together, each invoker with its own name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import attrs
+
+from vibe_llms.exceptions import EnsembleError, RequestError, UnknownNameError
+from vibe_llms.invocables.deduplicators import Deduplicator
+from vibe_llms.invocables.ensembles import Ensemble
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.keepers import Keeper
+from vibe_llms.invocables.naming import Place, assign_names
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.nearness import find_near
+
+CONNECT_SECONDS: Final = 60.0
+DISCONNECT_SECONDS: Final = 10.0
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Registration:
+    """An invoker under the name that the model knows it by.
+
+    Attributes:
+        ensemble: The name of its ensemble.
+        own_name: What the ensemble calls it.
+        invoker: With the registered name.
+        description: What the model is told, made once.
+    """
+
+    ensemble: str
+    own_name: str
+    invoker: Invoker
+    description: InvocableDescription
+
+
+class Registry:
+    """Ensembles that are connected together, and the invokers they have.
+
+    Use it as an asynchronous context manager. Each ensemble is connected and disconnected by
+    one task of its own, which the registry waits for.
+
+    Args:
+        ensembles: Each with a name of its own; their order is the order of the invokers.
+        tolerant: An ensemble that cannot be connected is set aside, in ``failures``, and the
+            others go on without it; else it is an error.
+        connect_seconds: How long one ensemble may take to connect and to be surveyed.
+        disconnect_seconds: How long one may take to disconnect.
+
+    Raises:
+        RequestError: Two ensembles have one name.
+    """
+
+    def __init__(
+        self,
+        ensembles: Iterable[Ensemble],
+        *,
+        tolerant: bool = False,
+        connect_seconds: float = CONNECT_SECONDS,
+        disconnect_seconds: float = DISCONNECT_SECONDS,
+    ) -> None:
+        self.ensembles = tuple(ensembles)
+        self.collisions: tuple[str, ...] = ()
+        self.failures: dict[str, EnsembleError] = {}
+        self._tolerant = tolerant
+        self._keepers = {
+            ensemble.name: Keeper(ensemble, connect_seconds, disconnect_seconds)
+            for ensemble in self.ensembles
+        }
+        self._surveys: dict[str, tuple[Invoker, ...]] = {}
+        self._stale: set[str] = set()
+        self._held: dict[Place, str] = {}
+        self._registrations: dict[str, Registration] = {}
+        self._descriptions: tuple[InvocableDescription, ...] = ()
+        self._ensure_names()
+
+    def _ensure_names(self) -> None:
+        names = [ensemble.name for ensemble in self.ensembles]
+        for name in names:
+            if names.count(name) > 1:
+                raise RequestError(
+                    path="ensembles",
+                    detail=f"Two ensembles are called {name!r}.",
+                    remedy="Give each a name of its own.",
+                )
+
+    async def connect(self) -> None:
+        """Connects all ensembles at once and learns what they have.
+
+        Raises:
+            EnsembleError: Some could not be connected, each explained; no ensemble stays
+                connected then. A tolerant registry raises nothing.
+        """
+        try:
+            await asyncio.gather(*(keeper.start() for keeper in self._keepers.values()))
+            for name, keeper in self._keepers.items():
+                if keeper.failure is not None:
+                    self.failures[name] = keeper.failure
+            if self.failures and not self._tolerant:
+                raise _join_failures(self.failures)
+            for name in self._keepers.keys() - self.failures.keys():
+                self._stale.add(name)
+            for ensemble in self.ensembles:
+                ensemble.listen(lambda name=ensemble.name: self._stale.add(name))
+            await self.refresh()
+        except BaseException:
+            await self.disconnect()
+            raise
+
+    async def disconnect(self) -> None:
+        """Disconnects all ensembles, also when some fail to; what failed is in ``failures``."""
+        ...
+
+    async def refresh(self) -> bool:
+        """Asks those ensembles again that have announced a change; costs nothing without one.
+
+        Names stay with what they were given to.
+
+        Returns:
+            Whether the invokers are others now.
+        """
+        ...
+
+    def access(self, name: str) -> Invoker:
+        """Returns an invoker by the name that the model knows.
+
+        Raises:
+            UnknownNameError: There is none; it names the nearest.
+        """
+        registration = self._registrations.get(name)
+        if registration is not None:
+            return registration.invoker
+        near = find_near(name, self._registrations)
+        known = near or sorted(self._registrations)[:20]
+        raise UnknownNameError(kind="invocable", name=name, known=tuple(known))
+
+    def is_pure(self, name: str) -> bool:
+        """Tells whether identical calls may share one execution."""
+        registration = self._registrations.get(name)
+        return registration is not None and registration.invoker.effect is Effect.PURE
+
+    def access_deduplicator(self, name: str) -> Deduplicator | None:
+        """Returns what tells which results an invocable's results make stale, if anything."""
+        registration = self._registrations.get(name)
+        return None if registration is None else registration.invoker.deduplicator
+
+    def describe(self) -> tuple[InvocableDescription, ...]:
+        """Returns what the model is told, in an order that stays."""
+        return self._descriptions
+
+    def survey(self) -> Sequence[Registration]:
+        """Returns all invokers, in the same order."""
+        return tuple(self._registrations.values())
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.disconnect()
+
+
+def _join_failures(failures: dict[str, EnsembleError]) -> EnsembleError:
+    """Makes one error of several, each explained."""
+    first = next(iter(failures.values()))
+    if len(failures) == 1:
+        return first
+    joined = EnsembleError(
+        ensemble=", ".join(failures), detail=" ".join(map(str, failures.values()))
+    )
+    joined.__cause__ = first
+    return joined
