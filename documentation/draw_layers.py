@@ -14,6 +14,10 @@ HERE = Path(__file__).resolve().parent
 PICTURE = HERE / "architecture" / "layers.svg"
 
 WORDS = {
+    "testing": "for plugin authors: contract, simulator, recorder; nothing needs it",
+    "wire": "transports and framing",
+    "telemetry": "what it cost",
+    "secrets": "do not print",
     "interfaces": "the command line",
     "instruments": "Model and SyncModel: what a script talks to first",
     "application": "the one place that builds the object graph",
