@@ -99,13 +99,10 @@ class BlocksWriter:
         """Writes what somebody other than the model says."""
         match content:
             case TextualContent():
-                if content.citations:
-                    reason = "only the model's own texts have citations"
-                    self.ledger.withhold(f"{path}.citations", reason)
                 if not self.keeps_empty and not content.text.strip():
                     self.ledger.drop(path, "a text without a visible character is refused")
                     return None
-                return self._write_text(content, path, canister, [])
+                return self._write_text(content, path, canister)
             case ImageContent():
                 self.ensure_capability(content, path)
                 return nativize_image(content, path, canister, self.ledger)
@@ -130,8 +127,7 @@ class BlocksWriter:
         """Writes what the model says."""
         match content:
             case TextualContent():
-                citations = nativize_citations(content.citations, path, canister, self.ledger)
-                return self._write_text(content, path, canister, citations)
+                return self._write_text(content, path, canister)
             case ReasoningContent():
                 return self._write_reasoning(content, path, canister)
             case NativeContent():
@@ -150,7 +146,6 @@ class BlocksWriter:
         content: TextualContent,
         path: str,
         canister: AnyCanister | None,
-        citations: Sequence[Block],
     ) -> Block | None:
         if not self.keeps_empty and not content.text:
             self.ledger.drop(path, "an empty text is refused")
@@ -158,8 +153,8 @@ class BlocksWriter:
         if content.mime_type != "text/plain":
             self.ledger.drop(f"{path}.mime_type", "a text has no type here")
         block: Block = {"type": "text", "text": content.text}
-        if citations:
-            block["citations"] = list(citations)
+        if citations := nativize_citations(content.citations, path, canister, self.ledger):
+            block["citations"] = citations
         return merge(block, self.ledger.open(content.native, path, canister))
 
     def _write_refusal(
@@ -167,7 +162,7 @@ class BlocksWriter:
     ) -> Block | None:
         self.ledger.coerce(path, "a refusal goes as text")
         text = TextualContent(content.text, native=content.native)
-        return self._write_text(text, path, canister, [])
+        return self._write_text(text, path, canister)
 
     def _write_reasoning(
         self, content: ReasoningContent, path: str, canister: AnyCanister | None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from vibe_llms.dialects.ledger import Ledger, keep_native, read_native, seal_native
 from vibe_llms.dialects.messages.fields import leave, merge
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.naming import find_free_name
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -79,14 +80,19 @@ def normalize_invocables(
 
 def take_invocables(rest: dict[str, Any]) -> tuple[InvocableDescription, ...]:
     """Takes the tools out of a request."""
-    return tuple(map(_read_tool, rest.pop("tools", None) or ()))
+    invocables: dict[str, InvocableDescription] = {}
+    for tool in rest.pop("tools", None) or ():
+        invocable = _read_tool(tool, {*invocables, *CHOICES})
+        invocables[invocable.name] = invocable
+    return tuple(invocables.values())
 
 
-def _read_tool(tool: Mapping[str, Any]) -> InvocableDescription:
+def _read_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescription:
     schema = tool.get("input_schema")
-    if tool.get("type") not in (None, "custom") or not isinstance(schema, Mapping):
+    is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
+    if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says
         return InvocableDescription(
-            name=_name_own_tool(tool),
+            name=find_free_name(_name_own_tool(tool), taken),
             description=str(tool.get("description") or ""),
             schema=None,
             native=seal_native(PROTOCOL, tool),
@@ -122,8 +128,10 @@ def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]
     word = _CHOICES_BACK.get(str(kind))
     if kind == "tool" and choice.get("name") in names:
         word = str(choice["name"])
-    if word is None or (word == "required" and not names):
+    if word is None:
         return "auto"
+    if not names:  # it says nothing here; the vendor may be told as it was
+        return word if word == "none" else "auto"
     left = leave(choice, "type", "name")
     if left:
         rest["tool_choice"] = left

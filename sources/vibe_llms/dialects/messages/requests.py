@@ -66,6 +66,7 @@ def nativize_request(
         RequestError: The model cannot do what is asked, or the request makes no sense.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    residue = ledger.open(request.native, "request")
     body = merge_all(
         (
             {"model": attributes.address.name or request.model},
@@ -75,23 +76,27 @@ def nativize_request(
             write_canisters(
                 request.canisters, attributes, quirks, ledger, continuation=request.continuation
             ),
-            ledger.open(request.native, "request"),
+            residue,
         )
     )
     place_schema(body)
-    _complete_choice(body, ledger)
+    _complete_choice(body, residue.get("tool_choice"), ledger)
     _complete_limit(body, attributes, quirks, ledger)
     if streaming:
         body["stream"] = True
     return Translation(body, ledger.losses)
 
 
-def _complete_choice(body: dict[str, Any], ledger: Ledger) -> None:
-    """Makes what was said about the choice alone into a choice that the vendor takes."""
+def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
+    """Makes what was said about the choice alone into a choice that the vendor takes.
+
+    Args:
+        told: Of the choice by the client itself, if anything.
+    """
     choice = body.get("tool_choice")
     if choice is None:
         return
-    if not body.get("tools") and choice.keys() == {"type", "disable_parallel_tool_use"}:
+    if told is None and not body.get("tools"):
         del body["tool_choice"]
         ledger.drop("controls.parallel_invocations", "there is nothing to invoke")
     elif choice.get("type", "auto") == "none" and "disable_parallel_tool_use" in choice:

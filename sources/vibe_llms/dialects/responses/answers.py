@@ -25,11 +25,11 @@ def write_answer(
         residue: What the vendor's own item says, where the result came as one.
     """
     if residue.get("type") == kind:
-        if kind == "computer_call_output":
-            return merge(_write_screen(result, path, ledger), residue)
         if _is_untouched(result, residue):
             name = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
             return {**residue, **({name: result.invocation_id} if residue.get(name) else {})}
+        if kind == "computer_call_output":
+            return merge(_write_screen(result, path, ledger), residue)
     return _write_new(kind, result, path, ledger)
 
 

@@ -70,8 +70,8 @@ def nativize_request(
         del native["input"]
     if streaming:
         native["stream"] = True
-    else:
-        native.pop("stream_options", None)
+    elif native.pop("stream_options", None):
+        ledger.drop("request.native", "stream_options: the answer is not to come bit by bit")
     losses = (*ledger.losses, *messages.losses, *controls.losses, *invocables.losses)
     return Translation(native, (*losses, *_survey_losses(request, residue)))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.naming import find_free_name
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.residue import collect_rest, find_absent, forget, merge
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
@@ -39,6 +40,7 @@ def _nativize_tool(
     invocable: InvocableDescription, path: str, ledger: Ledger
 ) -> dict[str, Any] | None:
     residue = ledger.open(invocable.native, path)
+    described = {"description": invocable.description} if invocable.description else {}
     if invocable.schema is None:
         if "type" in residue:
             return merge({}, residue)
@@ -46,12 +48,11 @@ def _nativize_tool(
             ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
             return None
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
-        custom = {"type": "custom", "name": invocable.name, "description": invocable.description}
-        return merge(custom, residue)
+        return merge({"type": "custom", "name": invocable.name, **described}, residue)
     tool: dict[str, Any] = {
         "type": "function",
         "name": invocable.name,
-        "description": invocable.description,
+        **described,
         "parameters": invocable.schema,
         "strict": invocable.enforced,
     }
@@ -76,40 +77,33 @@ def normalize_invocables(
     native: Mapping[str, Any],
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
     """Returns the descriptions and the choice in a client's request."""
-    losses: list[Loss] = []
-    invocables: list[InvocableDescription] = []
-    names: set[str] = set()
-    for index, tool in enumerate(native.get("tools") or ()):
-        invocable = _normalize_tool(tool, f"tools[{index}]", names, losses)
-        names.add(invocable.name)
-        invocables.append(invocable)
-    return Translation((tuple(invocables), _normalize_choice(native, invocables)), losses)
+    invocables: dict[str, InvocableDescription] = {}
+    for tool in native.get("tools") or ():
+        invocable = _normalize_tool(tool, {*invocables, *CHOICES})
+        invocables[invocable.name] = invocable
+    described = tuple(invocables.values())
+    return Translation((described, _normalize_choice(native, described)))
 
 
-def _normalize_tool(
-    tool: Mapping[str, Any], path: str, names: set[str], losses: list[Loss]
-) -> InvocableDescription:
-    kind = tool["type"]
-    if kind not in ("function", "custom") or not isinstance(tool.get("name"), str):
+def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescription:
+    kind = tool.get("type")
+    is_ours = kind in ("function", "custom") and isinstance(tool.get("name"), str)
+    if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says
+        name = str(tool.get("name") or tool.get("server_label") or kind or "tool")
         return InvocableDescription(
-            name=_name_tool(tool, names),
+            name=find_free_name(name, taken),
             description=str(tool.get("description") or ""),
             schema=None,
-            native=seal_native(PROTOCOL, tool),
+            native=seal_native(PROTOCOL, {"type": kind, **tool}),
         )
-    description = tool.get("description") or ""
+    description = str(tool.get("description") or "")
     known = ["type", "name"]
-    absent = find_absent(tool, "description")
     if description.strip():
         known.append("description")
     else:
-        # Ours is mandatory, and a client may give none.
-        description = tool["name"]
-        reason = "it has no description; its name stands in"
-        losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
+        description = ""  # a client may leave it out; only beside a native may we
     if kind == "custom":
-        rest = collect_rest(tool, known, absent=absent)
-        native = seal_native(PROTOCOL, rest)
+        native = seal_native(PROTOCOL, collect_rest(tool, known))
         return InvocableDescription(
             name=tool["name"], description=description, schema=None, native=native
         )
@@ -118,24 +112,14 @@ def _normalize_tool(
         known.append("parameters")
     if isinstance(tool.get("strict"), bool):
         known.append("strict")
-    absent += find_absent(tool, "parameters", "strict")
+    rest = collect_rest(tool, known, absent=find_absent(tool, "parameters", "strict"))
     return InvocableDescription(
         name=tool["name"],
         description=description,
         schema=dict(schema) if isinstance(schema, Mapping) else dict(NO_ARGUMENTS),
         enforced=tool.get("strict") is True,
-        native=keep_native(PROTOCOL, collect_rest(tool, known, absent=absent)),
+        native=keep_native(PROTOCOL, rest) if description else seal_native(PROTOCOL, rest),
     )
-
-
-def _name_tool(tool: Mapping[str, Any], names: set[str]) -> str:
-    """Returns a name for a vendor's own tool, such as no other has."""
-    name = str(tool.get("name") or tool.get("server_label") or tool["type"])
-    number, unique = 1, name
-    while unique in names or unique in CHOICES:
-        number += 1
-        unique = f"{name}_{number}"
-    return unique
 
 
 def _normalize_choice(native: Mapping[str, Any], invocables: Sequence[InvocableDescription]) -> str:

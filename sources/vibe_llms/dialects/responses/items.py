@@ -92,7 +92,7 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
         case "assistant":
             if not contents:
                 return _read_native(item)  # a canister would not show it
-            if rest.get("type") == "message" and isinstance(content, list):
+            if rest.get("type") == "message":
                 del rest["type"]
                 native = keep_native(PROTOCOL, rest)
             return AssistantCanister(contents, native=native)
@@ -115,7 +115,7 @@ def _find_marks(
         plain = len(contents) == 1 and _is_plain(contents[0])
         return {"listed": isinstance(content, list) and (plain or not contents)}
     if not isinstance(content, list):
-        return {}
+        return {"absent": find_absent(item, "type")}
     absent = find_absent(item, "id", "status", "type")
     return {
         "listed": bool(absent),

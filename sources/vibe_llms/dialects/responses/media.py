@@ -81,7 +81,7 @@ def read_file(part: Mapping[str, Any]) -> FileContent | None:
     name = name if isinstance(name, str) else None
     mime_type = _guess_type(name)
     if isinstance(data, str):
-        del rest["file_data"]
+        rest = collect_rest(part, ("type", "filename", "file_data"), nameless=name is None)
         return _read_file_data(data, name, mime_type, rest)
     if isinstance(file_id, str):
         del rest["file_id"]
@@ -108,7 +108,7 @@ def _read_file_data(
     bare = _decode(data)
     if bare is None:
         return None
-    native = keep_native(PROTOCOL, {**rest, "$": {"bare": True}})
+    native = keep_native(PROTOCOL, collect_rest(rest, bare=True, nameless=name is None))
     return FileContent(mime_type=mime_type, data=bare, name=name, native=native)
 
 
@@ -124,7 +124,7 @@ def write_file(content: FileContent, path: str, residue: Mapping[str, Any]) -> d
         is_bare = read_mark(residue, "bare")
         compose = encode_data if is_bare else compose_data_url
         part["file_data"] = compose(content, path)
-        name = name or _name_file(content)
+        name = name or (None if read_mark(residue, "nameless") else _name_file(content))
     if name is not None:
         part["filename"] = name
     return merge(part, residue)

@@ -243,7 +243,9 @@ class ItemsWriter:
         listed = "id" in residue or read_mark(residue, "listed") or self.is_answer
         bare = parts[0].keys() == {"type", "text", "annotations"} and not parts[0]["annotations"]
         if not listed and len(parts) == 1 and bare and parts[0]["type"] == "output_text":
-            return merge({"role": "assistant", "content": parts[0]["text"]}, residue)
+            # The type may be missing at OpenAI; llama.cpp knows this item by it alone.
+            plain = {"type": "message", "role": "assistant", "content": parts[0]["text"]}
+            return merge(plain, residue)
         if read_mark(residue, "bare"):
             for part in parts:
                 if not part.get("annotations", True):

@@ -272,8 +272,8 @@ def test_every_field_without_a_word_here_is_told() -> None:
     _, losses = write(UserCanister(contents, native=native))
     assert losses == [
         "withheld canisters[0].native",
-        "withheld canisters[0].content[0].citations",
         "dropped canisters[0].content[0].mime_type",
+        "withheld canisters[0].content[0].citations[0]",
         "withheld canisters[0].content[0].native",
         "dropped canisters[0].content[1].detail",
         "dropped canisters[0].content[1].name",

@@ -104,7 +104,7 @@ def test_plain_words_have_a_plain_form() -> None:
     assert items == [
         {"role": "system", "content": "Be."},
         {"role": "user", "content": "Go on."},
-        {"role": "assistant", "content": "Yes."},
+        {"type": "message", "role": "assistant", "content": "Yes."},
         {"role": "user", "content": "Go on."},
     ]
     assert not losses
