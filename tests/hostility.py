@@ -101,6 +101,26 @@ def produce_streams(protocol: str) -> list[list[Frame]]:
     return streams
 
 
+def produce_stream(protocol: str, *parts: Part) -> bytes:
+    """Returns the bytes of a stream of a vendor's own, framed as its vendor does."""
+    setting = _produce_setting("")
+    frames = FACES[protocol].stream(Turn(parts=parts), Ask(model="m", streams=True), setting)
+    return b"".join(frame_event(protocol, _encode(each.data), each.event) for each in frames)
+
+
+def frame_event(protocol: str, data: bytes, event: str = "") -> bytes:
+    """Returns one event of a stream as its vendor writes it."""
+    if FACES[protocol].framing == "ndjson":
+        return data + b"\n"
+    return (f"event: {event}\n".encode() if event else b"") + b"data: " + data + b"\n\n"
+
+
+def produce_body(protocol: str, *parts: Part) -> bytes:
+    """Returns a whole response of a vendor."""
+    rendered = FACES[protocol].render(Turn(parts=parts), Ask(model="m"), _produce_setting(""))
+    return msgspec.json.encode(rendered)
+
+
 def produce_bodies(protocol: str) -> list[Any]:
     """Returns whole legal responses of a vendor, as plain data."""
     face = FACES[protocol]
