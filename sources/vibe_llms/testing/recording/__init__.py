@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from vibe_llms.testing.recording.replayer import (
         UnrecordedRequestError as UnrecordedRequestError,
     )
-    from vibe_llms.wire.scrubbing import Scrubber as Scrubber
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
@@ -25,7 +24,6 @@ __getattr__, __dir__ = produce_attribute_access(
         "Recorder": "recorder",
         "Recording": "recordings",
         "Replayer": "replayer",
-        "Scrubber": "recorder",
         "UnrecordedRequestError": "replayer",
         "read_recordings": "recordings",
     },

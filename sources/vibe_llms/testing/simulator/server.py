@@ -152,10 +152,17 @@ class Simulator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            for _ in range(4):  # closed connections say goodbye in a turn of the loop each
-                await asyncio.sleep(0)
+        if self._runner is None:
+            return
+        await asyncio.sleep(0)  # what has just been accepted becomes a connection
+        server = self._runner.server
+        transports = [each.transport for each in server.connections] if server else []
+        await self._runner.cleanup()
+        for transport in transports:
+            if transport is not None:
+                transport.abort()
+        for _ in range(4):  # they say goodbye in a turn of the loop each
+            await asyncio.sleep(0)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         received = ReceivedRequest(
