@@ -89,7 +89,9 @@ class ModelsIntegrator:
             kind="model",
             name=self.provider,
             detail=f"The provider {self.provider!r} has no default model.",
-            remedy=f"Name one: {self.provider}:model.",
+            remedy=f"Name one, as {self.provider}:model, or set model in "
+            f"[providers.{self.provider}]; vibe models list --provider {self.provider} --refresh "
+            "tells which there are.",
         )
 
     def survey_models(self) -> tuple[str, ...]:

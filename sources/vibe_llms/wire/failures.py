@@ -8,6 +8,7 @@ errors are without the rest as well.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Iterator
 
@@ -179,5 +180,6 @@ def _find_reason(error: BaseException) -> str:
         if isinstance(each, ssl.SSLError):
             return (each.reason or "TLS failed").replace("_", " ").lower()
         if isinstance(each, OSError) and each.strerror:
-            return each.strerror
+            is_bare = each.errno is None or not each.strerror.startswith("Connect call failed")
+            return each.strerror if is_bare else os.strerror(each.errno or 0)
     return ""

@@ -83,7 +83,11 @@ def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = Fals
 
 
 def produce_attachment(data: bytes, media_type: str, name: str) -> Attachment:
-    """Makes text a document, and anything else the content that holds its kind."""
+    """Makes text a document, and anything else the content that holds its kind.
+
+    Only documents and files keep their names: no vendor takes the name of a picture or a sound,
+    and each request would have to tell of that.
+    """
     if media_type.startswith("text/"):
         return DocumentCanister(data.decode("utf-8-sig"), title=name or None)
     kinds: dict[str, type[MediaContent]] = {
@@ -92,7 +96,8 @@ def produce_attachment(data: bytes, media_type: str, name: str) -> Attachment:
         "video": VideoContent,
     }
     kind = kinds.get(media_type.partition("/")[0], FileContent)
-    return kind(mime_type=media_type, data=data, name=name or None)
+    kept = name if kind is FileContent else ""
+    return kind(mime_type=media_type, data=data, name=kept or None)
 
 
 def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:

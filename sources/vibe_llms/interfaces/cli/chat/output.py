@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TextIO
 
 import attrs
@@ -23,6 +24,10 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
+from vibe_llms.messages.losses import Loss
+
+_MOST_LOSSES = 4
+"""More kinds of losses than these are not named in a line; a reader wants to read the answer."""
 
 
 class ChatOutput(Protocol):
@@ -69,10 +74,54 @@ def describe_event(event: StreamEvent) -> str:
     if isinstance(event, ContentFinishedEvent) and isinstance(event.item, InvocationCanister):
         return f"→ {event.item.name}({event.item.arguments})"
     if isinstance(event, RetryEvent):
-        return f"Trying again in {event.after_seconds:g} s: {event.error}"
-    if isinstance(event, LossEvent):
-        return f"Not carried over: {event.loss}"
+        return f"Trying again in {round(event.after_seconds, 1):g} s: {event.error.describe()}"
     return ""
+
+
+@attrs.define
+class Remarks:
+    """What a reader should know besides the text, with the losses that come together in one line.
+
+    Each loss is told once, however often the conversation is sent: the response lists them all.
+    """
+
+    _told: set[Loss] = attrs.field(factory=set, init=False)
+    _waiting: list[Loss] = attrs.field(factory=list, init=False)
+
+    def take(self, event: StreamEvent) -> list[str]:
+        """Returns what is to be said before an event is shown, and in its place."""
+        if isinstance(event, LossEvent):
+            if event.loss not in self._told:
+                self._told.add(event.loss)
+                self._waiting.append(event.loss)
+            return []
+        lines = self.finish() if self._waiting else []
+        if remark := describe_event(event):
+            lines.append(remark)
+        return lines
+
+    def finish(self) -> list[str]:
+        """Returns what is still to be said."""
+        losses, self._waiting = self._waiting, []
+        return [describe_losses(losses)] if losses else []
+
+
+def describe_losses(losses: Iterable[Loss]) -> str:
+    """Says in one line what could not be carried over as it was, alike things once."""
+    counts = Counter((_name_part(loss.path), loss.reason) for loss in losses)
+    parts = []
+    for (name, reason), count in list(counts.items())[:_MOST_LOSSES]:
+        times = f" ({count} times)" if count > 1 else ""
+        parts.append(f"{name}: {reason}{times}" if name else f"{reason}{times}")
+    if len(counts) > _MOST_LOSSES:
+        parts.append(f"and {len(counts) - _MOST_LOSSES} more")
+    return f"Not carried over as it was: {'; '.join(parts)}"
+
+
+def _name_part(path: str) -> str:
+    """Returns the last name in a path, where it says more than that it is a content."""
+    name = path.rpartition(".")[2].partition("[")[0]
+    return "" if name in ("canisters", "content", "native") else name
 
 
 def describe_canister(canister: AnyCanister) -> list[tuple[str, str]]:
@@ -107,6 +156,7 @@ class PlainOutput:
     _out: TextIO
     _notes: TextIO
     _tracker: ContentTracker = attrs.field(factory=ContentTracker, init=False)
+    _remarks: Remarks = attrs.field(factory=Remarks, init=False)
     _kind: str = attrs.field(default="", init=False)
     _last: str = attrs.field(default="\n", init=False)
 
@@ -117,15 +167,20 @@ class PlainOutput:
 
     def feed(self, event: StreamEvent) -> None:
         """Writes a piece."""
+        for remark in self._remarks.take(event):
+            self._end_line()
+            self.say(remark)
         piece = self._tracker.read_delta(event)
         if piece is not None:
             self._write(*piece)
-        elif remark := describe_event(event):
-            self.finish()
-            self.say(remark)
 
     def finish(self) -> None:
         """Ends the line."""
+        self._end_line()
+        for remark in self._remarks.finish():
+            self.say(remark)
+
+    def _end_line(self) -> None:
         if not self._last.endswith("\n"):
             self._out.write("\n")
             self._out.flush()
@@ -149,7 +204,7 @@ class PlainOutput:
         if not text or (kind == "reasoning" and not is_terminal):
             return
         if kind != self._kind and self._kind:
-            self.finish()
+            self._end_line()
         self._kind, self._last = kind, text
         if is_terminal:
             text = sanitize(text)

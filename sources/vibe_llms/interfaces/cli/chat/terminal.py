@@ -22,8 +22,8 @@ from vibe_llms.interfaces.cli.chat.blocks import BlockSplitter, produce_parser
 from vibe_llms.interfaces.cli.chat.echo import Echo
 from vibe_llms.interfaces.cli.chat.output import (
     ContentTracker,
+    Remarks,
     describe_canister,
-    describe_event,
 )
 from vibe_llms.interfaces.cli.chat.tail import Line, Tail
 from vibe_llms.interfaces.cli.output import sanitize
@@ -98,6 +98,7 @@ class TerminalOutput:
         self._measure = measure
         self._tail = Tail(self._file, measure)
         self._tracker = ContentTracker()
+        self._remarks = Remarks()
         self._splitter = BlockSplitter()
         self._kind = ""
         self._has_written = False
@@ -117,11 +118,11 @@ class TerminalOutput:
 
     def feed(self, event: StreamEvent) -> None:
         """Adds a piece to what is shown."""
+        for remark in self._remarks.take(event):
+            self._end_part()
+            self._settle("note", sanitize(remark))
         piece = self._tracker.read_delta(event)
         if piece is None:
-            if remark := describe_event(event):
-                self._end_part()
-                self._settle("note", sanitize(remark))
             return
         kind, text = piece
         if kind != self._kind:
@@ -134,6 +135,8 @@ class TerminalOutput:
     def finish(self) -> None:
         """Leaves the answer behind, whole."""
         self._end_part()
+        for remark in self._remarks.finish():
+            self._settle("note", sanitize(remark))
         if self._is_waiting:
             self._tail.settle([])
             self._is_waiting = False

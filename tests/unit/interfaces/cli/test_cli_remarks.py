@@ -1,0 +1,81 @@
+"""What a reader is told besides the answer: short, once, and beside it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from vibe_llms.events.stream import ContentDeltaEvent, LossEvent, ResponseStartedEvent, RetryEvent
+from vibe_llms.exceptions import TransportError
+from vibe_llms.interfaces.cli.chat.output import PlainOutput, Remarks, describe_losses
+from vibe_llms.messages.losses import Loss, LossKind
+
+
+def lose(path: str, reason: str) -> LossEvent:
+    """Makes the event of a loss."""
+    return LossEvent(loss=Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
+
+
+SEAL = lose("canisters[1].content[0].seal", "known to its vendor alone")
+THOUGHT = lose("canisters[1].content[0]", "a thought of another model")
+
+
+def test_losses_that_come_together_are_one_line() -> None:
+    """Alike ones are counted; what they are of is named where its path says it."""
+    again = lose("canisters[3].content[0]", "a thought of another model")
+
+    line = describe_losses([THOUGHT.loss, SEAL.loss, again.loss])
+
+    assert line == (
+        "Not carried over as it was: a thought of another model (2 times); "
+        "seal: known to its vendor alone"
+    )
+
+
+def test_a_line_names_a_few_kinds_of_losses_and_counts_the_rest() -> None:
+    """However much is lost, the answer is near."""
+    line = describe_losses([lose("x", f"reason {number}").loss for number in range(9)])
+
+    assert "reason 3" in line
+    assert "reason 4" not in line
+    assert line.endswith("; and 5 more")
+
+
+def test_a_loss_is_told_once_and_before_the_answer() -> None:
+    """The same conversation is sent with each turn, and loses the same each time."""
+    remarks = Remarks()
+
+    assert remarks.take(THOUGHT) == []
+    (first,) = remarks.take(ResponseStartedEvent())
+    assert remarks.take(ContentDeltaEvent(0, "Hello")) == []
+    assert remarks.take(THOUGHT) == remarks.take(SEAL) == []
+    (second,) = remarks.finish()
+
+    assert "thought" in first
+    assert "seal" in second
+    assert "thought" not in second
+
+
+def test_a_retry_is_one_line_with_round_seconds() -> None:
+    """What went wrong is said, and what to do about it only if that is the end."""
+    error = TransportError(detail="It cannot be reached.", remedy="Check the network.")
+    event = RetryEvent(attempt=2, after_seconds=0.4444444, error=error)
+
+    assert Remarks().take(event) == ["Trying again in 0.4 s: It cannot be reached."]
+
+
+@pytest.mark.parametrize("ends", ["answered", "failed"])
+def test_losses_go_to_the_notes_and_never_into_the_answer(ends: str) -> None:
+    """Also where no answer came after them."""
+    out, notes = io.StringIO(), io.StringIO()
+    output = PlainOutput(out, notes)
+    output.begin()
+    output.feed(SEAL)
+    if ends == "answered":
+        output.feed(ContentDeltaEvent(0, "Hello"))
+    output.finish()
+
+    assert out.getvalue() == ("Hello\n" if ends == "answered" else "")
+    assert notes.getvalue().count("\n") == 1
+    assert "seal: known" in notes.getvalue()
