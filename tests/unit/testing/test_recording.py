@@ -19,12 +19,12 @@ from vibe_llms.secrets import Secret
 from vibe_llms.testing.recording import (
     Recorder,
     Replayer,
-    Scrubber,
     UnrecordedRequestError,
     read_recordings,
 )
 from vibe_llms.wire.exchanges import WireRequest
 from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
+from vibe_llms.wire.scrubbing import Scrubber
 
 ENCODINGS: dict[str, Callable[[str], str]] = {
     "raw": lambda text: text,
