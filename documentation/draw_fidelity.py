@@ -87,7 +87,6 @@ def _draw_table(titles: Sequence[str], rows: Iterable[tuple[str, Sequence[Verdic
         ".. list-table::",
         "   :header-rows: 1",
         "   :stub-columns: 1",
-        "   :class: fidelity",
         "",
     ]
     lines += _draw_row("", [f"to {title}" for title in titles])

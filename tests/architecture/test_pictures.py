@@ -9,16 +9,30 @@ from pathlib import Path
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "documentation"
 
 
-def test_the_picture_of_the_layers_is_up_to_date() -> None:
-    """The drawing in the documentation is what the contract would be drawn as now."""
-    program = "import draw_layers; print(draw_layers.draw(draw_layers.read_layers()), end='')"
-    drawn = subprocess.run(
+def run(program: str) -> str:
+    """Returns what a program prints that runs where the drawing programs are."""
+    return subprocess.run(
         [sys.executable, "-B", "-c", program],
         cwd=DOCUMENTATION,
         capture_output=True,
         text=True,
+        encoding="utf-8",
         check=True,
     ).stdout
 
+
+def test_the_picture_of_the_layers_is_up_to_date() -> None:
+    """The drawing in the documentation is what the contract would be drawn as now."""
+    program = "import draw_layers; print(draw_layers.draw(draw_layers.read_layers()), end='')"
+    drawn = run(program)
+
     picture = DOCUMENTATION / "architecture" / "layers.svg"
     assert drawn == picture.read_text("utf-8"), "Run `python documentation/draw_layers.py`."
+
+
+def test_the_fidelity_matrix_is_up_to_date() -> None:
+    """The page tells what becomes of each feature between vendors as the dialects have it now."""
+    drawn = run("import draw_fidelity; print(draw_fidelity.draw(), end='')")
+
+    page = DOCUMENTATION / "reference" / "fidelity.rst"
+    assert drawn == page.read_text("utf-8"), "Run `python documentation/draw_fidelity.py`."

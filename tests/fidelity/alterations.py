@@ -18,6 +18,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import (
     CONTENT_CLASSES,
     MEDIA_CLASSES,
+    AudioContent,
     Citation,
     Native,
     NativeContent,
@@ -100,7 +101,7 @@ def _alter_settings(request: Request, protocol: str) -> Iterator[Alteration]:
         rest = {key: each for key, each in request.controls.items() if key != name}
         for controls in (rest, {**rest, name: other}):
             yield from _evolve(request, f"controls.{name}", True, controls=controls)
-    for choice in ("none", "required", request.invocables[0].name if request.invocables else ""):
+    for choice in ("none", "required", *(invocable.name for invocable in request.invocables)):
         yield from _evolve(request, "invocation_choice", False, invocation_choice=choice)
     for schema, was_set in _alter_value("schema", request.schema, protocol):
         yield from _evolve(request, "schema", was_set, schema=schema)
@@ -155,9 +156,7 @@ def _is_alterable(value: Any, name: str) -> bool:
     return not (isinstance(value, ResultCanister) and name == "name")
 
 
-def _alter_field(
-    value: Any, name: str, held: Any, protocol: str
-) -> Iterator[tuple[Any, bool]]:
+def _alter_field(value: Any, name: str, held: Any, protocol: str) -> Iterator[tuple[Any, bool]]:
     if name == "data" and isinstance(value, MEDIA_CLASSES):
         yield attrs.evolve(value, data=held + b"!", content_id=None), True
         return
@@ -181,7 +180,7 @@ def _alter_value(name: str, held: Any, protocol: str) -> Iterator[tuple[Any, boo
             yield from _alter_native(held, protocol)
         case "mime_type", str():
             yield _TYPES.get(held, "application/x-altered"), True
-        case ("start" | "end"), _:
+        case (("start" | "end"), _):
             yield (1 if held is None else held + 1), held is not None
         case "schema", None:
             yield {"type": "object", "properties": {}, "additionalProperties": False}, False
@@ -216,14 +215,28 @@ def _alter_native(held: Native | None, protocol: str) -> Iterator[tuple[Native |
 def is_whole(request: Request, path: str, protocol: str, provider: str) -> bool:
     """Tells whether a field is only how a reader sees what the vendor is sent as its own block.
 
-    Such are a citation, a block without a common word and what the vendor executed itself.
+    Such are a citation, a block without a common word and what the vendor executed itself; and
+    what was spoken, which the vendor knows by its own name.
     """
+    for index, invocable in enumerate(request.invocables):
+        own = invocable.native is not None and invocable.native.protocol == protocol
+        if own and invocable.schema is None and path.startswith(f"invocables[{index}]."):
+            return not path.endswith(".native")
     return any(
-        path.startswith(f"{place}.") and path != f"{place}.native"
+        path.startswith(f"{place}.") and (path != f"{place}.native" or _is_held(request, place))
         for place, native, canister in _survey_wholes(request)
         if native.protocol == protocol
         and (canister.origin is None or canister.origin.provider == provider)
     )
+
+
+def _is_held(request: Request, place: str) -> bool:
+    """Tells whether the vendor has it under a name of its own, and the native needs not go."""
+    index, _, position = place.removeprefix("canisters[").partition("].content[")
+    if not position or "citations" in position:
+        return False
+    content = request.canisters[int(index)].content[int(position.rstrip("]"))]
+    return isinstance(content, AudioContent)
 
 
 def _survey_wholes(request: Request) -> Iterator[tuple[str, Native, Any]]:
@@ -237,6 +250,8 @@ def _survey_wholes(request: Request) -> Iterator[tuple[str, Native, Any]]:
         for position, content in enumerate(canister.content):
             place = f"{path}.content[{position}]"
             if isinstance(content, NativeContent):
+                yield place, content.native, canister
+            if isinstance(content, AudioContent) and content.file_id and content.native is not None:
                 yield place, content.native, canister
             for number, citation in enumerate(getattr(content, "citations", ())):
                 if citation.native is not None:

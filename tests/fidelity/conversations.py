@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fidelity.answers import CLOSING, PICTURE, WORK
 from fidelity.parties import BEGIN, Party
+from vibe_llms.dialects.ledger import keep_native
 from vibe_llms.messages.canisters import (
     AnyCanister,
     DocumentCanister,
@@ -34,11 +35,32 @@ PLACE: Final[JsonObject] = {
 }
 INVOCABLES: Final = (
     InvocableDescription(name="weather", description="Tells the weather.", schema=PLACE),
-    InvocableDescription(
-        name="warn", description="Warns somebody.", schema=PLACE, enforced=True
-    ),
+    InvocableDescription(name="warn", description="Warns somebody.", schema=PLACE, enforced=True),
     InvocableDescription(name="query", description="Asks a database.", schema=None),
 )
+OWN_TOOLS: Final[dict[str, JsonObject]] = {
+    "messages": {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}]},
+    "responses": {"tools": [{"type": "web_search", "search_context_size": "low"}]},
+    "chat_completions": {"tools": [{"type": "browser_search", "depth": 1}]},
+    "generate_content": {"tools": [{"googleSearch": {"timeRangeFilter": {}}}]},
+    "ollama_chat": {"tools": [{"type": "browser", "depth": 1}]},
+}
+"""Tools that their vendors execute themselves, as a client describes them."""
+CACHED: Final[dict[str, JsonObject]] = {
+    "messages": {"cache_control": {"type": "ephemeral"}},
+    "responses": {"prompt_cache_breakpoint": {"mode": "explicit"}},
+    "chat_completions": {"cache_control": {"type": "ephemeral"}},
+    "generate_content": {"partMetadata": {"hint": "keep"}},
+}
+"""What is said beside a text in a protocol and has no common word, hints for caches above all."""
+ASKED: Final[dict[str, JsonObject]] = {
+    "messages": {"metadata": {"user_id": "u"}},
+    "responses": {"prompt_cache_key": "k"},
+    "chat_completions": {"prompt_cache_key": "k"},
+    "generate_content": {"cachedContent": "cachedContents/1"},
+    "ollama_chat": {"keep_alive": "5m"},
+}
+"""What is asked for in a protocol beside the common controls."""
 CONTROLS: Final[JsonObject] = {
     "temperature": 0.5,
     "top_p": 0.9,
@@ -120,6 +142,29 @@ def execute(canisters: tuple[AnyCanister, ...]) -> tuple[AnyCanister, ...]:
 def ask(text: str) -> UserCanister:
     """Returns a word of the user."""
     return UserCanister(text, id=f"asking-{text}", timestamp=BEGIN)
+
+
+def hint(party: Party) -> UserCanister:
+    """Returns a word of the user with something beside it that only one protocol knows."""
+    native = keep_native(party.protocol, CACHED.get(party.protocol, {}))
+    text = TextualContent("Remember this.", native=native)
+    return UserCanister((text,), id="hint", timestamp=BEGIN)
+
+
+def describe_own(party: Party) -> tuple[InvocableDescription, ...]:
+    """Returns the tools that a vendor executes itself."""
+    normalize = party.dialect.normalize_invocables
+    return tuple(normalize(OWN_TOOLS[party.protocol]).value[0])
+
+
+def converse(party: Party) -> Request:
+    """Returns a request with everything of a vendor's in it."""
+    turn = work(party)
+    return produce_request(
+        (ask("Hi"), *turn, *execute(turn), *close(party), hint(party), ask("Go on")),
+        invocables=(*INVOCABLES, *describe_own(party)),
+        native=keep_native(party.protocol, ASKED[party.protocol]),
+    )
 
 
 def produce_request(canisters: tuple[AnyCanister, ...], **more: Any) -> Request:

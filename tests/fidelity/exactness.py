@@ -52,9 +52,10 @@ def find_faults(request: Request, party: Party) -> Iterator[Fault]:
         if altered.value != base.value:
             if lost and alteration.was_set:
                 yield Fault("false alarm", alteration.path, str(lost[0]))
-        elif not (told or _tell_within(altered.losses, alteration.path)):
-            if not _is_readable_form(request, alteration, party):
-                yield Fault("silent", alteration.path, "nothing is reported")
+            continue
+        is_told = told or _tell_within(altered.losses, alteration.path)
+        if not is_told and not _is_readable_form(request, alteration, party):
+            yield Fault("silent", alteration.path, "nothing is reported")
 
 
 def _tell(losses: Iterable[Loss], path: str) -> list[Loss]:

@@ -66,8 +66,13 @@ class Party:
     def attributes(self) -> ModelAttributes:
         """Of its model, which has all controls; what it can do is not known, so that all goes."""
         attributes = ModelsIntegrator(provider=self.name).integrate(self.model)
-        address, controls = attributes.address, tuple(
-            produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
+        address, controls = (
+            attributes.address,
+            tuple(
+                produce_control(key.name, key.definition)
+                for key in KEYS
+                if key.role is KeyRole.CONTROL
+            ),
         )
         traced = tuple(each for each in attributes.traced if each.key in _KNOWN)
         return attrs.evolve(attributes, address=address, controls=controls, traced=traced)

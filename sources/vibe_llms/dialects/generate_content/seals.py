@@ -33,9 +33,16 @@ def join_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> list[Writt
             joined.append(content)
             continue
         ledger.coerce(content.paths[0], "calls join what the model said just before them")
-        for part, path in zip(content.parts, content.paths, strict=True):
-            before.add(part, path)
+        _append(before, content)
+        while len(joined) > 1 and joined[-2].role == "model":  # only now it is one with calls
+            last = joined.pop()
+            _append(joined[-1], last)
     return joined
+
+
+def _append(before: WrittenContent, content: WrittenContent) -> None:
+    for part, path in zip(content.parts, content.paths, strict=True):
+        before.add(part, path)
 
 
 def seal_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:

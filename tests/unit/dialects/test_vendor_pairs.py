@@ -1,0 +1,258 @@
+"""A conversation moves between all vendors, in any order, and nothing is lost in silence."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from typing import Any, NoReturn
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fidelity.answers import CLOSING, WORK
+from fidelity.conversations import (
+    CONTROLS,
+    ask,
+    begin,
+    close,
+    converse,
+    execute,
+    produce_request,
+    work,
+)
+from fidelity.exactness import find_faults
+from fidelity.parties import PARTIES, Party
+from fidelity.structure import find_offence
+from fidelity.verbatim import find_missing, rename, simplify
+from strategies.messages import canisters as any_canisters
+from vibe_llms.exceptions import RequestError, TranslationLossError
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import (
+    MEDIA_CLASSES,
+    ImageContent,
+    Native,
+    NativeContent,
+    TextualContent,
+)
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.conversing import ModelBase
+from vibe_llms.providers.interfaces import ModelDescriptor
+
+PAIRS = [*itertools.permutations(PARTIES, 2)]
+ANY_PAIRS = [*itertools.product(PARTIES, repeat=2)]
+each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
+each_pair = pytest.mark.parametrize(
+    ("first", "second"), PAIRS, ids=lambda party: getattr(party, "name", "")
+)
+
+
+@each_pair
+def test_what_a_vendor_said_comes_back_to_it_word_for_word(first: Party, second: Party) -> None:
+    """Seals, blocks and ids are withheld from the other vendor, and there again afterwards."""
+    turn = work(first)
+    said = (*begin(), *turn, *execute(turn))
+    away = produce_request((*said, *close(second), ask("And now?")))
+    kept = away.digest()
+
+    second.nativize(away)
+    back = produce_request((*away.canisters, *close(first), ask("Thanks.")))
+    body = first.nativize(back).value
+
+    assert away.digest() == kept
+    for answer in (WORK, CLOSING):
+        assert find_missing(answer[first.name], body, first.protocol) == []
+
+
+@each_pair
+def test_what_stands_before_another_vendors_turn_does_not_change(
+    first: Party, second: Party
+) -> None:
+    """A seal that is bound to what came before it stays good: that is sent as it was."""
+    turn = work(first)
+    begun = (*begin(), *turn, *execute(turn))
+    name = {"responses": "input", "generate_content": "contents"}.get(first.protocol, "messages")
+
+    before = first.nativize(produce_request(begun)).value
+    after = first.nativize(produce_request((*begun, *close(second), ask("And now?")))).value
+
+    assert after[name][: len(before[name])] == before[name]  # type: ignore[index, arg-type]
+
+
+@each_pair
+def test_a_vendor_is_switched_in_the_middle_of_an_exchange(first: Party, second: Party) -> None:
+    """One asks for invocations, the other gets their results, in a form that it takes."""
+    turn = work(first)
+    body = second.nativize(produce_request((*begin(), *turn, *execute(turn)))).value
+
+    is_common = first.protocol != second.protocol
+    assert find_offence(body, second, is_common=is_common) is None
+    assert "No such place" in str(body) or len(execute(turn)) == 1
+
+
+@each_pair
+def test_a_vendors_server_sees_what_was_meant(first: Party, second: Party) -> None:
+    """A request, read as a server of that protocol reads it, is written the same again."""
+    turn = work(first)
+    request = produce_request((*begin(), *turn, *execute(turn), *close(first), ask("Go on.")))
+    body = second.nativize(request).value
+
+    assert simplify(second.nativize(second.read(body)).value) == simplify(body)
+
+
+def test_a_conversation_is_walked_through_all_pairs_and_comes_home() -> None:
+    """After a walk over every ordered pair each vendor is told again all that it ever said."""
+    canisters: tuple[AnyCanister, ...] = begin()
+    answers: dict[str, list[dict[str, Any]]] = {party.name: [] for party in PARTIES}
+    for step, party in enumerate(walk_all_pairs()):
+        body = party.nativize(produce_request(canisters)).value
+        assert find_offence(body, party, is_common=False) is None
+        for number, answer in enumerate((CLOSING, WORK)):
+            answers[party.name].append(rename(answer[party.name], f"s{step}"))
+            turn = party.answer(answers[party.name][-1], f"{step}-{number}")
+            asked = () if answer is WORK else (ask(f"more {step}"),)
+            canisters += (*turn, *execute(turn), *asked)
+
+    for party in PARTIES:
+        body = party.nativize(produce_request(canisters)).value
+        assert find_offence(body, party, is_common=False) is None
+        for answer in answers[party.name]:
+            assert find_missing(answer, body, party.protocol) == []
+
+
+def walk_all_pairs() -> list[Party]:
+    """Returns vendors in an order in which each is followed once by each other one."""
+    waiting = {party.name: [other for other in PARTIES if other is not party] for party in PARTIES}
+    path, walk = [PARTIES[0]], []
+    while path:
+        if waiting[path[-1].name]:
+            path.append(waiting[path[-1].name].pop())
+        else:
+            walk.append(path.pop())
+    assert {*itertools.pairwise(party.name for party in walk)} == {
+        (first.name, second.name) for first, second in PAIRS
+    }
+    return walk
+
+
+@each_party
+def test_the_report_of_what_a_user_loses_is_exact(party: Party) -> None:
+    """Every field that makes no difference was reported, and no field that makes one."""
+    request = produce_request((*begin(), ask("Go on.")), controls=CONTROLS)
+
+    assert [str(fault) for fault in find_faults(request, party)] == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), ANY_PAIRS, ids=lambda party: getattr(party, "name", "")
+)
+def test_the_report_of_what_another_vendor_loses_is_exact(first: Party, second: Party) -> None:
+    """So it is with all that one vendor answered, when another one is told of it."""
+    assert [str(fault) for fault in find_faults(converse(first), second)] == []
+
+
+def test_a_field_lost_in_silence_is_found() -> None:
+    """The test of exactness notices a dialect that does not report, and one that cries wolf."""
+
+    @attrs.frozen(kw_only=True)
+    class Mute(Party):
+        def nativize(self, request: Request) -> Translation[JsonObject]:
+            return Translation(super().nativize(request).value)
+
+    @attrs.frozen(kw_only=True)
+    class Loud(Party):
+        def nativize(self, request: Request) -> Translation[JsonObject]:
+            translation = super().nativize(request)
+            lost = attrs.evolve(translation.losses[0], path="canisters[1].content[0].text")
+            return Translation(translation.value, (*translation.losses, lost))
+
+    request = produce_request((*begin(), ask("Go on.")))
+    facts = {field.name: getattr(PARTIES[0], field.name) for field in attrs.fields(Party)}
+
+    silent = {fault.path for fault in find_faults(request, Mute(**facts))}
+    alarms = [fault.path for fault in find_faults(request, Loud(**facts))]
+    assert {"canisters[1].content[1].detail", "invocables[2].name"} <= silent
+    assert alarms == ["canisters[1].content[0].text"]
+
+
+class Unsent(ModelBase[JsonObject]):
+    """A model that only translates."""
+
+    protocol = "any"
+
+    def __init__(self, party: Party) -> None:
+        attributes = party.attributes
+        descriptor = ModelDescriptor(provider=party.name, name=party.model, attributes=attributes)
+        super().__init__(descriptor, tokenizer=None)  # type: ignore[arg-type]
+        self._party = party
+
+    def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
+        """Translates, and leaves to the base what becomes of losses."""
+        return self._party.nativize(request)
+
+    async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> NoReturn:
+        """Is never reached."""
+        raise AssertionError("something was sent")
+
+
+@each_pair
+async def test_whoever_is_strict_hears_of_each_loss_before_anything_is_sent(
+    first: Party, second: Party
+) -> None:
+    """The error names every loss that the translation reports."""
+    request = attrs.evolve(converse(first), strict=True)
+    losses = second.nativize(request).losses
+
+    with pytest.raises(TranslationLossError) as caught:
+        await Unsent(second).converse(request)
+
+    assert caught.value.losses == tuple(map(str, losses))
+    assert losses
+
+
+@st.composite
+def foreign_canisters(draw: st.DrawFn) -> AnyCanister:
+    """Draws a canister with what is native to nobody, and media of types that vendors take."""
+    canister = draw(any_canisters)
+    native = Native(protocol="elsewhere", data='{"a": 1}')
+    contents: list[Any] = []
+    for content in canister.content:
+        if isinstance(content, MEDIA_CLASSES):
+            kind = "image/png" if content.type == "image" else "application/pdf"
+            content = attrs.evolve(content, mime_type=kind, data=b"data", content_id=None)
+            if isinstance(content, ImageContent):  # which goes in the vendor's own words
+                content = attrs.evolve(content, detail=content.detail and "low")
+        if isinstance(content, TextualContent):
+            citations = [attrs.evolve(citation, native=None) for citation in content.citations]
+            content = attrs.evolve(content, citations=citations)
+        if isinstance(content, NativeContent) or draw(st.booleans()):
+            contents.append(attrs.evolve(content, native=native))
+        else:
+            contents.append(attrs.evolve(content, native=None))
+    return attrs.evolve(canister, content=contents, native=draw(st.sampled_from([None, native])))
+
+
+@each_party
+@given(said=st.lists(foreign_canisters(), max_size=6))
+def test_any_conversation_comes_into_a_form_that_the_vendor_takes(
+    party: Party, said: list[AnyCanister]
+) -> None:
+    """The vendor's rules hold, the SDK knows all of it, and what is in that form stays so."""
+    body = party.nativize(produce_request((*said, ask("And?")))).value
+    assert find_offence(body, party) is None
+
+    again = party.nativize(party.read(body))
+    assert simplify(again.value) == simplify(body)
+
+
+@each_party
+@given(said=st.lists(any_canisters, max_size=4))
+def test_what_cannot_be_said_is_an_error_of_the_request(
+    party: Party, said: list[AnyCanister]
+) -> None:
+    """Natives that are no JSON and media without bytes are refused, and nothing else happens."""
+    with contextlib.suppress(RequestError):
+        party.nativize(produce_request((*said, ask("And?"))))
