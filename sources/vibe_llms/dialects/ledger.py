@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -12,6 +12,9 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.losses import Loss, LossKind
+
+MARK: Final = "$"
+"""Where a residue says how its object was written, which means nothing to anybody else."""
 
 
 @attrs.define(kw_only=True)
@@ -94,8 +97,9 @@ class Ledger:
         fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
-        names = ", ".join(sorted(fields))
-        self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
+        names = ", ".join(sorted(fields.keys() - {MARK}))
+        if names:
+            self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
         return {}
 
 

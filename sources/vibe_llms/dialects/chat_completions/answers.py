@@ -6,18 +6,19 @@ another part parts stays apart. All contents end when the response does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import attrs
 import msgspec
 
-from vibe_llms.dialects.chat_completions.calls import Call, CallsTable
+from vibe_llms.dialects.chat_completions.calls import Call, CallsTable, is_known
 from vibe_llms.dialects.chat_completions.contents import read_citation, read_part
 from vibe_llms.dialects.chat_completions.merging import grow, update
-from vibe_llms.dialects.chat_completions.payloads import decode_exactly, read_payload
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS
-from vibe_llms.dialects.chat_completions.sounds import name_sound
+from vibe_llms.dialects.chat_completions.sounds import Sound
+from vibe_llms.dialects.chat_completions.spellings import spell_message
 from vibe_llms.dialects.chat_completions.thinking import Thinking
 from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.events.stream import (
@@ -30,7 +31,7 @@ from vibe_llms.events.stream import (
     LossEvent,
     StreamEvent,
 )
-from vibe_llms.messages.contents import AudioContent, Citation, ImageContent, Native, NativeContent
+from vibe_llms.messages.contents import Citation, ImageContent, Native, NativeContent
 from vibe_llms.messages.losses import Loss, LossKind
 
 _READ: Final = frozenset(
@@ -78,8 +79,7 @@ class Answer:
         self._thinking = Thinking()
         self._citations: list[Citation] = []
         self._kept: dict[str, Any] = {}
-        self._audio: dict[str, Any] = {}
-        self._chunks: list[str] = []
+        self._sound: Sound | None = None
         self._last_text: int | None = None
         self._lost: set[str] = set()
 
@@ -98,22 +98,31 @@ class Answer:
         if isinstance(content, str):
             if content:
                 self._add("text", content)
-        elif content:
+        elif isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
             self._read_parts(content, whole=whole)
+        elif content:
+            self._kept["content"] = content
         if refusal := message.get("refusal"):
             self.has_refused = True
             self._add("refusal", refusal)
         if audio := message.get("audio"):
             self._read_audio(audio)
-        for image in message.get("images") or ():
-            self._read_image(image)
+        self._read_images(message.get("images") or ())
         for annotation in message.get("annotations") or ():
-            self.cite(read_citation(annotation))
-        for piece in message.get("tool_calls") or ():
-            self._read_call(piece, whole=whole)
+            if isinstance(annotation, Mapping):
+                self.cite(read_citation(annotation))
+            else:
+                grow(self._kept, {"annotations": message["annotations"]})
+        for place, piece in enumerate(message.get("tool_calls") or ()):
+            if whole and not is_known(piece):
+                self._kept.setdefault("calls", {})[str(place)] = piece
+            else:
+                self._read_call(piece, whole=whole)
         if piece := message.get("function_call"):
             self._read_legacy_call(piece)
         self._keep(message, whole=whole)
+        if whole:
+            self.leftover |= spell_message(message, _READ)
 
     def cite(self, citation: Citation) -> None:
         """Puts a citation on the text, at the end where there is none yet."""
@@ -124,15 +133,17 @@ class Answer:
 
     def finish(self) -> None:
         """Ends all contents."""
-        if self._last_text is None and self._citations:
-            self.leftover["annotations"] = [_decode(c.native) for c in self._citations]
-        elif self._last_text is not None:
+        if self._last_text is None:
+            natives = [_decode(citation.native) for citation in self._citations]
+            if natives := [native for native in natives if "search_results" not in native]:
+                self.leftover["annotations"] = natives
+        else:
             for citation in self._citations:
                 self.events.append(ContentCitedEvent(self._last_text, citation))
         for thought in self._thinking.finish():
             self._natives[thought.index] = thought.kept
-        if self._audio:
-            self._finish_audio()
+        if self._sound is not None:
+            self._items[self._sound.index] = self._sound.finish()
         for call in self.calls.calls:
             self._ensure_begun(call)
         self._place_kept()
@@ -174,22 +185,14 @@ class Answer:
     def _keep(self, message: Mapping[str, Any], *, whole: bool) -> None:
         for name, value in message.items():
             if name in _READ:
-                if whole and name != "role" and not value:
-                    self._keep_empty(name, value, message)
+                if name in FIELDS and value and not isinstance(value, str):
+                    grow(self._kept, {name: value})
             elif name in _TOLD:
                 update(self.leftover, {name: value})
             elif value not in (None, "", [], {}):
                 grow(self._kept, {name: value})
             elif whole:
                 self.leftover[name] = value
-
-    def _keep_empty(self, name: str, value: object, message: Mapping[str, Any]) -> None:
-        """Keeps an empty field, unless it would be written the same again."""
-        if name == "content":
-            has_else = any(message.get(other) for other in _READ - {"annotations", "role"})
-            if value == (None if has_else else ""):
-                return
-        self.leftover[name] = value
 
     def _start(self, kind: ContentKind, index: int | None = None, **fields: Any) -> int:
         index = len(self._kinds) if index is None else index
@@ -226,7 +229,7 @@ class Answer:
                 self.text_index = None
                 if whole:
                     self._thinking.end_part()
-                self._think(self._thinking.read_part(part, len(self._kinds)))
+                self._think(self._thinking.read_part(part, len(self._kinds), whole=whole))
                 continue
             self._thinking.end_part()
             if kind == "text" and isinstance(part.get("text"), str):
@@ -235,7 +238,7 @@ class Answer:
             plain = False
             self.text_index = None
             self._items[self._start("native")] = _keep_part(part)
-        if whole and plain:
+        if whole and plain and parts:
             self._kept["shape"] = "parts"
 
     def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
@@ -249,65 +252,34 @@ class Answer:
             self.text_index = None
         return not rest
 
-    def _read_image(self, part: Any) -> None:
-        image = read_part(part)
-        if not isinstance(image, ImageContent):
-            grow(self._kept, {"images": [part]})
+    def _read_images(self, parts: Sequence[Any]) -> None:
+        """Reads the pictures that were made; if there is anything else among them, none."""
+        images = [read_part(part) for part in parts if isinstance(part, Mapping)]
+        if len(images) < len(parts) or not all(isinstance(i, ImageContent) for i in images):
+            grow(self._kept, {"images": list(parts)})
             return
-        index = self._start("image")
-        kept = {} if image.native is None else _decode(image.native)
-        native = seal_native(PROTOCOL, {"images": True, **kept})
-        self._items[index] = ImageContent(
-            mime_type=image.mime_type,
-            data=image.data,
-            url=image.url,
-            detail=image.detail,
-            native=native,
-        )
+        for image in images:
+            kept = {} if image.native is None else _decode(image.native)
+            native = seal_native(PROTOCOL, {"images": True, **kept})
+            self._items[self._start("image")] = attrs.evolve(image, native=native)
 
     def _read_audio(self, audio: Mapping[str, Any]) -> None:
-        if not self._audio:
-            self._audio["index"] = self._start("audio")
-        index = self._audio["index"]
-        for name, value in audio.items():
-            if name == "data" and value:
-                self._chunks.append(value)
-                self.events.append(ContentDeltaEvent(index, value, "data"))
-            elif name == "transcript" and value:
-                self._audio["transcript"] = self._audio.get("transcript", "") + value
-                self.events.append(ContentDeltaEvent(index, value, "transcript"))
-            elif value is not None and name not in ("data", "transcript"):
-                self._audio[name] = value
-
-    def _finish_audio(self) -> None:
-        rest = dict(self._audio)
-        index = rest.pop("index")
-        pieces = [decode_exactly(chunk) for chunk in self._chunks]
-        known = [piece for piece in pieces if piece is not None]
-        data = b"".join(known)
-        fields: dict[str, Any] = {"mime_type": name_sound(data), "data": data}
-        if len(known) < len(pieces):  # no base 64, or of an unusual spelling: kept as it is
-            fields = read_payload("".join(self._chunks), "audio/*")
-        self._items[index] = AudioContent(
-            **fields,
-            file_id=rest.pop("id", None),
-            transcript=rest.pop("transcript", None),
-            native=seal_native(PROTOCOL, rest),
-        )
+        if self._sound is None:
+            self._sound = Sound(self._start("audio"))
+        for text, channel in self._sound.read(audio):
+            self.events.append(ContentDeltaEvent(self._sound.index, text, channel))  # type: ignore[arg-type]
 
     def _read_call(self, piece: Mapping[str, Any], *, whole: bool) -> None:
         kind = "custom" if piece.get("custom") else "function"
         inner = dict(piece.get(kind) or {})
         name = inner.pop("name", None)
         arguments = inner.pop("input" if kind == "custom" else "arguments", None)
-        call = self.calls.access(piece, name)
+        call = self.calls.add(piece, name) if whole else self.calls.access(piece, name)
         if kind == "custom" or piece.get("type") == "custom":
             call.form = "text"
         rest = {k: v for k, v in piece.items() if k not in ("id", "index", kind)}
         if rest.get("type") in (None, "function", "custom"):
             rest.pop("type", None)
-        if whole and "index" in piece:
-            call.kept["index"] = piece["index"]
         grow(call.kept, {**rest, kind: inner} if any(inner.values()) else rest)
         self._argue(call, arguments)
 

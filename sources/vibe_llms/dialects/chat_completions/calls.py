@@ -36,6 +36,11 @@ class Call:
             return False
 
 
+def is_known(call: Mapping[str, Any]) -> bool:
+    """Tells whether a call is of one of the two kinds for which there are words."""
+    return isinstance(call.get("function"), Mapping) or isinstance(call.get("custom"), Mapping)
+
+
 @attrs.define
 class CallsTable:
     """Finds the call that a piece belongs to."""
@@ -50,13 +55,19 @@ class CallsTable:
         Some vendors give an id with each piece, some only with the first, some none; some give
         the same index to all calls, and some no index.
         """
-        call = self._find(piece, name)
+        return self._note(self._find(piece, name), piece, name)
+
+    def add(self, piece: Mapping[str, Any], name: str | None) -> Call:
+        """Returns a new call, for one that comes whole: then none goes on with another."""
+        return self._note(None, piece, name)
+
+    def _note(self, call: Call | None, piece: Mapping[str, Any], name: str | None) -> Call:
         if call is None:
             call = Call()
             self.calls.append(call)
         identity, index = piece.get("id"), piece.get("index")
         if identity:
-            call.invocation_id = identity
+            call.invocation_id = call.invocation_id or identity
             self._by_id[identity] = call
         if index is not None:
             self._by_index[index] = call
@@ -69,10 +80,15 @@ class CallsTable:
         if identity:
             if identity in self._by_id:
                 return self._by_id[identity]
-            late = at_index is not None and at_index.invocation_id is None
-            return at_index if late else None
+            # Without a name nothing begins: some give each piece an id of its own.
+            goes_on = at_index is not None and (not at_index.invocation_id or not name)
+            return at_index if goes_on else None
+        if at_index is not None and name and at_index.name and at_index.is_complete:
+            # A name again, after arguments that are whole, begins another call there; by some
+            # it is in every piece, the last and empty one too.
+            inner = piece.get("function") or piece.get("custom") or {}
+            again = name != at_index.name or inner.get("arguments") or inner.get("input")
+            return None if again else at_index
         if index is not None:
-            # A name again, after arguments that are whole, begins another call there.
-            again = name is not None and at_index is not None and at_index.name is not None
-            return None if again and at_index is not None and at_index.is_complete else at_index
+            return at_index
         return self.calls[-1] if self.calls and not name else None

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.payloads import read_payload, read_url
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.chat_completions.residues import mark_absent
 from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -69,7 +70,7 @@ def _read_thinking(inner: Any, rest: dict[str, Any]) -> AnyContent | None:
 
 def read_thinking(inner: list[Any], rest: Mapping[str, Any]) -> ReasoningContent:
     """Returns a part of reasoning, as Mistral has it; its references stay as they are."""
-    plain = all(
+    plain = len(inner) == 1 and all(
         isinstance(item, Mapping) and item.keys() == {"type", "text"} and item["type"] == "text"
         for item in inner
     )
@@ -80,17 +81,30 @@ def read_thinking(inner: list[Any], rest: Mapping[str, Any]) -> ReasoningContent
 
 def read_citation(annotation: Mapping[str, Any]) -> Citation:
     """Returns the citation of an annotation, which is kept whole beside it."""
-    source = annotation.get(annotation.get("type", ""))
+    source = annotation.get(str(annotation.get("type")))
     source = source if isinstance(source, Mapping) else annotation
     return Citation(
-        start=source.get("start_index"),
-        end=source.get("end_index"),
-        cited_text=source.get("content") or None,
-        title=source.get("title"),
-        url=source.get("url"),
-        file_id=source.get("file_id"),
+        start=_find_place(source.get("start_index")),
+        end=_find_place(source.get("end_index")),
+        cited_text=find_text(source.get("content")),
+        title=find_text(source.get("title")) or find_text(source.get("name")),
+        url=find_text(source.get("url")),
+        file_id=find_text(source.get("file_id")),
         native=seal_native(PROTOCOL, annotation),
     )
+
+
+def find_text(value: object) -> str | None:
+    """Returns a text that says something; None for anything else that stands in its place."""
+    return value if isinstance(value, str) and value else None
+
+
+def _find_place(value: object) -> int | None:
+    """Returns a place in a text, which some vendors write with a decimal point."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_place = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return value if is_place else None  # type: ignore[return-value]  # just told
 
 
 def _nest(name: str, inner: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,8 +146,10 @@ def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
         return None
     data, kept = found
     inner = kept.pop("inner", {})
-    word = inner.pop("format") if isinstance(inner.get("format"), str) else ""
-    mime_type = _AUDIO_TYPES.get(word, f"audio/{word or '*'}")
+    word = inner.pop("format") if inner.get("format") in _AUDIO_TYPES else inner.get("format")
+    mime_type = _AUDIO_TYPES.get(str(word), f"audio/{word if isinstance(word, str) else '*'}")
+    if not word and "shape" not in kept:
+        inner |= mark_absent(inner, "format")
     is_url = "shape" in kept and data.startswith(("http:", "https:", "data:"))
     fields = read_url(data, mime_type) if is_url else read_payload(data, mime_type)
     if is_url and "data" in fields:
@@ -157,7 +173,7 @@ def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
         return None
     url, kept = found
     kept = _nest("video_url", kept.pop("inner", {}), kept)
-    return VideoContent(**read_url(url, "video/*"), native=keep_native(PROTOCOL, kept))
+    return VideoContent(**read_url(url, "video/*"), native=seal_native(PROTOCOL, kept))
 
 
 def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:

@@ -14,9 +14,12 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from vibe_llms.dialects.chat_completions.answers import Answer
+from vibe_llms.dialects.chat_completions.contents import find_text
 from vibe_llms.dialects.chat_completions.errors import produce_error
 from vibe_llms.dialects.chat_completions.merging import grow, update
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.chat_completions.residues import mark_absent
+from vibe_llms.dialects.chat_completions.spellings import spell_body, spell_choice
 from vibe_llms.dialects.chat_completions.usage import normalize_usage
 from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.events.stream import (
@@ -33,17 +36,25 @@ from vibe_llms.messages.contents import Citation
 
 STOP_REASONS: Final = {
     "abort": StopReason.INTERRUPTED,
+    "cancelled": StopReason.INTERRUPTED,
+    "complete": StopReason.ANSWERED,
     "content_filter": StopReason.FILTERED,
     "end_turn": StopReason.ANSWERED,
     "eos": StopReason.ANSWERED,
+    "eos_token": StopReason.ANSWERED,
     "error": StopReason.FAILED,
     "function_call": StopReason.INVOCATION,
     "insufficient_system_resource": StopReason.INTERRUPTED,
     "length": StopReason.LIMIT,
     "max_tokens": StopReason.LIMIT,
+    "malformed_function_call": StopReason.FAILED,
     "model_length": StopReason.OVERFLOW,
+    "network_error": StopReason.FAILED,
+    "recitation": StopReason.FILTERED,
     "refusal": StopReason.REFUSED,
     "repetition": StopReason.INTERRUPTED,
+    "safety": StopReason.FILTERED,
+    "sensitive": StopReason.FILTERED,
     "stop": StopReason.ANSWERED,
     "stop_sequence": StopReason.STOP_SEQUENCE,
     "tool_calls": StopReason.INVOCATION,
@@ -52,10 +63,11 @@ STOP_REASONS: Final = {
 """From a vendor's word; any other is unknown, and is kept beside."""
 
 _TOP_READ: Final = frozenset({"choices", "id", "model", "object", "usage"})
+_WRITTEN: Final = ("id", "object", "created", "model", "usage")
+"""What is written of every response, whether the vendor has said it or not."""
 _PADDING: Final = frozenset({"obfuscation", "p"})
 """Random texts which hide the size of a chunk; they say nothing."""
 _CHOICE_READ: Final = frozenset({"delta", "finish_reason", "index", "logprobs", "message"})
-_OBJECTS: Final = frozenset({"chat.completion", "chat.completion.chunk"})
 
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -122,6 +134,7 @@ class Decoder:
         self._created: Any = None
         self._choice: dict[str, Any] = {}
         self._others: dict[int, dict[str, Any]] = {}
+        self._said: set[str] = set()
 
     def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
         """Returns the events of one chunk, given as data or as the bytes of their JSON.
@@ -224,24 +237,32 @@ class Decoder:
         if "choices" not in chunk and "usage" not in chunk:
             self._pass_on(chunk, event)
             return
-        for choice in chunk.get("choices") or ():
+        for position, choice in enumerate(chunk.get("choices") or ()):
             if choice.get("error"):
                 self._fail(choice)
-            if choice.get("index"):
-                self._keep_other(choice)
+            index = choice.get("index")
+            if index is None and whole:
+                index = position
+            if index:
+                self._keep_other(choice, index)
                 continue
             if not self._begun:
                 self._begin(chunk)
             self._read_choice(choice, whole=whole)
         self._read_usage(chunk)
+        self._keep(chunk, whole=whole)
+
+    def _keep(self, chunk: Mapping[str, Any], *, whole: bool) -> None:
+        """Keeps what is around the choices and has no common word."""
+        self._said |= chunk.keys()
         for name, value in chunk.items():
-            if name not in _TOP_READ and name not in _PADDING:
+            if name not in _TOP_READ and (whole or name not in _PADDING):
                 update(self._leftover, {name: value})
         if self._created:  # some begin anew with each chunk, or begin with nothing
             self._leftover["created"] = self._created
         self._created = self._created or chunk.get("created")
-        if whole and chunk.get("object") not in _OBJECTS and "object" in chunk:
-            self._leftover["object"] = chunk["object"]
+        if whole:
+            self._leftover |= spell_body(chunk)
 
     def _pass_on(self, chunk: Mapping[str, Any], event: str) -> None:
         """Lets through what is no chunk of a response, nor an error in any words known."""
@@ -253,7 +274,9 @@ class Decoder:
     def _begin(self, chunk: Mapping[str, Any]) -> None:
         self._begun = True
         response_id, model = chunk.get("id") or None, chunk.get("model") or None
-        self._answer.response_id = str(response_id or "")
+        if not isinstance(response_id, str | None):
+            self._leftover["id"], response_id = response_id, str(response_id)
+        self._answer.response_id = response_id or ""
         self._answer.events.append(ResponseStartedEvent(response_id=response_id, model=model))
 
     def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
@@ -266,6 +289,8 @@ class Decoder:
         elif delta:
             self._answer.read(delta, whole=False)
         update(self._choice, rest)
+        if whole:
+            self._choice |= spell_choice(choice)
         if "logprobs" in choice:
             grow(self._choice, {"logprobs": choice["logprobs"]})
         reason = choice.get("finish_reason")
@@ -274,10 +299,9 @@ class Decoder:
         self._reason = reason or self._reason
         self._matched = choice.get("stop_reason") or self._matched
 
-    def _keep_other(self, choice: Mapping[str, Any]) -> None:
+    def _keep_other(self, choice: Mapping[str, Any], index: int) -> None:
         """Gathers a further choice: the first is the answer, the others are kept whole."""
-        index = choice["index"]
-        other = self._others.setdefault(index, {"index": index})
+        other = self._others.setdefault(index, {})
         piece = {name: value for name, value in choice.items() if name != "delta"}
         if choice.get("delta"):
             piece["message"] = choice["delta"]
@@ -285,9 +309,11 @@ class Decoder:
 
     def _read_usage(self, chunk: Mapping[str, Any]) -> None:
         native = chunk.get("usage")
-        if not native:
-            native = (chunk.get("x_groq") or {}).get("usage")
-        if native:
+        if not native:  # Groq, and Moonshot
+            holders = (chunk.get("x_groq"), *(chunk.get("choices") or ()))
+            natives = (each.get("usage") for each in holders if isinstance(each, Mapping))
+            native = next(filter(None, natives), None)
+        if native and isinstance(native, Mapping):
             usage = normalize_usage(native)
             if usage != self._usage:
                 self._usage = usage
@@ -303,7 +329,7 @@ class Decoder:
             if isinstance(source, Mapping) and isinstance(source.get("url"), str):
                 self._answer.cite(
                     Citation(
-                        title=source.get("title"),
+                        title=find_text(source.get("title")),
                         url=source["url"],
                         native=seal_native(PROTOCOL, {"search_results": index}),
                     )
@@ -314,10 +340,12 @@ class Decoder:
         if self._answer.leftover:
             first["message"] = self._answer.leftover
         choices = [first, *(self._others[index] for index in sorted(self._others))]
-        return self._leftover | ({"choices": choices} if any(choices) else {})
+        marks = mark_absent(dict.fromkeys(self._said), *_WRITTEN)
+        return self._leftover | marks | ({"choices": choices} if any(choices) else {})
 
     def _find_stop_reason(self, *, is_empty: bool) -> StopReason:
-        reason = STOP_REASONS.get((self._reason or "").lower(), StopReason.UNKNOWN)
+        word = (self._reason or "").lower().partition(":")[0]  # Google says more after it
+        reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
         calls = self._answer.calls.calls
         if calls and (reason is StopReason.ANSWERED or self._reason is None):
             return StopReason.INVOCATION  # some vendors say "stop" there too

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.chat_completions.parts import merge
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.ledger import Ledger, keep_native, read_native, seal_native
+from vibe_llms.dialects.chat_completions.residues import mark_absent, merge
+from vibe_llms.dialects.ledger import MARK, Ledger, keep_native, read_native, seal_native
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -74,7 +74,8 @@ def withhold_schemaless(
 
 def _is_whole(native: Native) -> bool:
     """Tells whether a native is a vendor's own tool, rather than the rest of one of ours."""
-    return "type" in read_native(native, "the description of an invocable")
+    fields = read_native(native, "the description of an invocable")
+    return "type" in fields or "type" in fields.get(MARK, {}).get("absent", ())
 
 
 def _nativize_tool(
@@ -84,7 +85,7 @@ def _nativize_tool(
     native = invocable.native
     if native is not None and _is_whole(native):
         if ledger.admits(native):
-            return "tools", read_native(native, path)
+            return "tools", merge({"type": None}, read_native(native, path))
         if invocable.schema is None:
             ledger.withhold(path, f"{invocable.name} is known to its own vendor alone")
             return "tools", None
@@ -141,8 +142,8 @@ def normalize_invocables(
 
 def _normalize_tool(tool: Mapping[str, Any], taken: set[str]) -> InvocableDescription:
     match tool:
-        case {"type": "function", "function": {"name": str(name)}, **_rest} if name:
-            if name not in taken:
+        case {"type": "function", "function": {"name": str(name), **inner}, **_rest} if name:
+            if name not in taken and isinstance(inner.get("parameters"), Mapping | None):
                 return _normalize_function(tool, taken)
         case {"type": "custom", "custom": {"name": str(name), **inner}, **rest} if name:
             description = inner.pop("description", None)
@@ -192,7 +193,7 @@ def _normalize_function(
 
 
 def _keep_whole(tool: Mapping[str, Any]) -> Native:
-    return seal_native(PROTOCOL, tool if "type" in tool else {**tool, "type": None})
+    return seal_native(PROTOCOL, {**tool, **mark_absent(tool, "type")})
 
 
 def _find_name(tool: Mapping[str, Any], taken: set[str]) -> str:
@@ -213,13 +214,14 @@ def _normalize_choice(native: Mapping[str, Any]) -> str:
         return "required"
     if isinstance(choice, str):
         return choice if choice in CHOICES else "auto"
-    kind = choice.get("type")
-    if kind in ("function", "custom"):
-        return str(choice[kind]["name"])
-    if kind == "allowed_tools":
-        mode = choice["allowed_tools"].get("mode")
-        return "required" if mode == "required" else "auto"
-    return str(choice.get("name") or "auto")
+    match choice:
+        case {"function": {"name": str(name)}} | {"custom": {"name": str(name)}}:
+            return name
+        case {"allowed_tools": {"mode": "required"}}:
+            return "required"
+        case {"name": str(name)}:
+            return name
+    return "auto"
 
 
 def compare_choice(

@@ -13,8 +13,9 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.chat_completions.alternation import alternate, bridge
-from vibe_llms.dialects.chat_completions.parts import PartsWriter, merge
+from vibe_llms.dialects.chat_completions.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.chat_completions.turns import write_turn
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import NO_RESULT, Placed, belongs, repair_history
@@ -118,6 +119,8 @@ class _MessagesWriter:
             message = self._write_words(canister, path, kept, shape)
         if not message["content"] and shape in EMPTY:
             message["content"] = EMPTY[shape]
+        elif not message["content"] and shape == "absent":
+            del message["content"]
         self.messages.append((merge(message, kept), path))
 
     def _write_words(
@@ -131,7 +134,7 @@ class _MessagesWriter:
         if isinstance(canister, SupervisorCanister):
             roles = self.parts.quirks.supervisor_roles
             role = kept.pop("role", roles[0])
-            if role not in roles:
+            if role == "developer" and role not in roles:
                 self.parts.ledger.coerce(path, f"the role {role} goes as {roles[0]}")
                 role = roles[0]
             words = self.parts.write_words(canister.content, path, canister, as_parts=as_parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, assert_never
 
 import attrs
@@ -15,6 +15,7 @@ from vibe_llms.dialects.chat_completions.payloads import (
     has_payload,
 )
 from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import CapabilityError
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
@@ -171,13 +172,14 @@ class PartsWriter:
         kept = self.ledger.open(content.native, path, canister)
         shape, kind = kept.pop("shape", ""), kept.pop("type", "")
         payload = kept.pop("payload", "")
-        part = None
+        part, native = None, content.native
+        is_own = native is not None and self.ledger.admits(native, canister)
         match content:
             case ImageContent() if content.file_id is None or has_payload(content) or content.url:
-                part = _write_image(content, path, shape)
+                part = write_image(content, path, shape)
             case AudioContent():
-                part = self._write_audio(content, path, kind, shape, payload)
-            case VideoContent() if "video_url" in self.quirks.media or content.native:
+                part = self._write_audio(content, path, kind, shape, payload, is_own)
+            case VideoContent() if is_own or "video_url" in self.quirks.media:
                 if content.url or has_payload(content):
                     url = compose_url(content, path)
                     held: Any = url if shape == "text" else {"url": url}
@@ -201,7 +203,7 @@ class PartsWriter:
         return self.quirks.file_part or ""
 
     def _write_audio(
-        self, content: AudioContent, path: str, kind: str, shape: str, payload: str
+        self, content: AudioContent, path: str, kind: str, shape: str, payload: str, is_own: bool
     ) -> JsonObject | None:
         if shape == "text" and kind != "audio_url":
             is_url = payload == "url" or not has_payload(content)
@@ -213,7 +215,7 @@ class PartsWriter:
             url = compose_url(content, path)
             return {"type": "audio_url", "audio_url": url if shape == "text" else {"url": url}}
         word = _AUDIO_FORMATS.get(content.mime_type)
-        if word is None and content.native is not None:
+        if word is None and is_own:
             word = content.mime_type.removeprefix("audio/")
         if word is None or is_elsewhere or "input_audio" not in self.quirks.media:
             return None
@@ -248,17 +250,12 @@ def _count(positions: Iterable[int] | None) -> Iterable[int]:
     return itertools.count() if positions is None else positions
 
 
-def merge(fields: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds residue to what the common fields say; objects within are merged too."""
-    merged = dict(fields)
-    for name, value in kept.items():
-        mine = merged.get(name)
-        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
-        merged[name] = merge(mine, value) if both else value  # type: ignore[arg-type]
-    return merged
+def write_image(content: ImageContent, path: str, shape: str) -> JsonObject:
+    """Returns the part of a picture. Raises RequestError where its bytes are not there.
 
-
-def _write_image(content: ImageContent, path: str, shape: str) -> JsonObject:
+    Args:
+        shape: ``text`` where its URL stands in no object.
+    """
     url = compose_url(content, path)
     if shape == "text":
         return {"type": "image_url", "image_url": url}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
+import msgspec
 
+from vibe_llms.dialects.chat_completions.calls import is_known
 from vibe_llms.dialects.chat_completions.contents import read_citation, read_part
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS, read_reasoning
+from vibe_llms.dialects.chat_completions.residues import mark_absent
 from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
@@ -21,6 +24,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import (
+    MEDIA_CLASSES,
     AnyContent,
     AudioContent,
     RefusalContent,
@@ -93,8 +97,11 @@ class _MessagesReader:
                 yield self._read_legacy_result(message)
             case "assistant":
                 yield from self._read_turn(message)
+            case str():  # a model's template may know further ones
+                contents, kept = _read_words(message, ("content",))
+                yield SupervisorCanister(contents, native=keep_native(PROTOCOL, kept))
             case role:
-                raise ValueError(f"there is no role {role!r}")
+                raise TypeError(f"there is no role {role!r}")
 
     def _read_result(self, message: Mapping[str, Any]) -> ResultCanister:
         contents, kept = _read_words(message, ("role", "content", "tool_call_id"))
@@ -118,10 +125,14 @@ class _MessagesReader:
     def _read_turn(self, message: Mapping[str, Any]) -> Iterator[AnyCanister]:
         turn_id = produce_identity()
         contents, kept = _read_spoken(message)
-        invocations = [
-            self._read_call(call, turn_id, kept if not contents and not index else {})
-            for index, call in enumerate(message.get("tool_calls") or ())
-        ]
+        invocations: list[InvocationCanister] = []
+        calls = message.get("tool_calls") or ()
+        if unknown := {str(i): call for i, call in enumerate(calls) if not is_known(call)}:
+            kept["calls"] = unknown
+        for call in calls:
+            if is_known(call):
+                first = kept if not contents and not invocations else {}
+                invocations.append(self._read_call(call, turn_id, first))
         if message.get("function_call"):
             first = kept if not contents and not invocations else {}
             invocations.append(self._read_legacy_call(message["function_call"], turn_id, first))
@@ -155,21 +166,23 @@ class _MessagesReader:
 
 def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of an invocation, and under ``kept`` those without a common word."""
-    rest = dict(call)
-    form = "text" if "custom" in rest else "json"
+    form: Literal["json", "text"] = "json" if isinstance(call.get("function"), Mapping) else "text"
     kind, word = ("custom", "input") if form == "text" else ("function", "arguments")
-    inner = dict(rest.pop(kind))
-    fields = {
-        "invocation_id": rest.pop("id"),
-        "name": inner.pop("name"),
-        "arguments": inner.pop(word),
+    inner = {k: v for k, v in call[kind].items() if k != "name"}
+    inner |= mark_absent(inner, word)
+    arguments = inner.pop(word, "")
+    if not isinstance(arguments, str):  # servers of templates take data, and so may be given them
+        inner[word] = arguments
+        arguments = msgspec.json.encode(arguments).decode("utf-8")
+    rest = {k: v for k, v in call.items() if k not in ("id", kind) and (k, v) != ("type", kind)}
+    rest |= mark_absent(call, "type")
+    return {
+        "invocation_id": call["id"],
+        "name": call[kind]["name"],
+        "arguments": arguments,
         "form": form,
+        "kept": {**rest, kind: inner} if inner else rest,
     }
-    if rest.get("type") == kind:
-        del rest["type"]
-    if not isinstance(fields["arguments"], str):
-        raise TypeError(f"the {word} of a call must be a text")
-    return {**fields, "kept": {**rest, kind: inner} if inner else rest}
 
 
 def _read_words(
@@ -177,6 +190,8 @@ def _read_words(
 ) -> tuple[list[AnyContent], dict[str, Any]]:
     """Returns the contents of a message of words, and what has no common word."""
     kept = {name: value for name, value in message.items() if name not in known}
+    if "content" not in message:
+        return [], kept | {"shape": "absent"}
     content = message["content"]
     contents = read_content(content)
     is_result = "tool_call_id" in known or "name" in known
@@ -207,12 +222,15 @@ def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str
     """Returns the contents of the model's message, and what has no common word."""
     kept = {name: value for name, value in message.items() if name not in _TURN_FIELDS}
     content = message.get("content")
-    spoken = read_content(content)
+    spoken = [_own(each) for each in read_content(content)]
     contents: list[AnyContent] = [*read_reasoning(message), *spoken]
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         contents.append(RefusalContent(message["refusal"]))
     if message.get("audio"):
         contents.append(_read_audio(message["audio"]))
+    for name in FIELDS:
+        if message.get(name) and not isinstance(message[name], str):
+            kept[name] = message[name]
     if message.get("annotations"):
         _cite(contents, message["annotations"], kept)
     shape = _find_turn_shape(message, spoken)
@@ -222,6 +240,13 @@ def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str
         if name in message and not message[name] and name not in ("content", "role"):
             kept[name] = message[name]  # an empty field, as the client has it
     return contents, kept
+
+
+def _own(content: AnyContent) -> AnyContent:
+    """Marks media among the model's words as parts of them, which only this protocol knows."""
+    if isinstance(content, MEDIA_CLASSES) and content.native is None:
+        return attrs.evolve(content, native=seal_native(PROTOCOL, {}))
+    return content
 
 
 def _find_turn_shape(message: Mapping[str, Any], spoken: Sequence[AnyContent]) -> str:
@@ -240,8 +265,9 @@ def _find_turn_shape(message: Mapping[str, Any], spoken: Sequence[AnyContent]) -
 
 def _cite(contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str, Any]) -> None:
     """Puts the citations on the last text; without any text they stay as they are."""
+    are_known = all(isinstance(annotation, Mapping) for annotation in annotations)
     for index, content in reversed(list(enumerate(contents))):
-        if isinstance(content, TextualContent):
+        if isinstance(content, TextualContent) and are_known:
             citations = [read_citation(annotation) for annotation in annotations]
             contents[index] = attrs.evolve(content, citations=citations)
             return

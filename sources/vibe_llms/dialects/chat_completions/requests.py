@@ -20,9 +20,9 @@ from vibe_llms.dialects.chat_completions.invocations import (
     normalize_schema,
 )
 from vibe_llms.dialects.chat_completions.messages import nativize_canisters
-from vibe_llms.dialects.chat_completions.parts import merge
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.reading import normalize_messages
+from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.ledger import Ledger, keep_native
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
@@ -66,7 +66,7 @@ def nativize_request(
         **schema.value,
     }
     _restore_choice(body, kept, request)
-    _restore_format(body, kept, request)
+    _restore_format(body, kept, request, quirks)
     if schema.losses and request.schema is not None:
         _tell_schema(body, request.schema)
     body = _complete(body, kept, quirks, streaming=streaming)
@@ -98,8 +98,7 @@ def normalize_request(
     if "tool_choice" in native and not compare_choice(native, choice, invocables):
         kept["choice"] = {"said": native["tool_choice"], "meant": choice}
     kept |= _keep_format(native, schema.value)
-    if "tools" in native and not native["tools"]:
-        kept["tools"] = native["tools"]
+    kept |= {k: native[k] for k in ("tools", "functions") if k in native and not native[k]}
     canisters = messages.value
     request = Request(
         canisters=canisters,
@@ -125,7 +124,7 @@ def _complete(
     body = merge(body, kept)
     body["stream"] = True
     if quirks.stream_options:
-        body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+        body["stream_options"] = {"include_usage": True, **(body.get("stream_options") or {})}
     return body
 
 
@@ -147,23 +146,20 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
     if not isinstance(inner, Mapping):
         return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
     rest = {name: value for name, value in inner.items() if name != "schema"}
-    return {"response_format": {**wanted, "json_schema": rest}}
+    return {"wanted": {**wanted, "json_schema": rest}}
 
 
-def _restore_format(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:
+def _restore_format(
+    body: dict[str, Any], kept: dict[str, Any], request: Request, quirks: Quirks
+) -> None:
     """Names the format as the client did, as long as the schema is still of that kind."""
-    if "response_format" not in kept:
-        return
-    wanted = kept.pop("response_format")
-    inner = wanted.get("json_schema") if isinstance(wanted, Mapping) else None
-    if isinstance(inner, Mapping) and request.schema is not None:
-        if "json_schema" in body.get("response_format", {}):
-            named = {**inner, "schema": request.schema}
-            body["response_format"] = {**wanted, "json_schema": named}
-    elif (request.schema is None and not isinstance(inner, Mapping)) or request.schema == {
-        "type": "object"
-    }:
-        body["response_format"] = wanted
+    named = kept.pop("wanted", None)
+    other = {"response_format": kept.pop("response_format")} if "response_format" in kept else {}
+    if named is not None and request.schema is not None and quirks.schema_form == "json_schema":
+        inner = {**named["json_schema"], "schema": request.schema}
+        body["response_format"] = {**named, "json_schema": inner}
+    elif request.schema in (None, {"type": "object"}):
+        body |= other
 
 
 def _tell_schema(body: dict[str, Any], schema: JsonObject) -> None:

@@ -7,8 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.chat_completions.decoder import STOP_REASONS
-from vibe_llms.dialects.chat_completions.parts import PartsWriter, merge
+from vibe_llms.dialects.chat_completions.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.chat_completions.turns import write_turn
 from vibe_llms.dialects.chat_completions.usage import nativize_usage
 from vibe_llms.dialects.history import Placed
@@ -55,7 +56,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     if origin.usage is not None:
         native = origin.usage.native if origin.protocol == PROTOCOL else None
         body["usage"] = msgspec.json.decode(native) if native else nativize_usage(origin.usage)
-    return Translation(body | kept, ledger.losses)
+    return Translation(merge(body, kept), ledger.losses)
 
 
 def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Thinking:
                 index = self._skip(index)
         return pieces
 
-    def read_part(self, part: Mapping[str, Any], index: int) -> list[Piece]:
+    def read_part(self, part: Mapping[str, Any], index: int, *, whole: bool) -> list[Piece]:
         """Returns the pieces in a part of the content; it goes on with the part before it."""
         rest = {name: value for name, value in part.items() if name not in ("type", "thinking")}
         if self._part is None:
@@ -89,6 +89,8 @@ class Thinking:
             else:
                 self._part.kept["part"]["thinking"] = self._inner
             self._inner.append(item)
+        if whole and len(self._inner) != 1:
+            self._part.kept["part"]["thinking"] = self._inner
         return pieces
 
     def end_part(self) -> None:

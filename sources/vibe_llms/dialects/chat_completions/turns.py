@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 import msgspec
 
-from vibe_llms.dialects.chat_completions.parts import PartsWriter, merge
-from vibe_llms.dialects.chat_completions.payloads import compose_url, encode_payload
+from vibe_llms.dialects.chat_completions.parts import PartsWriter, write_image
+from vibe_llms.dialects.chat_completions.payloads import encode_payload
 from vibe_llms.dialects.chat_completions.reasoning import (
     DETAILS,
     GROWING,
@@ -17,6 +17,7 @@ from vibe_llms.dialects.chat_completions.reasoning import (
     write_detail,
     write_thinking,
 )
+from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import read_native
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
@@ -24,11 +25,13 @@ from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
     Citation,
+    FileContent,
     ImageContent,
     NativeContent,
     ReasoningContent,
     RefusalContent,
     TextualContent,
+    VideoContent,
 )
 from vibe_llms.plain import JsonObject
 
@@ -80,7 +83,7 @@ class _TurnWriter:
             self.parts.ledger.drop(f"{path}.content", reason)
         if "function_call" in kept:
             function = {"name": canister.name, "arguments": canister.arguments}
-            self._fields["function_call"] = {**function, **kept["function_call"]}
+            self._fields["function_call"] = merge(function, kept["function_call"])
             return
         call: dict[str, Any] = {"id": canister.invocation_id, "type": "function"}
         if canister.form == "json":
@@ -106,6 +109,8 @@ class _TurnWriter:
             message[name] = tell([item for item, _ in self._details])
         message |= self._fields
         self._ensure_reasoning(message, path)
+        for place, call in kept.pop("calls", {}).items():
+            self._calls.insert(int(place), call)
         if self._calls:
             message["tool_calls"] = self._calls
         if shape == "absent" and not message["content"]:
@@ -145,24 +150,29 @@ class _TurnWriter:
                 self._reason(content, path, canister)
             case AudioContent() if content.file_id is not None or self.answering:
                 self._sound(content, path, canister)
-            case ImageContent() if self._shows(content, canister):
-                image = {"type": "image_url", "image_url": {"url": compose_url(content, path)}}
-                ledger.omit(content, path, "name", "detail", reason="a shown picture has none")
+            case ImageContent() if self._is_shown(content, path, canister):
+                ledger.omit(content, path, "name", reason="a shown picture has none")
                 kept = ledger.open(content.native, path, canister)
                 kept.pop("images", None)
+                image = write_image(content, path, kept.pop("shape", ""))
                 self._fields.setdefault("images", []).append(merge(image, kept))
+            case ImageContent() | AudioContent() | VideoContent() | FileContent() if (
+                content.native is not None and ledger.admits(content.native, canister)
+            ):
+                part = self.parts.write_part(content, path, canister)
+                self._content += [] if part is None else [part]
             case NativeContent() if ledger.admits(content.native, canister):
                 self._content.append(ledger.open(content.native, path, canister))
             case _:
                 reason = f"{content.type} cannot be sent back as the model's own words"
                 ledger.withhold(path, reason)
 
-    def _shows(self, content: ImageContent, canister: AnyCanister) -> bool:
-        """Tells whether a picture that the model made has a field in its message."""
-        if self.answering:
-            return True
+    def _is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
+        """Tells whether a picture goes into the message's field for what the model made."""
         native = content.native
-        return native is not None and self.parts.ledger.admits(native, canister)
+        if native is None or not self.parts.ledger.admits(native, canister):
+            return self.answering
+        return "images" in read_native(native, path)
 
     def _cite(self, content: TextualContent, path: str, canister: AnyCanister) -> None:
         citations = content.citations
@@ -224,7 +234,9 @@ class _TurnWriter:
             }
             self._fields["audio"] = audio | ledger.open(native, path, canister)
         elif known:
-            self._fields["audio"] = {"id": content.file_id}
+            is_clients = getattr(canister, "origin", None) is None
+            kept = ledger.open(native, path, canister) if is_clients else {}
+            self._fields["audio"] = {"id": content.file_id, **kept}
         elif content.transcript:
             self._content.append({"type": "text", "text": content.transcript})
             ledger.coerce(path, "what was spoken goes as its words")

@@ -77,7 +77,8 @@ def _access(native: Mapping[str, Any], group: str, name: str) -> int | None:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return value if is_count else None  # type: ignore[return-value]  # just told
 
 
 def _subtract(total: object, *parts: int | None) -> int | None:

@@ -1,0 +1,91 @@
+"""How a whole response was written, where the same can be written in several ways.
+
+A field that is null, empty or not there at all, and the places of calls, say nothing that has a
+common word. They end beside the response, so that it can be written as it was; a request never
+holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.chat_completions.residues import mark_absent
+
+_EMPTY: Final[tuple[object, ...]] = (None, "", [], {}, False)
+
+
+def spell_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is unusual about the fields around the choices."""
+    empty = {name: body[name] for name in ("id", "model") if _is_empty(body, name)}
+    if _is_empty(body, "usage") or not isinstance(body.get("usage", {}), Mapping):
+        empty["usage"] = body["usage"]
+    if body.get("object", "chat.completion") != "chat.completion":
+        empty["object"] = body["object"]
+    return empty
+
+
+def spell_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is unusual about the place of a choice, and about why it ended."""
+    empty: dict[str, Any] = {"index": None} if choice.get("index", 0) is None else {}
+    if choice.get("message", "") is None:
+        empty["message"] = None
+    if choice.get("finish_reason") == "":
+        empty["finish_reason"] = ""
+    return empty | mark_absent(choice, "index", "finish_reason")
+
+
+def spell_message(message: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Returns what is unusual about a message.
+
+    Args:
+        known: The fields that have common words.
+    """
+    rest: dict[str, Any] = {}
+    for name in known:
+        if name == "role" and message.get(name, "assistant") != "assistant":
+            rest[name] = message[name]
+        elif name == "content" and name in message and not message[name]:
+            has_else = any(message.get(other) for other in known if other not in _SILENT)
+            if message[name] != (None if has_else else ""):
+                rest[name] = message[name]
+        elif name != "role" and _is_empty(message, name):
+            rest[name] = message[name]
+    calls = {str(i): _spell_call(each) for i, each in enumerate(message.get("tool_calls") or ())}
+    if calls := {place: spelt for place, spelt in calls.items() if spelt}:
+        rest["tool_calls"] = calls
+    for name, fields in _INNER.items():
+        if isinstance(message.get(name), Mapping) and message[name]:
+            inner = {k: v for k, v in message[name].items() if v is None and k in fields}
+            inner |= mark_absent(message[name], *fields)
+            rest |= {name: inner} if inner else {}
+    return rest | mark_absent(message, "role", "content")
+
+
+_SILENT: Final = ("annotations", "content", "role")
+_INNER: Final = {
+    "audio": ("id", "data", "transcript", "expires_at"),
+    "function_call": ("arguments",),
+}
+"""From a field of a message to the fields that it always has when we write it."""
+
+
+def _spell_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    kind, word = ("custom", "input") if call.get("custom") else ("function", "arguments")
+    inner = call.get(kind)
+    if not isinstance(inner, Mapping):
+        return {}
+    rest = {"index": call["index"]} if "index" in call else {}
+    if call.get("type", kind) is None:
+        rest["type"] = None
+    rest |= mark_absent(call, "type")
+    others = {name: value for name, value in inner.items() if name not in ("name", word)}
+    spelt = others if all(value in _EMPTY for value in others.values()) else {}
+    spelt |= mark_absent(inner, word)
+    if inner.get(word, "") is None:
+        spelt[word] = None
+    return rest | ({kind: spelt} if spelt else {})
+
+
+def _is_empty(fields: Mapping[str, Any], name: str) -> bool:
+    return name in fields and not fields[name]
