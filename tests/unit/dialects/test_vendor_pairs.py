@@ -236,7 +236,7 @@ def foreign_canisters(draw: st.DrawFn) -> AnyCanister:
 
 
 @each_party
-@given(said=st.lists(foreign_canisters(), max_size=6))
+@given(said=st.lists(foreign_canisters(), max_size=4))
 def test_any_conversation_comes_into_a_form_that_the_vendor_takes(
     party: Party, said: list[AnyCanister]
 ) -> None:
