@@ -71,7 +71,7 @@ class Decision(enum.StrEnum):
 
 
 class Scope(enum.StrEnum):
-    """How far an answer reaches: this invocation, this call whenever it recurs, or the invocable."""
+    """How far an answer reaches: this invocation, this call when it recurs, or the invocable."""
 
     ONCE = "once"
     CALL = "call"
@@ -130,9 +130,7 @@ def deny(request: ApprovalRequest, reason: str = "", *, scope: Scope = Scope.ONC
 def edit(request: ApprovalRequest, arguments: JsonObject, reason: str = "") -> Approval:
     """Lets the call be executed with other arguments; the model is told."""
     text = canonicalize(arguments)
-    return Approval(
-        digest=request.digest, decision=Decision.EDIT, arguments=text, reason=reason
-    )
+    return Approval(digest=request.digest, decision=Decision.EDIT, arguments=text, reason=reason)
 
 
 def settle(request: ApprovalRequest, approval: Approval) -> JsonObject | None:

@@ -21,7 +21,7 @@ _SILENT: Final = frozenset(
 """Keywords that assert nothing in the draft."""
 
 
-class _Unusual(Exception):  # noqa: N818
+class _Unusual(Exception):
     """The schema says something that is left to jsonschema."""
 
 
@@ -35,9 +35,17 @@ def compile_check(schema: Any) -> Check | None:
         return None
 
 
+def _admit(value: Any) -> bool:
+    return True
+
+
+def _refuse(value: Any) -> bool:
+    return False
+
+
 def _compile(schema: Any) -> Check:
     if schema is True:
-        return lambda value: True
+        return _admit
     if not isinstance(schema, Mapping):
         raise _Unusual
     checks = []
@@ -48,9 +56,8 @@ def _compile(schema: Any) -> Check:
         if compiler is None:
             raise _Unusual
         checks.append(compiler(content, schema))
-    if "properties" in schema or "required" in schema:
-        if "additionalProperties" not in schema:
-            checks.append(_compile_object(True, schema))
+    if {"properties", "required"} & schema.keys() and "additionalProperties" not in schema:
+        checks.append(_compile_object(True, schema))
     if "items" in schema and "prefixItems" not in schema:
         checks.append(_compile_items(schema["items"]))
     return _join(checks)
@@ -58,13 +65,13 @@ def _compile(schema: Any) -> Check:
 
 def _join(checks: list[Check]) -> Check:
     if not checks:
-        return lambda value: True
+        return _admit
     if len(checks) == 1:
         return checks[0]
     several = tuple(checks)
 
     def check(value: Any) -> bool:
-        for each in several:  # a generator would cost more than most checks
+        for each in several:  # noqa: SIM110  # a generator costs more than most checks
             if not each(value):
                 return False
         return True
@@ -136,7 +143,7 @@ def _compile_object(content: Any, schema: Mapping[str, Any]) -> Check:
 
 
 def _compile_items(content: Any, prefix: tuple[Check, ...] = ()) -> Check:
-    each = (lambda value: False) if content is False else _compile(content)
+    each: Check = _refuse if content is False else _compile(content)
     start = len(prefix)
 
     def check(value: Any) -> bool:
@@ -145,7 +152,7 @@ def _compile_items(content: Any, prefix: tuple[Check, ...] = ()) -> Check:
         for member, item in zip(prefix, value, strict=False):
             if not member(item):
                 return False
-        for item in value[start:] if start else value:
+        for item in value[start:] if start else value:  # noqa: SIM110
             if not each(item):
                 return False
         return True
@@ -165,7 +172,7 @@ def _compile_alternatives(content: Any, schema: Mapping[str, Any]) -> Check:
     alternatives = tuple(map(_compile, content))
 
     def check(value: Any) -> bool:
-        for alternative in alternatives:
+        for alternative in alternatives:  # noqa: SIM110
             if alternative(value):
                 return True
         return False

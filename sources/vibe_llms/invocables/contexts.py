@@ -37,9 +37,7 @@ class InvocationContext:
     _loop: asyncio.AbstractEventLoop | None = attrs.field(
         factory=_access_loop, init=False, repr=False
     )
-    _cancellation: threading.Event = attrs.field(
-        factory=threading.Event, init=False, repr=False
-    )
+    _cancellation: threading.Event = attrs.field(factory=threading.Event, init=False, repr=False)
 
     @property
     def cancelled(self) -> bool:

@@ -92,7 +92,9 @@ def trim_stale(
         newer = stale.get(canister.id)
         if newer is None or not isinstance(canister, ResultCanister):
             continue
-        note = f"[left out: the later call {newer} of {canister.name or 'it'} tells the present state]"
+        note = (
+            f"[left out: the later call {newer} of {canister.name or 'it'} tells the present state]"
+        )
         if _measure(canister) <= len(note):
             continue
         sent[index] = attrs.evolve(canister, content=note)

@@ -37,6 +37,10 @@ class Ensemble(Protocol):
         """Takes whom to call, in the event loop, when the invokers have changed."""
 
 
+def _ensure_invokers(given: Iterable[Invoker | Callable[..., Any]]) -> tuple[Invoker, ...]:
+    return tuple(each if isinstance(each, Invoker) else produce_invoker(each) for each in given)
+
+
 @attrs.define(eq=False)
 class FunctionsEnsemble:
     """Functions of this process; nothing has to be opened for them.
@@ -47,9 +51,7 @@ class FunctionsEnsemble:
     """
 
     name: str
-    invokers: tuple[Invoker, ...] = attrs.field(
-        converter=lambda given: tuple(map(_ensure_invoker, given))
-    )
+    invokers: tuple[Invoker, ...] = attrs.field(converter=_ensure_invokers)
 
     async def connect(self) -> None:
         """Does nothing."""
@@ -63,10 +65,6 @@ class FunctionsEnsemble:
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Does nothing: the functions stay."""
-
-
-def _ensure_invoker(given: Invoker | Callable[..., Any]) -> Invoker:
-    return given if isinstance(given, Invoker) else produce_invoker(given)
 
 
 def gather_ensembles(

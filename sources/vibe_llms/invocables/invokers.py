@@ -71,8 +71,8 @@ class Invoker:
         description: What it is for, and when: mandatory.
         schema: A JSON Schema of its arguments, which are an object.
         function: Plain or asynchronous. It is called with what ``bind`` makes of the arguments.
-        bind: By default the arguments, as one object, and the context. It may raise ValueError
-            for arguments which the schema admits and the function cannot take.
+        bind: By default the arguments, as one object, and the context. It may raise
+            :class:`.validation.Misfit` for what the schema admits and the function cannot take.
         effect: What executing it does to the world.
         needs_approval: Somebody is asked before each execution.
         time_limit_seconds: For one execution; ``None`` for no limit.
@@ -113,6 +113,11 @@ class Invoker:
             self._gates is None or self._gates.limit != self.concurrency
         ):
             object.__setattr__(self, "_gates", Gates(self.concurrency))
+
+    @property
+    def gates(self) -> Gates | None:
+        """What bounds how many executions run at once; shared by all copies of the invoker."""
+        return self._gates
 
     def describe(self) -> InvocableDescription:
         """Returns what a model is told about it."""
@@ -181,9 +186,7 @@ def produce_invoker(
 def invocable(function: _Function, /) -> _Function: ...
 @overload
 def invocable(**options: Any) -> Callable[[_Function], _Function]: ...
-def invocable(
-    function: Callable[..., Any] | None = None, /, **options: Any
-) -> Callable[..., Any]:
+def invocable(function: Callable[..., Any] | None = None, /, **options: Any) -> Callable[..., Any]:
     """Says about a function how it may be invoked; it stays an ordinary function.
 
     ::

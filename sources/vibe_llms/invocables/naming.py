@@ -1,4 +1,4 @@
-"""Names under which a model calls invokers: unique, in words that every vendor takes, and lasting."""
+"""Names under which a model calls invokers: unique, lasting, and such as every vendor takes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,17 @@ _FOREIGN: Final = re.compile("[^A-Za-z0-9_-]")
 
 @attrs.frozen
 class Place:
-    """Where an invoker comes from: its ensemble, and its own name there."""
+    """Where an invoker comes from.
+
+    Attributes:
+        ensemble: The name of its ensemble.
+        name: Its own name there.
+        number: Counts, from 0, invokers of one name in one ensemble.
+    """
 
     ensemble: str
     name: str
+    number: int = 0
 
 
 def assign_names(
@@ -48,7 +55,7 @@ def assign_names(
     explanations = []
     for place in fresh:
         name = _clean(place.name)
-        reason = _find_obstacle(place, name, taken, wanted)
+        reason = _find_obstacle(name, taken, wanted)
         if reason:
             name = _find_free(_clean(f"{place.ensemble}__{place.name}"), place, taken)
             explanations.append(
@@ -59,16 +66,16 @@ def assign_names(
     return {place: given[place] for place in places}, tuple(explanations)
 
 
-def _find_obstacle(place: Place, name: str, taken: set[str], wanted: Counter[str]) -> str:
+def _find_obstacle(name: str, taken: set[str], wanted: Counter[str]) -> str:
     if name in CHOICES:
         return "as a choice of invocables the name means another thing"
     if wanted[name] > 1 or name in taken:
-        return "another ensemble has an invocable of the same name"
+        return "another invocable has the same name"
     return ""
 
 
 def _clean(name: str) -> str:
-    """Returns the name in letters, digits, ``_`` and ``-``; a long one with a digest for its end."""
+    """Returns the name in letters, digits, ``_`` and ``-``; if it is long, with a digest."""
     clean = _FOREIGN.sub("_", name) or "_"
     if len(clean) <= NAME_LENGTH:
         return clean
@@ -80,7 +87,7 @@ def _find_free(name: str, place: Place, taken: set[str]) -> str:
     attempt, salt = name, 0
     while attempt in taken:
         salt += 1
-        digest = _digest(f"{place.ensemble}\0{place.name}\0{salt}")
+        digest = _digest(f"{place.ensemble}\0{place.name}\0{place.number}\0{salt}")
         attempt = f"{name[: NAME_LENGTH - 9]}_{digest}"
     return attempt
 

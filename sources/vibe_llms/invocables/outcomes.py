@@ -1,4 +1,4 @@
-"""What comes of a call: contents for the model, and how whatever a function returns becomes such."""
+"""What comes of a call: contents for the model, made of whatever a function returns."""
 
 from __future__ import annotations
 
@@ -106,9 +106,7 @@ def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome
     return attrs.evolve(outcome, contents=_limit_texts(contents, characters))
 
 
-def _withhold_media(
-    contents: tuple[AnyContent, ...], size_bytes: int
-) -> tuple[AnyContent, ...]:
+def _withhold_media(contents: tuple[AnyContent, ...], size_bytes: int) -> tuple[AnyContent, ...]:
     kept: list[AnyContent] = []
     left = size_bytes
     for item in contents:

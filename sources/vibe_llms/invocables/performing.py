@@ -1,13 +1,258 @@
-"""Executing a call: in bounds, whatever the function does, and with an outcome in every case."""
+"""Executing a call: within its bounds, whatever the function does, and always with an outcome.
+
+Asynchronous functions run in a task, which is cancelled; plain ones in a thread of their own,
+which cannot be: a thread that goes on beyond its time is given up, is told so, keeps its place
+among the bounded number of threads, and is not waited for by anybody, nor at exit.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
+from vibe_llms.invocables.invokers import Bound, Effect, Invoker
+from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome, produce_outcome
+from vibe_llms.invocables.validation import Misfit, explain_faults
 from vibe_llms.plain import JsonObject
+
+_logger = logging.getLogger(__name__)
+
+THREADS_LIMIT: Final = 32
+"""How many plain functions run at once in one event loop."""
+
+GRACE_SECONDS: Final = 5.0
+"""How long a cancelled function may take to clean up."""
+
+_ERROR_CHARACTERS: Final = 4_000
+_threads: Final = Gates(THREADS_LIMIT)
 
 
 async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Outcome:
-    """Executes one call. Never raises, but for cancellation."""
-    raise NotImplementedError
+    """Executes one call, and cancels it when it is itself cancelled.
+
+    Args:
+        arguments: As the model wrote them; whether they fit the schema is seen here.
+
+    Returns:
+        What it brought. Arguments that do not fit, a function that raises, and a limit that is
+        reached are outcomes too, in words that the model can act on.
+    """
+    bound = _bind(invoker, arguments, context)
+    if isinstance(bound, Outcome):
+        return bound
+    is_plain = not _is_asynchronous(invoker.function)
+    places = _Places(invoker, is_plain)
+    try:
+        await places.acquire()
+    except GateBlockedError:
+        return fail(
+            f"{invoker.name} cannot be executed now: earlier calls exceeded their time and still"
+            " go on. Do without it."
+        )
+    run = _run_in_thread if is_plain else _run
+    task = asyncio.get_running_loop().create_task(run(invoker, bound, places))
+    task.add_done_callback(places.end_task)
+    try:
+        outcome = await _watch(task, invoker, places, context)
+    finally:
+        context.cancel()
+    return limit_outcome(outcome, invoker.output_limit_characters, invoker.output_limit_bytes)
+
+
+def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Bound | Outcome:
+    try:
+        faults = invoker.check(arguments)
+        if faults:
+            return fail(explain_faults(invoker.name, faults))
+        return invoker.bind(arguments, context)
+    except Misfit as misfit:
+        return fail(explain_faults(invoker.name, (misfit.fault,)))
+    except ConverseError as error:
+        return fail(str(error))
+    except Exception as error:
+        return fail(f"The arguments of {invoker.name} do not fit: {_tell(error)}")
+
+
+def _is_asynchronous(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
+    )
+
+
+@attrs.define(eq=False)
+class _Places:
+    """What an execution occupies until it has really ended: of its invoker, and of the threads.
+
+    Attributes:
+        in_thread: A thread is at work, and its end is what counts; else the end of the task.
+        is_given_up: Nobody waits for the execution any more, and it goes on.
+    """
+
+    _invoker: Invoker
+    _is_plain: bool
+    in_thread: bool = attrs.field(default=False, init=False)
+    is_given_up: bool = attrs.field(default=False, init=False)
+    _held: list[Gate] = attrs.field(factory=list, init=False)
+
+    async def acquire(self) -> None:
+        """Takes all places. Raises GateBlockedError where none will become free."""
+        wanted = [self._invoker.gates] if self._invoker.gates is not None else []
+        if self._is_plain:
+            wanted.append(_threads)
+        try:
+            for gates in wanted:
+                gate = gates.access()
+                await gate.acquire()
+                self._held.append(gate)
+        except BaseException:
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Gives the places back; to be called in the event loop."""
+        for gate in self._held:
+            if self.is_given_up:
+                gate.recover()
+            else:
+                gate.release()
+        self._held.clear()
+
+    def end_task(self, task: asyncio.Task[Outcome]) -> None:
+        """Gives the places back with the end of the task, if no thread is at work."""
+        if not self.in_thread:
+            self.leave()
+
+    def give_up(self) -> None:
+        """Says that nobody waits for the execution any more, and that it goes on."""
+        if not self.is_given_up:
+            self.is_given_up = True
+            for gate in self._held:
+                gate.give_up()
+
+
+async def _watch(
+    task: asyncio.Task[Outcome],
+    invoker: Invoker,
+    places: _Places,
+    context: InvocationContext,
+) -> Outcome:
+    """Waits for an execution as long as it may take; stops it when it is over, or cancelled."""
+    try:
+        await asyncio.wait({task}, timeout=invoker.time_limit_seconds)
+    except asyncio.CancelledError:
+        await _stop(task, invoker, places, context)
+        raise
+    is_late = not task.done()
+    if is_late:
+        await _stop(task, invoker, places, context)
+    if task.done() and not task.cancelled():
+        return task.result()  # also of one that was late, and ended while it was stopped
+    if not is_late:
+        return fail(f"{invoker.name} was cancelled from within.")
+    return fail(_explain_time(invoker, places.is_given_up))
+
+
+async def _stop(
+    task: asyncio.Task[Outcome], invoker: Invoker, places: _Places, context: InvocationContext
+) -> None:
+    """Cancels an execution, and gives it up where that does not end it."""
+    context.cancel()
+    task.cancel()
+    try:
+        await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    finally:
+        if not task.done():
+            places.give_up()
+    if places.is_given_up:
+        _logger.warning("The invocable %s goes on although it was stopped.", invoker.name)
+
+
+def _explain_time(invoker: Invoker, goes_on: bool) -> str:
+    text = f"{invoker.name} did not end within its limit of {invoker.time_limit_seconds:g} seconds"
+    text += ", and cannot be stopped." if goes_on else ", and was stopped."
+    return text if invoker.effect is Effect.PURE else f"{text} It may have taken effect."
+
+
+async def _run(invoker: Invoker, bound: Bound, places: _Places) -> Outcome:
+    try:
+        value = await invoker.function(*bound.positional, **bound.named)
+        return produce_outcome(value)
+    except (Exception, SystemExit) as error:
+        return _explain_failure(invoker, error)
+
+
+async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> Outcome:
+    """Runs a plain function in a thread; what it returns to be awaited is awaited in the loop."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Outcome | Awaitable[Any]] = loop.create_future()
+
+    def deliver(result: Outcome | Awaitable[Any]) -> None:
+        places.in_thread = False
+        if not ended.done():
+            ended.set_result(result)
+            return
+        places.leave()
+        if inspect.iscoroutine(result):
+            result.close()
+
+    def work() -> None:
+        result = _call(invoker, bound)
+        try:
+            loop.call_soon_threadsafe(deliver, result)
+        except RuntimeError:
+            return  # the loop has ended without waiting
+
+    name = f"invocable {invoker.name}"
+    thread = threading.Thread(
+        target=contextvars.copy_context().run, args=(work,), name=name, daemon=True
+    )
+    try:
+        thread.start()
+    except RuntimeError as error:
+        return _explain_failure(invoker, error)
+    places.in_thread = True
+    try:
+        result = await ended
+    except asyncio.CancelledError:
+        places.give_up()
+        raise
+    if isinstance(result, Outcome):
+        return result
+    try:
+        return produce_outcome(await result)
+    except (Exception, SystemExit) as error:
+        return _explain_failure(invoker, error)
+
+
+def _call(invoker: Invoker, bound: Bound) -> Outcome | Awaitable[Any]:
+    try:
+        value = invoker.function(*bound.positional, **bound.named)
+        return value if inspect.isawaitable(value) else produce_outcome(value)
+    except BaseException as error:  # nothing may end the thread in silence
+        return _explain_failure(invoker, error)
+
+
+def _explain_failure(invoker: Invoker, error: BaseException) -> Outcome:
+    _logger.debug("The invocable %s failed.", invoker.name, exc_info=error)
+    return fail(f"{invoker.name} failed: {_tell(error)}")
+
+
+def _tell(error: BaseException) -> str:
+    """Returns what an error says, in bounds; some cannot even be printed."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    if not isinstance(error, ConverseError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text if len(text) <= _ERROR_CHARACTERS else f"{text[:_ERROR_CHARACTERS]} …"

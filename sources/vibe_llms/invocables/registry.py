@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Self
@@ -72,8 +74,8 @@ class Registry:
             ensemble.name: Keeper(ensemble, connect_seconds, disconnect_seconds)
             for ensemble in self.ensembles
         }
-        self._surveys: dict[str, tuple[Invoker, ...]] = {}
         self._stale: set[str] = set()
+        self._door = asyncio.Lock()
         self._held: dict[Place, str] = {}
         self._registrations: dict[str, Registration] = {}
         self._descriptions: tuple[InvocableDescription, ...] = ()
@@ -97,34 +99,63 @@ class Registry:
                 connected then. A tolerant registry raises nothing.
         """
         try:
+            for ensemble in self.ensembles:
+                ensemble.listen(functools.partial(self._stale.add, ensemble.name))
             await asyncio.gather(*(keeper.start() for keeper in self._keepers.values()))
-            for name, keeper in self._keepers.items():
-                if keeper.failure is not None:
-                    self.failures[name] = keeper.failure
+            self._gather_failures()
             if self.failures and not self._tolerant:
                 raise _join_failures(self.failures)
-            for name in self._keepers.keys() - self.failures.keys():
-                self._stale.add(name)
-            for ensemble in self.ensembles:
-                ensemble.listen(lambda name=ensemble.name: self._stale.add(name))
-            await self.refresh()
+            self._register()
         except BaseException:
             await self.disconnect()
             raise
 
     async def disconnect(self) -> None:
         """Disconnects all ensembles, also when some fail to; what failed is in ``failures``."""
-        ...
+        await asyncio.gather(*(keeper.stop() for keeper in self._keepers.values()))
+        self._gather_failures()
 
     async def refresh(self) -> bool:
         """Asks those ensembles again that have announced a change; costs nothing without one.
 
-        Names stay with what they were given to.
+        Names stay with what they were given to. An ensemble that cannot be asked keeps the
+        invokers it had, and stands in ``failures``.
 
         Returns:
-            Whether the invokers are others now.
+            Whether the invokers may be others now.
         """
-        ...
+        if not self._stale:
+            return False
+        async with self._door:
+            stale = [name for name in self._keepers if name in self._stale]
+            self._stale.clear()
+            await asyncio.gather(*(self._keepers[name].survey() for name in stale))
+            self._gather_failures()
+            self._register()
+        return bool(stale)
+
+    def _gather_failures(self) -> None:
+        for name, keeper in self._keepers.items():
+            if keeper.failure is not None:
+                self.failures[name] = keeper.failure
+
+    def _register(self) -> None:
+        """Gives every invoker its name."""
+        found: dict[Place, Invoker] = {}
+        for ensemble, keeper in self._keepers.items():
+            numbers: Counter[str] = Counter()
+            for invoker in keeper.invokers:
+                place = Place(ensemble, invoker.name, numbers[invoker.name])
+                numbers[invoker.name] += 1
+                found[place] = invoker
+        names, explanations = assign_names(tuple(found), self._held)
+        self.collisions += explanations
+        self._held.update(names)
+        registrations = (
+            _produce_registration(place, names[place], invoker) for place, invoker in found.items()
+        )
+        self._registrations = {each.invoker.name: each for each in registrations}
+        self._descriptions = tuple(each.description for each in self._registrations.values())
 
     def access(self, name: str) -> Invoker:
         """Returns an invoker by the name that the model knows.
@@ -168,6 +199,16 @@ class Registry:
         traceback: TracebackType | None,
     ) -> None:
         await self.disconnect()
+
+
+def _produce_registration(place: Place, name: str, invoker: Invoker) -> Registration:
+    named = invoker if invoker.name == name else attrs.evolve(invoker, name=name)
+    return Registration(
+        ensemble=place.ensemble,
+        own_name=place.name,
+        invoker=named,
+        description=named.describe(),
+    )
 
 
 def _join_failures(failures: dict[str, EnsembleError]) -> EnsembleError:

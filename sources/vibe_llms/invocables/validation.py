@@ -6,7 +6,7 @@ has the last word on everything else and on whatever seems wrong, is loaded when
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -33,6 +33,34 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.rule}"
+
+
+class Misfit(ValueError):
+    """An argument that a function cannot take, though the schema may have admitted it.
+
+    Args:
+        rule: What holds there, in words.
+        path: The place within the arguments, such as ``.places[0]``.
+    """
+
+    def __init__(self, rule: str, path: str = "") -> None:
+        super().__init__(rule)
+        self.rule = rule
+        self.path = path
+
+    @property
+    def fault(self) -> Fault:
+        """The same as a fault."""
+        return Fault(path=f"arguments{self.path}", rule=self.rule)
+
+    def __str__(self) -> str:
+        return str(self.fault)
+
+
+def explain_faults(name: str, faults: Sequence[Fault]) -> str:
+    """Tells a model what is wrong with the arguments of a call."""
+    lines = "\n".join(f"- {fault}" for fault in faults)
+    return f"{name} was not executed, because its arguments do not fit:\n{lines}"
 
 
 @attrs.define(eq=False)

@@ -1,0 +1,204 @@
+"""What jsonschema finds wrong, in words that a model can act on: place, rule, what was given."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator, validators
+from jsonschema.exceptions import SchemaError, ValidationError
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.invocables.validation import FAULTS_LIMIT, Fault
+from vibe_llms.nearness import find_nearest, suggest_among
+from vibe_llms.plain import JsonObject
+
+_SHOWN_CHARACTERS: Final = 80
+
+
+def produce_judge(schema: JsonObject) -> Any:
+    """Produces jsonschema's validator, for the draft that the schema names or else 2020-12.
+
+    It fetches nothing: a schema that refers to another place is refused when it is applied.
+
+    Raises:
+        RequestError: The schema is none.
+    """
+    try:
+        judge = validators.validator_for(schema, default=Draft202012Validator)
+        judge.check_schema(dict(schema))
+    except (SchemaError, TypeError, RecursionError) as error:
+        reason = error.message if isinstance(error, SchemaError) else str(error)
+        raise _refuse(f"The schema is no JSON Schema: {_shorten(reason)}.") from error
+    # Given a registry, it does not look for what is missing in the network.
+    registry = vars(validators)["SPECIFICATIONS"]
+    return judge(schema, registry=registry)
+
+
+def _refuse(detail: str) -> RequestError:
+    remedy = "Mend the schema of the invocable."
+    return RequestError(path="schema", detail=detail, remedy=remedy, stage=Stage.EXECUTE)
+
+
+def find_faults(judge: Any, arguments: Any) -> tuple[Fault, ...]:
+    """Returns what is wrong with arguments, at most ``FAULTS_LIMIT`` of it.
+
+    Raises:
+        RequestError: The schema cannot be applied.
+    """
+    try:
+        errors = itertools.islice(judge.iter_errors(arguments), FAULTS_LIMIT)
+        faults = itertools.chain.from_iterable(_explain(error) for error in errors)
+        return tuple(itertools.islice(dict.fromkeys(faults), FAULTS_LIMIT))
+    except RecursionError:
+        return (Fault(path="arguments", rule="nest too deeply"),)
+    except Exception as error:  # a reference that leads nowhere, a pattern that is none
+        raise _refuse(f"The schema cannot be applied: {_shorten(str(error))}.") from error
+
+
+def _explain(error: ValidationError) -> Iterator[Fault]:
+    path = _write_path(error.absolute_path)
+    keyword = error.validator
+    if keyword == "required":
+        yield from _explain_required(error, path)
+    elif keyword in ("additionalProperties", "unevaluatedProperties"):
+        yield from _explain_unknown(error, path)
+    elif keyword in ("anyOf", "oneOf") and error.context:
+        yield from _explain_alternatives(error, path)
+    else:
+        yield Fault(path=path, rule=_compose_rule(error))
+
+
+def _write_path(parts: Iterable[str | int]) -> str:
+    written = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return f"arguments{''.join(written)}"
+
+
+def _explain_required(error: ValidationError, path: str) -> Iterator[Fault]:
+    # One error a missing name, and only its message says which: all of them, then, each time.
+    given: Any = error.instance
+    known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
+    strange = [name for name in given if name not in known]
+    required: Any = error.validator_value
+    for name in required:
+        if name not in given:
+            near = find_nearest(name, strange)
+            hint = f"; {near!r} was given, which is not known" if near else ""
+            yield Fault(path=f"{path}.{name}", rule=f"is required{hint}")
+
+
+def _explain_unknown(error: ValidationError, path: str) -> Iterator[Fault]:
+    schema: Any = error.schema
+    known = list(schema.get("properties", {}))
+    given: Any = error.instance
+    strange = [name for name in given if name not in known]
+    if error.validator_value is not False or schema.get("patternProperties") or not strange:
+        yield Fault(path=path, rule=_shorten(error.message))
+        return
+    for name in strange:
+        hint = suggest_among(name, known) if known else "; nothing is to be given here"
+        yield Fault(path=f"{path}.{name}", rule=f"is not known{hint}")
+
+
+def _explain_alternatives(error: ValidationError, path: str) -> Iterator[Fault]:
+    """Explains the alternative that the value comes nearest to."""
+    branches: dict[Any, list[ValidationError]] = {}
+    for each in error.context or ():
+        branches.setdefault(each.relative_schema_path[0], []).append(each)
+    if all(_misses_type(errors, error) for errors in branches.values()):
+        names = [name for errors in branches.values() for name in _list_types(errors[0])]
+        rule = f"must be {_join_types(names)}, not {_show(error.instance)}"
+        yield Fault(path=path, rule=rule)
+        return
+    nearest = min(
+        branches.values(),
+        key=lambda errors: (_misses_type(errors, error), -_measure_depth(errors), len(errors)),
+    )
+    for each in nearest:
+        yield from _explain(each)
+
+
+def _misses_type(errors: list[ValidationError], parent: ValidationError) -> bool:
+    """Tells whether a value is of another type than an alternative wants."""
+    return any(
+        each.validator == "type" and len(each.absolute_path) == len(parent.absolute_path)
+        for each in errors
+    )
+
+
+def _measure_depth(errors: list[ValidationError]) -> int:
+    return max(len(each.absolute_path) for each in errors)
+
+
+_TYPES: Final = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+    "array": "an array",
+    "object": "an object",
+}
+_RULES: Final[Mapping[Any, str]] = {
+    "const": "must be {}",
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "exclusiveMinimum": "must be above {}",
+    "exclusiveMaximum": "must be below {}",
+    "multipleOf": "must be a multiple of {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "pattern": "must match the pattern {}",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+    "minProperties": "must have at least {} members",
+    "maxProperties": "must have at most {} members",
+}
+
+
+def _list_types(error: ValidationError) -> list[str]:
+    value: Any = error.validator_value
+    if error.validator != "type":
+        return []
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _join_types(names: Iterable[str]) -> str:
+    words = [_TYPES.get(name, name) for name in dict.fromkeys(names)]
+    return " or ".join(words)
+
+
+def _compose_rule(error: ValidationError) -> str:
+    given, wanted = _show(error.instance), error.validator_value
+    if error.validator == "type":
+        return f"must be {_join_types(_list_types(error))}, not {given}"
+    if error.validator == "enum" and isinstance(wanted, list):
+        return f"must be one of {_show_words(wanted)}, not {given}{_hint(error.instance, wanted)}"
+    if error.validator == "uniqueItems":
+        return f"must not have the same item twice: {given}"
+    rule = _RULES.get(error.validator)
+    return f"{rule.format(_show(wanted))}, not {given}" if rule else _shorten(error.message)
+
+
+def _hint(given: Any, words: list[Any]) -> str:
+    near = find_nearest(given, [word for word in words if isinstance(word, str)])
+    return f"; did you mean {_show(near)}?" if near is not None else ""
+
+
+def _show_words(words: list[Any]) -> str:
+    shown = ", ".join(map(_show, words[:20]))
+    return shown if len(words) <= 20 else f"{shown} … ({len(words)} in all)"
+
+
+def _show(value: Any) -> str:
+    try:
+        return _shorten(json.dumps(value, ensure_ascii=False))
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__}"
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split()).rstrip(".")
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"

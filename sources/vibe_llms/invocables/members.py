@@ -1,0 +1,111 @@
+"""What a class is made of, if it is one of those that are made of named values."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from vibe_llms.exceptions import RequestError, Stage
+
+
+@attrs.frozen
+class Member:
+    """One named value: its type, and whether it has to be given."""
+
+    hint: Any
+    is_required: bool
+
+
+@attrs.frozen
+class Members:
+    """What a class is made of, and how it is made of it."""
+
+    fields: Mapping[str, Member]
+    make: Callable[..., Any]
+
+
+def is_pydantic(kind: Any) -> bool:
+    """Tells whether a class is one of pydantic's, without importing that."""
+    return hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate")
+
+
+def list_members(kind: Any, place: str) -> Members | None:
+    """Returns the members of an attrs, dataclass, TypedDict or NamedTuple class; else ``None``.
+
+    Raises:
+        RequestError: Its annotations cannot be read.
+    """
+    if typing.is_typeddict(kind):
+        required = kind.__required_keys__
+        hints = read_hints(kind, place)
+        fields = {name: Member(_unwrap(hint), name in required) for name, hint in hints.items()}
+        return Members(fields, kind)
+    if attrs.has(kind):
+        return _list_attrs(kind, place)
+    if dataclasses.is_dataclass(kind):
+        return _list_dataclass(kind, place)
+    if issubclass(kind, tuple) and hasattr(kind, "_field_defaults"):
+        hints, defaults = read_hints(kind, place), kind._field_defaults
+        named = {name: Member(hint, name not in defaults) for name, hint in hints.items()}
+        return Members(named, kind)
+    return None
+
+
+def _list_attrs(kind: Any, place: str) -> Members:
+    hints = read_hints(kind, place)
+    fields = {
+        field.alias or field.name: Member(
+            hints.get(field.name, Any), field.default is attrs.NOTHING
+        )
+        for field in attrs.fields(kind)
+        if field.init
+    }
+    return Members(fields, kind)
+
+
+def _list_dataclass(kind: Any, place: str) -> Members:
+    hints = read_hints(kind, place)
+    missing = dataclasses.MISSING
+    fields = {
+        field.name: Member(
+            hints[field.name], field.default is missing and field.default_factory is missing
+        )
+        for field in dataclasses.fields(kind)
+        if field.init
+    }
+    return Members(fields, kind)
+
+
+_WRAPPERS = tuple(
+    getattr(typing, name)
+    for name in ("Required", "NotRequired", "ReadOnly")
+    if hasattr(typing, name)
+)
+
+
+def _unwrap(hint: Any) -> Any:
+    while typing.get_origin(hint) in _WRAPPERS:
+        hint = typing.get_args(hint)[0]
+    return hint
+
+
+def read_hints(thing: Any, place: str) -> dict[str, Any]:
+    """Returns the annotations of a class or a function, evaluated.
+
+    Raises:
+        RequestError: One of them names what is not known where it was written.
+    """
+    try:
+        return typing.get_type_hints(inspect.unwrap(thing), include_extras=True)
+    except (NameError, TypeError, AttributeError, SyntaxError) as error:
+        raise RequestError(
+            path=place,
+            detail=f"The annotations of {place} cannot be read: {error}.",
+            remedy="Import what they name, outside of TYPE_CHECKING, or give a schema.",
+            stage=Stage.CONFIGURE,
+        ) from error

@@ -1,0 +1,201 @@
+"""From a function to what a model is told about it, and from arguments to its parameters."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.docstrings import read_docstring
+from vibe_llms.invocables.invokers import Bound
+from vibe_llms.invocables.members import read_hints
+from vibe_llms.invocables.shapes import Convert, Deriver, within
+from vibe_llms.invocables.validation import Misfit
+from vibe_llms.plain import JsonObject
+
+Binder = Callable[[JsonObject, InvocationContext], Bound]
+
+
+@attrs.frozen(kw_only=True)
+class Form:
+    """A function as a model sees it, and how it is called with what the model writes."""
+
+    schema: JsonObject
+    description: str
+    bind: Binder
+
+
+def derive_schema(function: Callable[..., Any]) -> tuple[JsonObject, str]:
+    """Returns the schema of a function's arguments, and its description.
+
+    See :func:`derive_form`.
+    """
+    form = derive_form(function)
+    return form.schema, form.description
+
+
+def derive_form(function: Callable[..., Any], *, name: str = "") -> Form:
+    """Derives from annotations and docstring what a model has to know about a function.
+
+    A parameter without a default is required; one of type :class:`InvocationContext` is ours
+    and no part of the schema; ``**others`` admit further arguments of their type.
+
+    Args:
+        name: Of the invocable, for errors.
+
+    Raises:
+        RequestError: A parameter has no annotation, or one without a counterpart in JSON.
+    """
+    name = name or getattr(function, "__name__", type(function).__name__)
+    docstring, deriver = read_docstring(function), Deriver()
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    others: Any = False
+    converts: dict[str, Convert] = {}
+    parameters = _list_parameters(function, name)
+    for parameter in parameters:
+        if parameter.is_context:
+            continue
+        shape = deriver.derive(parameter.hint, f"{name}.{parameter.name}")
+        converts[parameter.name] = shape.convert
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            others = shape.schema or True
+            continue
+        schema = dict(shape.schema)
+        words = docstring.arguments.get(parameter.name)
+        if words:
+            schema["description"] = words
+        if parameter.is_required:
+            required.append(parameter.name)
+        elif _is_plain(parameter.default):
+            schema["default"] = parameter.default
+        properties[parameter.name] = schema
+    whole: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        whole["required"] = required
+    whole["additionalProperties"] = others
+    if deriver.definitions:
+        whole["$defs"] = deriver.definitions
+    bind = functools.partial(_bind, parameters, converts)
+    return Form(schema=whole, description=docstring.text, bind=bind)
+
+
+def produce_binder(function: Callable[..., Any], *, name: str = "") -> tuple[Binder, str]:
+    """Produces the binder of a function whose schema is given: arguments pass as they are.
+
+    Returns:
+        The binder, and the description in the docstring.
+    """
+    parameters = _list_parameters(function, name or getattr(function, "__name__", ""))
+    return functools.partial(_bind, parameters, {}), read_docstring(function).text
+
+
+@attrs.frozen(kw_only=True)
+class _Parameter:
+    name: str
+    kind: Any
+    hint: Any
+    default: Any
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def is_context(self) -> bool:
+        return self.hint is InvocationContext or InvocationContext in typing.get_args(self.hint)
+
+
+def _list_parameters(function: Callable[..., Any], name: str) -> tuple[_Parameter, ...]:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise _refuse(name, "its parameters are not known", "Wrap it in a function.") from error
+    hints = read_hints(_find_annotated(function), name)
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            problem = f"*{parameter.name} has no counterpart in JSON"
+            raise _refuse(name, problem, "Take a list.")
+        hint = hints.get(parameter.name, parameter.annotation)
+        if hint is inspect.Parameter.empty:
+            problem = f"its parameter {parameter.name} has no annotation"
+            raise _refuse(name, problem, "Annotate it; Any admits anything.")
+        parameters.append(
+            _Parameter(
+                name=parameter.name, kind=parameter.kind, hint=hint, default=parameter.default
+            )
+        )
+    return tuple(parameters)
+
+
+def _find_annotated(function: Any) -> Any:
+    """Returns what carries the annotations: of a partial its function, of an object its call."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    is_routine = inspect.isroutine(function) or inspect.isclass(function)
+    return function if is_routine else type(function).__call__
+
+
+def _refuse(name: str, problem: str, remedy: str) -> RequestError:
+    detail = f"The function {name!r} cannot be an invocable: {problem}."
+    return RequestError(path=name, detail=detail, remedy=remedy, stage=Stage.CONFIGURE)
+
+
+def _is_plain(value: Any) -> bool:
+    """Tells whether a default can be said in JSON."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or value.__class__ in (bool, int, str) or _is_finite(value)
+
+
+def _is_finite(value: Any) -> bool:
+    return value.__class__ is float and value - value == 0
+
+
+def _bind(
+    parameters: tuple[_Parameter, ...],
+    converts: dict[str, Convert],
+    arguments: JsonObject,
+    context: InvocationContext,
+) -> Bound:
+    """Gives each parameter its argument, as a value of its type. Raises Misfit."""
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    used: set[str] = set()
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            convert = converts.get(parameter.name)
+            for name in arguments.keys() - used:
+                value = arguments[name]
+                named[name] = within(convert, value, f".{name}") if convert else value
+            continue
+        value = _choose(parameter, converts.get(parameter.name), arguments, context)
+        used.add(parameter.name)
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            positional.append(value)
+        else:
+            named[parameter.name] = value
+    return Bound(tuple(positional), named)
+
+
+def _choose(
+    parameter: _Parameter,
+    convert: Convert | None,
+    arguments: JsonObject,
+    context: InvocationContext,
+) -> Any:
+    if parameter.is_context:
+        return context
+    if parameter.name in arguments:
+        value = arguments[parameter.name]
+        return within(convert, value, f".{parameter.name}") if convert else value
+    if parameter.is_required:
+        raise Misfit("is required", f".{parameter.name}")
+    return parameter.default

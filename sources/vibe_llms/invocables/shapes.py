@@ -1,0 +1,396 @@
+"""What a Python type is in JSON: its schema, and how a value that fits becomes an object of it.
+
+The two agree: what the schema admits is converted, and what is converted the schema admits;
+only where JSON Schema has no words (a date that does not exist, a class that refuses its own
+values) does the conversion know better.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections.abc
+import datetime
+import decimal
+import enum
+import pathlib
+import types
+import typing
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.invocables.members import Members, is_pydantic, list_members
+from vibe_llms.invocables.validation import Misfit
+
+Convert = Callable[[Any], Any]
+
+
+@attrs.frozen
+class Shape:
+    """A schema, and the conversion that goes with it. It raises Misfit for what does not fit."""
+
+    schema: dict[str, Any]
+    convert: Convert
+
+
+def refuse_type(place: str, hint: Any) -> RequestError:
+    """Explains that a type has no counterpart in JSON."""
+    return RequestError(
+        path=place,
+        detail=f"{place} is annotated with {hint!r}, which has no counterpart in JSON.",
+        remedy="Annotate it with plain types, enumerations or classes of these, or give a schema.",
+        stage=Stage.CONFIGURE,
+    )
+
+
+def within(convert: Convert, value: Any, place: str) -> Any:
+    """Converts a value that lies at a place within another."""
+    try:
+        return convert(value)
+    except Misfit as misfit:
+        raise Misfit(misfit.rule, f"{place}{misfit.path}") from misfit
+
+
+def _admit(value: Any) -> Any:
+    return value
+
+
+def _produce_exact(kind: type, rule: str) -> Convert:
+    def convert(value: Any) -> Any:
+        if value.__class__ is kind:
+            return value
+        raise Misfit(rule)
+
+    return convert
+
+
+def _convert_integer(value: Any) -> int:
+    if value.__class__ is int:
+        return value
+    if value.__class__ is float and value.is_integer():
+        return int(value)  # to JSON, 1.0 is an integer
+    raise Misfit("must be an integer")
+
+
+def _convert_number(value: Any) -> float:
+    if value.__class__ is float or value.__class__ is int:
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise Misfit("is too large a number") from error
+    raise Misfit("must be a number")
+
+
+def _produce_parsed(parse: Callable[[str], Any], what: str) -> Convert:
+    def convert(value: Any) -> Any:
+        if value.__class__ is not str:
+            raise Misfit("must be a string")
+        try:
+            return parse(value)
+        except (ValueError, ArithmeticError) as error:
+            raise Misfit(f"must be {what}") from error
+
+    return convert
+
+
+def _parse_bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+_PLAIN: Final[Mapping[Any, Shape]] = {
+    Any: Shape({}, _admit),
+    object: Shape({}, _admit),
+    None: Shape({"type": "null"}, _produce_exact(type(None), "must be null")),
+    type(None): Shape({"type": "null"}, _produce_exact(type(None), "must be null")),
+    bool: Shape({"type": "boolean"}, _produce_exact(bool, "must be true or false")),
+    str: Shape({"type": "string"}, _produce_exact(str, "must be a string")),
+    int: Shape({"type": "integer"}, _convert_integer),
+    float: Shape({"type": "number"}, _convert_number),
+}
+_PARSED: Final[tuple[tuple[type, dict[str, Any], Callable[[str], Any], str], ...]] = (
+    (
+        datetime.datetime,
+        {"format": "date-time"},
+        datetime.datetime.fromisoformat,
+        "a date and time, such as 2026-01-31T12:00:00Z",
+    ),
+    (datetime.date, {"format": "date"}, datetime.date.fromisoformat, "a date: 2026-01-31"),
+    (datetime.time, {"format": "time"}, datetime.time.fromisoformat, "a time: 12:00:00"),
+    (uuid.UUID, {"format": "uuid"}, uuid.UUID, "a UUID"),
+    (decimal.Decimal, {}, decimal.Decimal, "a decimal number, as a string"),
+    (bytes, {"contentEncoding": "base64"}, _parse_bytes, "bytes in base64"),
+    (pathlib.Path, {}, pathlib.Path, "a path"),
+    (pathlib.PurePath, {}, pathlib.PurePath, "a path"),
+)
+_PARSED_SHAPES: Final = {
+    kind: Shape({"type": "string", **extra}, _produce_parsed(parse, what))
+    for kind, extra, parse, what in _PARSED
+}
+_ARRAYS: Final[Mapping[Any, Callable[[list[Any]], Any]]] = {
+    list: list,
+    collections.abc.Sequence: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Iterable: list,
+    collections.abc.Collection: list,
+    set: set,
+    collections.abc.Set: set,
+    collections.abc.MutableSet: set,
+    frozenset: frozenset,
+}
+_OBJECTS: Final = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+
+
+@attrs.define
+class Deriver:
+    """Derives shapes, and gathers the definitions of classes that hold themselves."""
+
+    definitions: dict[str, Any] = attrs.field(factory=dict)
+    _shapes: dict[Any, Shape] = attrs.field(factory=dict, init=False)
+    _active: dict[Any, str] = attrs.field(factory=dict, init=False)
+    _recursive: set[Any] = attrs.field(factory=set, init=False)
+
+    def derive(self, hint: Any, place: str) -> Shape:
+        """Returns the shape of a type.
+
+        Args:
+            place: The function and the parameter, for the error.
+
+        Raises:
+            RequestError: The type has no counterpart in JSON.
+        """
+        hint = getattr(hint, "__value__", hint)  # type X = …
+        hint = getattr(hint, "__supertype__", hint)  # NewType
+        try:
+            known = _PLAIN.get(hint) or _PARSED_SHAPES.get(hint)
+        except TypeError:
+            known = None
+        if known is not None:
+            return known
+        origin, members = typing.get_origin(hint), typing.get_args(hint)
+        if origin is typing.Annotated:
+            return self._derive_annotated(members, place)
+        if origin is typing.Literal:
+            return _derive_words({word: word for word in members}, hint, place)
+        if origin in (typing.Union, types.UnionType):
+            return self._derive_union(members, place)
+        kind = origin or hint
+        if kind is tuple:
+            return self._derive_tuple(members, place)
+        if kind in _ARRAYS:
+            return self._derive_array(kind, members or (Any,), place)
+        if kind in _OBJECTS:
+            return self._derive_mapping(members or (str, Any), hint, place)
+        if isinstance(kind, type) and origin is None:
+            return self._derive_class(kind, place)
+        raise refuse_type(place, hint)
+
+    def _derive_annotated(self, members: tuple[Any, ...], place: str) -> Shape:
+        shape = self.derive(members[0], place)
+        words = next((item for item in members[1:] if isinstance(item, str)), "")
+        return (
+            attrs.evolve(shape, schema={**shape.schema, "description": words}) if words else shape
+        )
+
+    def _derive_union(self, members: tuple[Any, ...], place: str) -> Shape:
+        shapes = [self.derive(member, place) for member in members]
+        converts = tuple(shape.convert for shape in shapes)
+
+        def convert(value: Any) -> Any:
+            nearest = None
+            for each in converts:
+                try:
+                    return each(value)
+                except Misfit as misfit:
+                    if nearest is None or misfit.path.count(".") > nearest.path.count("."):
+                        nearest = misfit
+            assert nearest is not None
+            raise nearest
+
+        return Shape({"anyOf": [shape.schema for shape in shapes]}, convert)
+
+    def _derive_array(self, kind: Any, members: tuple[Any, ...], place: str) -> Shape:
+        item, make = self.derive(members[0], place), _ARRAYS[kind]
+        schema: dict[str, Any] = {"type": "array", "items": item.schema}
+        if make is list:
+            return Shape(schema, lambda value: _convert_items(value, item.convert))
+
+        def convert(value: Any) -> Any:
+            items = _convert_items(value, item.convert)
+            try:
+                made = make(items)
+            except TypeError as error:
+                raise Misfit("must hold nothing but plain values") from error
+            if len(made) != len(items):
+                raise Misfit("must not have the same item twice")
+            return made
+
+        return Shape({**schema, "uniqueItems": True}, convert)
+
+    def _derive_tuple(self, members: tuple[Any, ...], place: str) -> Shape:
+        if not members or members[-1] is Ellipsis:
+            item = self.derive(members[0] if members else Any, place)
+            schema = {"type": "array", "items": item.schema}
+            return Shape(schema, lambda value: tuple(_convert_items(value, item.convert)))
+        shapes = [] if members == ((),) else [self.derive(each, place) for each in members]
+        size = len(shapes)
+
+        def convert(value: Any) -> Any:
+            if value.__class__ is not list or len(value) != size:
+                raise Misfit(f"must be an array of {size} items")
+            return tuple(
+                within(shape.convert, each, f"[{index}]")
+                for index, (shape, each) in enumerate(zip(shapes, value, strict=True))
+            )
+
+        prefix = {"prefixItems": [shape.schema for shape in shapes]} if shapes else {}
+        return Shape({"type": "array", **prefix, "minItems": size, "maxItems": size}, convert)
+
+    def _derive_mapping(self, members: tuple[Any, ...], hint: Any, place: str) -> Shape:
+        if members[0] not in (str, Any):
+            raise refuse_type(place, hint)
+        item = self.derive(members[1], place)
+
+        def convert(value: Any) -> Any:
+            if value.__class__ is not dict:
+                raise Misfit("must be an object")
+            return {name: within(item.convert, each, f".{name}") for name, each in value.items()}
+
+        return Shape({"type": "object", "additionalProperties": item.schema}, convert)
+
+    def _derive_class(self, kind: type, place: str) -> Shape:
+        if issubclass(kind, enum.Enum):
+            return _derive_words({member: member.value for member in kind}, kind, place)
+        if kind in self._shapes:
+            return self._shapes[kind]
+        if kind in self._active:
+            self._recursive.add(kind)
+            return Shape(
+                {"$ref": f"#/$defs/{self._active[kind]}"},
+                lambda value: self._shapes[kind].convert(value),
+            )
+        self._active[kind] = self._name(kind)
+        try:
+            shape = self._build_class(kind, place)
+        finally:
+            name = self._active.pop(kind)
+        if kind in self._recursive:
+            self.definitions[name] = shape.schema
+            shape = attrs.evolve(shape, schema={"$ref": f"#/$defs/{name}"})
+        self._shapes[kind] = shape
+        return shape
+
+    def _name(self, kind: type) -> str:
+        taken = {*self.definitions, *self._active.values()}
+        name, number = kind.__name__, 1
+        while name in taken:
+            number += 1
+            name = f"{kind.__name__}{number}"
+        return name
+
+    def _build_class(self, kind: type, place: str) -> Shape:
+        if is_pydantic(kind):
+            return self._build_pydantic(kind)
+        members = list_members(kind, place)
+        if members is None:
+            raise refuse_type(place, kind)
+        return self._build_members(members, f"{place}, a {kind.__name__}")
+
+    def _build_pydantic(self, kind: Any) -> Shape:
+        schema = dict(kind.model_json_schema())
+        for name, definition in schema.pop("$defs", {}).items():
+            if (
+                name in self._active.values()
+                or self.definitions.get(name, definition) != definition
+            ):
+                raise RequestError(
+                    path=kind.__name__,
+                    detail=f"Two classes within {kind.__name__} and beside it are called {name}.",
+                    remedy="Give one of them another name.",
+                    stage=Stage.CONFIGURE,
+                )
+            self.definitions[name] = definition
+
+        def convert(value: Any) -> Any:
+            try:
+                return kind.model_validate(value)
+            except ValueError as error:
+                found = error.errors()[0]  # type: ignore[attr-defined]  # pydantic's own error
+                parts = (f"[{x}]" if isinstance(x, int) else f".{x}" for x in found["loc"])
+                raise Misfit(found["msg"], "".join(parts)) from error
+
+        return Shape(schema, convert)
+
+    def _build_members(self, members: Members, place: str) -> Shape:
+        shapes = {
+            name: self.derive(member.hint, f"{place}.{name}")
+            for name, member in members.fields.items()
+        }
+        required = [name for name, member in members.fields.items() if member.is_required]
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: shape.schema for name, shape in shapes.items()},
+            "additionalProperties": False,
+        }
+        if required:
+            schema["required"] = required
+
+        def convert(value: Any) -> Any:
+            if value.__class__ is not dict:
+                raise Misfit("must be an object")
+            for name in required:
+                if name not in value:
+                    raise Misfit("is required", f".{name}")
+            named = {}
+            for name, each in value.items():
+                if name not in shapes:
+                    raise Misfit("is not known", f".{name}")
+                named[name] = within(shapes[name].convert, each, f".{name}")
+            try:
+                return members.make(**named)
+            except (ValueError, TypeError) as error:
+                raise Misfit(str(error)) from error
+
+        return Shape(schema, convert)
+
+
+def _convert_items(value: Any, convert: Convert) -> list[Any]:
+    if value.__class__ is not list:
+        raise Misfit("must be an array")
+    return [within(convert, each, f"[{index}]") for index, each in enumerate(value)]
+
+
+_WORD_TYPES: Final = {str: "string", int: "integer", bool: "boolean", type(None): "null"}
+
+
+def _derive_words(words: Mapping[Any, Any], hint: Any, place: str) -> Shape:
+    """Derives the shape of so many values: of a Literal, or of an enumeration.
+
+    Args:
+        words: From what the function is given to what stands in JSON.
+    """
+    table: dict[tuple[type, Any], Any] = {}
+    for meant, word in words.items():
+        plain = word.value if isinstance(word, enum.Enum) else word
+        if plain.__class__ not in _WORD_TYPES:
+            raise refuse_type(place, hint)
+        table[plain.__class__, plain] = meant
+    if not table:
+        raise refuse_type(place, hint)
+    schema: dict[str, Any] = {"enum": [plain for _, plain in table]}
+    kinds = {kind for kind, _ in table}
+    if len(kinds) == 1:
+        schema = {"type": _WORD_TYPES[kinds.pop()], **schema}
+
+    def convert(value: Any) -> Any:
+        if value.__class__ is float and value.is_integer():
+            value = int(value)
+        try:
+            return table[value.__class__, value]
+        except (KeyError, TypeError):
+            shown = ", ".join(map(repr, schema["enum"]))
+            raise Misfit(f"must be one of {shown}") from None
+
+    return Shape(schema, convert)
