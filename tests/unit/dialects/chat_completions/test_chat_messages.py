@@ -333,9 +333,9 @@ def test_a_turn_with_invocations_comes_back_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [{"role": "wizard"}, {"role": "user"}, {"content": "x"}, "text", {"role": "tool"}]
-)
     "message", [{"role": 5}, {"role": ["user"]}, {"content": "x"}, "text", {"role": "tool"}]
+)
+def test_a_senseless_message_is_named(message: Any) -> None:
     """The error says which one it is."""
     with pytest.raises(RequestError) as caught:
         normalize_messages({"messages": [{"role": "user", "content": "x"}, message]})
