@@ -48,14 +48,17 @@ class Shipped:
         module = importlib.import_module(f"vibe_llms.providers.{self.folder}")
         specifications = {each.name: each for each in module.survey_providers()}
         specification = specifications.get(name) or specifications[ANY_NAME]
+        if "api_key_file" not in settings:
+            settings.setdefault("api_key", "key-of-a-user")
         context = produce_context(
             name,
             directory,
             limits=limits or Limits(attempts=1),
-            **{"base_url": url + self.path, "api_key": "key-of-a-user", **PATIENCE, **settings},
+            **{"base_url": url + self.path, **PATIENCE, **settings},
         )
         client = specification.factory(context).produce_client()
-        return await client.access_model(self.model)
+        model: ConverserModel = await client.access_model(self.model)
+        return model
 
     def configure(self, url: str, directory: Path, **settings: Any) -> World:
         """Returns the world in which it asks a server, and waits for nothing long."""
