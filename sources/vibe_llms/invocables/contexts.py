@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 
 import attrs
@@ -16,7 +15,7 @@ def _access_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.define(kw_only=True, eq=False)
 class InvocationContext:
     """One call, as its function sees it.
 
@@ -28,6 +27,8 @@ class InvocationContext:
         idempotency_key: The same for every attempt at the same call, to be handed to services
             which then do a thing once however often they are told.
         listener: Hears of progress, in the event loop in which the context was made.
+        cancelled: Nobody waits for the result any more. A function in a thread cannot be
+            stopped from outside: a long one looks here now and then, and returns.
     """
 
     invocation_id: str = ""
@@ -37,20 +38,11 @@ class InvocationContext:
     _loop: asyncio.AbstractEventLoop | None = attrs.field(
         factory=_access_loop, init=False, repr=False
     )
-    _cancellation: threading.Event = attrs.field(factory=threading.Event, init=False, repr=False)
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more.
-
-        A function in a thread cannot be stopped from outside: a long one looks here now and
-        then, and returns.
-        """
-        return self._cancellation.is_set()
+    cancelled: bool = attrs.field(default=False, init=False)
 
     def cancel(self) -> None:
         """Tells the function that nobody waits any more."""
-        self._cancellation.set()
+        self.cancelled = True
 
     def progress(self, text: str) -> None:
         """Says how far the call is, in a few words; from any thread, and without waiting."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, overload
 
@@ -80,6 +81,7 @@ class Invoker:
         output_limit_bytes: Of all media of one result.
         concurrency: How many executions may run at once; ``None`` for no limit.
         deduplicator: Tells which earlier results a result makes stale.
+        is_asynchronous: Derived: the function is awaited, and runs in no thread.
 
     Raises:
         RequestError: The name or the description is empty, or a limit is not positive.
@@ -98,7 +100,13 @@ class Invoker:
     concurrency: int | None = attrs.field(default=None, validator=_ensure_positive)
     deduplicator: Deduplicator | None = None
     _gates: Gates | None = attrs.field(default=None, repr=False)
+    is_asynchronous: bool = attrs.field(init=False, repr=False)
     _validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)
+
+    @is_asynchronous.default
+    def _see_whether_asynchronous(self) -> bool:
+        call = getattr(self.function, "__call__", None)  # noqa: B004  # the method is looked at
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
     def __attrs_post_init__(self) -> None:
         if not self.name.strip():

@@ -1,18 +1,18 @@
 """Executing a call: within its bounds, whatever the function does, and always with an outcome.
 
-Asynchronous functions run in a task, which is cancelled; plain ones in a thread of their own,
-which cannot be: a thread that goes on beyond its time is given up, is told so, keeps its place
-among the bounded number of threads, and is not waited for by anybody, nor at exit.
+Asynchronous functions run in a task, which is cancelled; plain ones in a thread, which cannot
+be: one that goes on beyond its time is given up, is told so, keeps its place among the bounded
+number of threads, and is not waited for by anybody, nor at exit.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 import logging
-import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import attrs
@@ -23,6 +23,7 @@ from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
 from vibe_llms.invocables.invokers import Bound, Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome, produce_outcome
 from vibe_llms.invocables.validation import Misfit, explain_faults
+from vibe_llms.invocables.workers import submit
 from vibe_llms.plain import JsonObject
 
 _logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationCo
     bound = _bind(invoker, arguments, context)
     if isinstance(bound, Outcome):
         return bound
-    is_plain = not _is_asynchronous(invoker.function)
+    is_plain = not invoker.is_asynchronous
     places = _Places(invoker, is_plain)
     try:
         await places.acquire()
@@ -81,12 +82,6 @@ def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -
         return fail(str(error))
     except Exception as error:
         return fail(f"The arguments of {invoker.name} do not fit: {_tell(error)}")
-
-
-def _is_asynchronous(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
-    )
 
 
 @attrs.define(eq=False)
@@ -148,7 +143,7 @@ async def _watch(
 ) -> Outcome:
     """Waits for an execution as long as it may take; stops it when it is over, or cancelled."""
     try:
-        await asyncio.wait({task}, timeout=invoker.time_limit_seconds)
+        await _wait(task, invoker.time_limit_seconds)
     except asyncio.CancelledError:
         await _stop(task, invoker, places, context)
         raise
@@ -162,6 +157,25 @@ async def _watch(
     return fail(_explain_time(invoker, places.is_given_up))
 
 
+async def _wait(task: asyncio.Task[Outcome], seconds: float | None) -> None:
+    """Waits until a task is done or so much time is over; less work than ``asyncio.wait``."""
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = None if seconds is None else loop.call_later(seconds, wake)
+    task.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        task.remove_done_callback(wake)
+        if timer is not None:
+            timer.cancel()
+
+
 async def _stop(
     task: asyncio.Task[Outcome], invoker: Invoker, places: _Places, context: InvocationContext
 ) -> None:
@@ -169,7 +183,7 @@ async def _stop(
     context.cancel()
     task.cancel()
     try:
-        await asyncio.wait({task}, timeout=GRACE_SECONDS)
+        await _wait(task, GRACE_SECONDS)
     finally:
         if not task.done():
             places.give_up()
@@ -212,12 +226,8 @@ async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> Out
         except RuntimeError:
             return  # the loop has ended without waiting
 
-    name = f"invocable {invoker.name}"
-    thread = threading.Thread(
-        target=contextvars.copy_context().run, args=(work,), name=name, daemon=True
-    )
     try:
-        thread.start()
+        submit(functools.partial(contextvars.copy_context().run, work))
     except RuntimeError as error:
         return _explain_failure(invoker, error)
     places.in_thread = True

@@ -1,0 +1,67 @@
+"""Threads for plain functions: used again while they are wanted, and gone soon after.
+
+Not a ``ThreadPoolExecutor``: that waits at exit for functions which never end. How many run at
+once is not decided here; see the gates.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+Job: TypeAlias = Callable[[], object]
+
+IDLE_SECONDS: Final = 0.5
+"""How long a thread waits for another job. Starting one takes several times as long as a job."""
+
+_lock = threading.Lock()
+_idle: list[queue.SimpleQueue[Job]] = []
+
+
+def submit(job: Job) -> None:
+    """Runs a job in a thread that nobody waits for, not even the end of the process.
+
+    Args:
+        job: It raises nothing.
+
+    Raises:
+        RuntimeError: The system has no more threads.
+    """
+    with _lock:
+        inbox = _idle.pop() if _idle else None
+    if inbox is not None:
+        inbox.put(job)
+        return
+    inbox = queue.SimpleQueue()
+    inbox.put(job)
+    threading.Thread(target=_work, args=(inbox,), name="vibe-llms-invocable", daemon=True).start()
+
+
+def _work(inbox: queue.SimpleQueue[Job]) -> None:
+    while True:
+        try:
+            job = inbox.get(timeout=IDLE_SECONDS)
+        except queue.Empty:
+            with _lock:
+                if inbox in _idle:
+                    _idle.remove(inbox)
+                    return
+            continue  # it has just been given a job
+        job()
+        del job  # what it holds is not kept while waiting
+        with _lock:
+            _idle.append(inbox)
+
+
+def _forget() -> None:
+    """A forked child has the list but not the threads."""
+    global _lock
+    _lock = threading.Lock()
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
