@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -112,6 +113,29 @@ def read_native(native: Native, path: str) -> dict[str, Any]:
             path=f"{path}.native",
             detail=f"What {path} has of its vendor is no JSON object: {error}.",
             remedy="Leave the native out; the common fields go without it.",
+        ) from error
+
+
+@contextlib.contextmanager
+def reading_natives(canister: AnyCanister, path: str) -> Iterator[None]:
+    """Makes an error of the request of what natives without sense in them bring about.
+
+    They come from vendors, but may have been edited since. Where nothing is native, an exception
+    is a mistake of ours, and stays what it is.
+
+    Raises:
+        RequestError: Something native to the canister, or in it, makes no sense.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        natives = (canister.native, *(content.native for content in canister.content))
+        if isinstance(error, RequestError) or not any(natives):
+            raise
+        raise RequestError(
+            path=path,
+            detail=f"What {path} has of its vendor makes no sense there: {error!r}.",
+            remedy="Leave its natives out; the common fields go without them.",
         ) from error
 
 

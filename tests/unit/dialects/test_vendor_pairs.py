@@ -7,6 +7,7 @@ import itertools
 from typing import Any, NoReturn
 
 import attrs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from fidelity.parties import PARTIES, Party
 from fidelity.structure import find_offence
 from fidelity.verbatim import find_missing, rename, simplify
 from strategies.messages import canisters as any_canisters
+from strategies.messages import json_values
 from vibe_llms.exceptions import RequestError, TranslationLossError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
@@ -256,3 +258,34 @@ def test_what_cannot_be_said_is_an_error_of_the_request(
     """Natives that are no JSON and media without bytes are refused, and nothing else happens."""
     with contextlib.suppress(RequestError):
         party.nativize(produce_request((*said, ask("And?"))))
+
+
+@each_party
+@given(data=st.data())
+def test_natives_without_sense_are_an_error_of_the_request(
+    party: Party, data: st.DataObject
+) -> None:
+    """A vendor's words may have been edited since: whatever they say now, nothing breaks."""
+    request = converse(party)
+    canisters = [*request.canisters]
+    index = data.draw(st.integers(0, len(canisters) - 1))
+    canister = canisters[index]
+    kept = {"native": canister.native} if canister.native else {}
+    contents = [*canister.content]
+    for position, content in enumerate(contents):
+        if content.native is not None:
+            contents[position] = attrs.evolve(content, native=corrupt(content.native, data))
+    natives = {name: corrupt(native, data) for name, native in kept.items()}
+    canisters[index] = attrs.evolve(canister, content=contents, **natives)
+
+    with contextlib.suppress(RequestError):
+        party.nativize(attrs.evolve(request, canisters=canisters))
+
+
+def corrupt(native: Native, data: st.DataObject) -> Native:
+    """Returns a native in which one of its fields holds something else."""
+    fields = msgspec.json.decode(native.data)
+    if fields:
+        name = data.draw(st.sampled_from(sorted(fields)))
+        fields[name] = data.draw(json_values)
+    return attrs.evolve(native, data=msgspec.json.encode(fields).decode("utf-8"))

@@ -19,7 +19,7 @@ from vibe_llms.dialects.chat_completions.reasoning import (
 )
 from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.history import Placed
-from vibe_llms.dialects.ledger import read_native
+from vibe_llms.dialects.ledger import read_native, reading_natives
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -46,10 +46,11 @@ def write_turn(
     """
     writer = _TurnWriter(parts, answering=answering)
     for placed in turn:
-        if isinstance(placed.canister, InvocationCanister):
-            writer.add_invocation(placed.canister, placed.path)
-        else:
-            writer.add_words(placed.canister, placed.path)
+        with reading_natives(placed.canister, placed.path):
+            if isinstance(placed.canister, InvocationCanister):
+                writer.add_invocation(placed.canister, placed.path)
+            else:
+                writer.add_words(placed.canister, placed.path)
     return writer.compose(turn[0].path if turn else "canisters")
 
 
@@ -253,7 +254,7 @@ class _TurnWriter:
                 return
             if "detail" in kept:
                 self._details.append((content, kept["detail"]))
-                self._echoes += kept.get("fields", ())
+                self._echoes += map(str, kept.get("fields", ()))
                 self._fields |= kept.get("told", {})
                 return
             if "fields" in kept:

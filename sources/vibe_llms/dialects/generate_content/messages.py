@@ -21,7 +21,7 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_ge
 from vibe_llms.dialects.generate_content.results import write_result
 from vibe_llms.dialects.generate_content.seals import begin_with_user, join_calls, seal_calls
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
-from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -59,7 +59,8 @@ def nativize_canisters(
         takes_media=find_generation(attributes) >= 3,
     )
     for placed in repair_history(canisters, HistoryRules(), ledger):
-        writer.write(placed)
+        with reading_natives(placed.canister, placed.path):
+            writer.write(placed)
     contents = join_calls(writer.contents, ledger)
     if find_generation(attributes) >= 3:
         seal_calls(contents, ledger)

@@ -14,7 +14,7 @@ import attrs
 
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import HistoryRules, Placed, pair_results, repair_history
-from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.responses import calls
 from vibe_llms.dialects.responses.items import NATIVE_ITEMS
 from vibe_llms.dialects.responses.orders import Written, settle_reasoning
@@ -150,16 +150,19 @@ class ItemsWriter:
     def write(self, placed: Iterable[Placed]) -> None:
         """Writes canisters, in their order."""
         for each in placed:
-            canister, path = each.canister, each.path
-            match canister:
-                case AssistantCanister():
-                    self._write_said(canister, path)
-                case InvocationCanister():
-                    self._add(self._calls.write_invocation(canister, path), path)
-                case ResultCanister():
-                    self._add(self._calls.write_result(canister, path), path)
-                case _:
-                    self._write_input(canister, path)
+            with reading_natives(each.canister, each.path):
+                self._write(each.canister, each.path)
+
+    def _write(self, canister: AnyCanister, path: str) -> None:
+        match canister:
+            case AssistantCanister():
+                self._write_said(canister, path)
+            case InvocationCanister():
+                self._add(self._calls.write_invocation(canister, path), path)
+            case ResultCanister():
+                self._add(self._calls.write_result(canister, path), path)
+            case _:
+                self._write_input(canister, path)
 
     def _add(self, item: dict[str, Any] | None, path: str) -> None:
         if item is not None:

@@ -67,10 +67,9 @@ def _is_followed(written: Sequence[Written], index: int) -> bool:
 
 def _is_models(item: dict[str, Any]) -> bool:
     """Tells whether an item is what the model, or the vendor for it, has said or done."""
-    kind = item.get("type") or "message"
+    kind = str(item.get("type") or "message")
     if kind == "message":
         return item.get("role") == "assistant"
     if kind in SAID_TO_MODEL or kind in ASKED_OF_MODEL:
         return False
-    name = str(kind)
-    return not (name.endswith("_output") or name == "mcp_approval_response")
+    return not (kind.endswith("_output") or kind == "mcp_approval_response")
