@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
+from types import FunctionType
 from typing import Generic, TypeVar
 
 _Event = TypeVar("_Event")
@@ -74,6 +75,9 @@ def name_listener(listener: object) -> str:
 
 def is_asynchronous(listener: object) -> bool:
     """Tells whether calling a listener gives something to be awaited."""
+    function = getattr(listener, "__func__", listener)
+    if function.__class__ is FunctionType and not function.__dict__:  # most are: ask no further
+        return bool(function.__code__.co_flags & inspect.CO_COROUTINE)
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
         getattr(type(listener), "__call__", None)  # noqa: B004  # an object with an async __call__
     )

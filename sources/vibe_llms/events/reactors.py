@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -187,6 +187,11 @@ class ReactorsDispatcher:
             self._enqueue(_Waiting(event, listeners))
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no asynchronous reactor is at work, so that there is nothing to wait for."""
+        return not self._waiting and (self._worker is None or self._worker.done())
+
+    @property
     def is_full(self) -> bool:
         """Whether so many events wait that :meth:`wait_for_room` is due."""
         return len(self._waiting) >= self._queue_limit
@@ -208,9 +213,18 @@ class ReactorsDispatcher:
         last event comes in any case.
         """
         await self._drain(seconds)
-        for event in events:
-            self.dispatch(event)
+        for event in self.dispatch_all(events):
             await self._drain(seconds)
+            self.dispatch(event)
+        await self._drain(seconds)
+
+    def dispatch_all(self, events: Sequence[ConversationEvent]) -> Sequence[ConversationEvent]:
+        """Dispatches events until an asynchronous reactor has work; returns those that are left."""
+        for index, event in enumerate(events):
+            if not self.is_idle:
+                return events[index:]
+            self.dispatch(event)
+        return ()
 
     def _join(self, event: ConversationEvent) -> bool:
         """Joins a piece of text to the last event that waits, where that is of the same text."""

@@ -127,6 +127,8 @@ def ensure_members(
     Raises:
         RequestError: Something among them is of another class.
     """
+    if given.__class__ is tuple and not given:
+        return ()
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
         raise _explain_misfit(f"{field} needs a list, each", field, given, *classes)
     members = tuple(given)

@@ -100,6 +100,7 @@ class Assembler:
         self._contents: dict[int, _Growing] = {}
         self._group_natives: dict[int, Native] = {}
         self._finish: ResponseFinishedEvent | None = None
+        self._origin: Origin | None = None  # as long as nothing more is known
         self.usage: Usage | None = None
         self.response_id: str | None = None
         self.request_id: str | None = None
@@ -132,7 +133,7 @@ class Assembler:
             case ContentCitedEvent():
                 self._access_growing(event.index).citations.append(event.citation)
             case UsageEvent():
-                self.usage = event.usage
+                self.usage, self._origin = event.usage, None
             case LossEvent():
                 self.losses.append(event.loss)
             case RetryEvent():
@@ -157,6 +158,11 @@ class Assembler:
     @property
     def origin(self) -> Origin:
         """Where the canisters come from, as far as is known by now."""
+        if self._origin is None:
+            self._origin = self._produce_origin()
+        return self._origin
+
+    def _produce_origin(self) -> Origin:
         finish = self._finish
         return Origin(
             provider=self._provider,
@@ -217,6 +223,7 @@ class Assembler:
         )  # refuses what is no text, before anything is kept
         self.response_id, self._model = origin.response_id, origin.model
         self.request_id = event.request_id or self.request_id
+        self._origin = origin
 
     def _start(self, event: ContentStartedEvent) -> ContentStartedEvent:
         if event.index in self._contents:
@@ -292,7 +299,11 @@ class Assembler:
         for index, growing in self._contents.items():
             if growing.item is None:
                 raise _refuse(f"the response ends while content {index} goes on")
-        attrs.evolve(self.origin, native_stop_reason=event.native_stop_reason)  # or refuses it
+        self._origin = attrs.evolve(  # or refuses it
+            self.origin,
+            stop_reason=event.stop_reason,
+            native_stop_reason=event.native_stop_reason,
+        )
         self._finish = event
 
 

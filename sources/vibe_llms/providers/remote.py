@@ -337,8 +337,9 @@ class RemoteModel(ModelBase[JsonObject]):
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
-        completed = attrs.evolve(request, controls=self.complete_controls(request))
-        return self._vendor.nativize(completed, self.descriptor, streaming=streaming)
+        if self.descriptor.attributes.control_defaults:
+            request = attrs.evolve(request, controls=self.complete_controls(request))
+        return self._vendor.nativize(request, self.descriptor, streaming=streaming)
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
         """Returns a source which sends the request when it is first read."""

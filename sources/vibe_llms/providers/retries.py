@@ -108,6 +108,11 @@ class RetryingSource:
             self.receive = self._source.receive  # type: ignore[method-assign]
         return events
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left to be freed."""
+        return self._wait is None and getattr(self._source, "is_spent", False)
+
     async def close(self) -> None:
         """Stops what is under way."""
         await self._source.close()

@@ -104,6 +104,11 @@ class WireSource:
             return self._name_request(events)
         return events or None
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether the answer was read to its end, and its connection is free by itself."""
+        return self._ended and getattr(self._exchange, "is_spent", False)
+
     async def close(self) -> None:
         """Closes the connection, unless the answer was read to its end.
 

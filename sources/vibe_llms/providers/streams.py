@@ -15,8 +15,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import Protocol, Self
 
-import attrs
-
 from vibe_llms.events.conversation import (
     ConversationCompletedEvent,
     ConversationEndedEvent,
@@ -51,7 +49,8 @@ class EventSource(Protocol):
     ``receive`` returns the events that one read brought, at least one, and None at the end. It
     is never called again after None or an error. It may be cancelled while it waits; then
     ``close`` follows. ``close`` frees everything at once, whatever the state, and is called
-    exactly once. Connecting belongs into the first ``receive`` where it can wait, so that
+    exactly once; not at all after an attribute ``is_spent``, if it has one, has said that nothing
+    is left to be freed. Connecting belongs into the first ``receive`` where it can wait, so that
     what happens on the way (a retry, say) can be told as an event.
     """
 
@@ -98,7 +97,7 @@ class ResponseStream:
         self._error: ConverseError | None = None
         self._reader: asyncio.Task[object] | None = None
         self._stopped_at: int | None = None  # how often the reader had been cancelled before
-        self._cleaning: asyncio.Task[None] | None = None
+        self._cleaning: asyncio.Future[None] | None = None
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
@@ -273,7 +272,12 @@ class ResponseStream:
             ),
             losses=tuple(assembler.losses),
         )
-        return attrs.evolve(event, response=self._response)
+        return ResponseFinishedEvent(
+            stop_reason=event.stop_reason,
+            native_stop_reason=event.native_stop_reason,
+            native=event.native,
+            response=self._response,
+        )
 
     async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
         self._response = None
@@ -287,7 +291,10 @@ class ResponseStream:
         """Closes the source and lets the reactors finish, once; everybody waits for that."""
         if self._cleaning is None:
             outcome = "completed" if self._response is not None else outcome
-            self._cleaning = asyncio.ensure_future(self._clean(outcome))
+            if self._has_ended_at_once(outcome):
+                return
+            if self._cleaning is None:
+                self._cleaning = asyncio.ensure_future(self._clean(outcome))
         if self._dispatcher is not None and self._dispatcher.runs_in(asyncio.current_task()):
             return  # a reactor closes its own stream: the clean-up waits for the reactor
         # Shielded: whoever was cancelled waits for the clean-up, which has limits of its own.
@@ -296,6 +303,22 @@ class ResponseStream:
         except asyncio.CancelledError:
             await asyncio.wait({self._cleaning})
             raise
+
+    def _has_ended_at_once(self, outcome: Outcome) -> bool:
+        """Ends without a task of its own where there is nothing to wait for, as after a call."""
+        dispatcher = self._dispatcher
+        if not getattr(self._source, "is_spent", False):
+            return False
+        if dispatcher is not None and not dispatcher.is_idle:
+            return False
+        self._cleaning = asyncio.get_running_loop().create_future()
+        self._cleaning.set_result(None)
+        if dispatcher is not None:
+            rest = dispatcher.dispatch_all(self._produce_last_events(outcome))
+            if rest or not dispatcher.is_idle:
+                self._cleaning = asyncio.ensure_future(dispatcher.finish(*rest))
+                return False
+        return True
 
     async def _clean(self, outcome: Outcome) -> None:
         try:

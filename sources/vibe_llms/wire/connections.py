@@ -20,6 +20,9 @@ HEADER_BYTES = 32_768
 """How long one line of the headers of an answer may be, and the first line of it."""
 
 _KEEPALIVE_SECONDS = 60
+_SMALL_BYTES = 32_768
+"""What is written at once even where the other side does not read: less than makes writing wait."""
+
 _DNS_SECONDS = 300
 
 SLOT: ContextVar[list[asyncio.Transport]] = ContextVar("SLOT")
@@ -38,6 +41,7 @@ def produce_session(tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
     )
     return aiohttp.ClientSession(
         connector=connector,
+        request_class=_access_request_class(),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": "vibe-llms"},
         max_line_size=HEADER_BYTES,
@@ -59,6 +63,52 @@ def _access_connector_class() -> type[aiohttp.TCPConnector]:
             return connection
 
     return Connector
+
+
+@lru_cache(maxsize=1)
+def _access_request_class() -> type[aiohttp.ClientRequest]:
+    import aiohttp
+    from aiohttp.http import StreamWriter
+    from aiohttp.payload import BytesPayload
+
+    class Request(aiohttp.ClientRequest):
+        """Writes a small body together with the headers.
+
+        aiohttp makes a task to write any body, and goes once around the event loop for it.
+        """
+
+        async def send(self, conn: Any) -> aiohttp.ClientResponse:
+            body, protocol = self._body, conn.protocol
+            is_plain = self.chunked is None and self._continue is None and not self.compress
+            if (
+                not isinstance(body, BytesPayload)
+                or (body.size or 0) > _SMALL_BYTES
+                or not is_plain
+                or protocol.writing_paused
+            ):
+                return await super().send(conn)
+            proxied = self.proxy is not None and not self.is_ssl()
+            path = str(self.url) if proxied else self.url.raw_path_qs
+            writer = StreamWriter(protocol, self.loop)
+            await writer.write_headers(f"{self.method} {path} HTTP/1.1", self.headers)
+            await body.write(writer)
+            await writer.write_eof()
+            protocol.start_timeout()
+            self.response = response = self.response_class(  # type: ignore[assignment]
+                self.method,
+                self.original_url,
+                writer=None,
+                continue100=None,
+                timer=self._timer,
+                request_info=self.request_info,
+                traces=[],
+                loop=self.loop,
+                session=self._session,
+                stream_writer=writer,
+            )
+            return response
+
+    return Request
 
 
 async def refuse_repetition(request: Any, handler: Any) -> Any:

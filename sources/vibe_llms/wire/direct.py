@@ -195,10 +195,10 @@ class DirectExchange:
         if content.total_bytes > self._limit:
             self._abort()
             raise refuse_response(self._limit)
-        if not data:
+        if content.is_eof():
             self._stop_timer()
-            if self._failure is not None:
-                raise self._failure
+        if not data and self._failure is not None:
+            raise self._failure
         return data
 
     def _watch_stalls(self) -> None:
@@ -238,6 +238,11 @@ class DirectExchange:
     async def read(self, limit: int | None = None) -> bytes:
         """Returns the whole body; see :class:`Exchange`."""
         return await read_body(self, limit)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the body was read to its end, which has freed the connection."""
+        return self._content.at_eof() and self._content.exception() is None
 
     async def close(self) -> None:
         """Leaves the answer; see :class:`Exchange`."""
