@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import click
@@ -28,7 +28,7 @@ class Written(SphinxDirective):
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 
-def write_table(*headings: str, rows: list[tuple[str, ...]]) -> Iterator[str]:
+def write_table(*headings: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """Writes a table of one line a cell."""
     yield from ("", ".. list-table::", "   :header-rows: 1", "   :widths: auto", "")
     for row in [headings, *rows]:
@@ -167,9 +167,9 @@ def write_providers() -> Iterator[str]:
         else:
             (specification,) = importlib.import_module(entry.module).survey_providers()
             summary = specification.summary
-        address = f"``{vendor.settings.base_url}``"
-        rows.append((f"``{name}``", summary, f"``{vendor.protocol}``", address, keys))
-    yield from write_table("provider", "what it is", "dialect", "address", "key", rows=rows)
+        what = f"{summary}; ``{vendor.protocol}`` at ``{vendor.settings.base_url}``"
+        rows.append((f"``{name}``", keys, what))
+    yield from write_table("provider", "key", "what it is; dialect and address", rows=rows)
 
 
 SETTING_MEANINGS = {
