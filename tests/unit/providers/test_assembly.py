@@ -210,3 +210,31 @@ def test_losses_are_collected() -> None:
     loss = Loss(kind=LossKind.DROPPED, path="$", reason="why")
 
     assert feed(LossEvent(loss=loss)).losses == [loss]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ResponseStartedEvent(response_id=7),  # type: ignore[arg-type]
+        ResponseStartedEvent(model={"name": "m"}),  # type: ignore[arg-type]
+        ContentDeltaEvent(0, 7),  # type: ignore[arg-type]
+        ContentDeltaEvent(0, ["x"]),  # type: ignore[arg-type]
+        ResponseFinishedEvent(
+            stop_reason=StopReason.ANSWERED,
+            native_stop_reason=7,  # type: ignore[arg-type]
+        ),
+    ],
+)
+def test_values_of_the_wrong_kind_are_refused_and_do_not_stay(event: StreamEvent) -> None:
+    """What had arrived before can be had nevertheless."""
+    assembler = feed(start(0), ContentDeltaEvent(0, "a"))
+    if isinstance(event, ResponseFinishedEvent):
+        assembler.feed(ContentFinishedEvent(index=0))
+
+    with pytest.raises(ConverseError, match="makes no sense") as caught:
+        assembler.feed(event)
+
+    assert type(caught.value) is ConverseError
+    assert [canister.content for canister in assembler.produce_canisters()] == [
+        (TextualContent("a"),)
+    ]

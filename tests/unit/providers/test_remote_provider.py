@@ -441,3 +441,25 @@ async def test_the_end_of_a_stream_is_read_so_that_its_connection_stays() -> Non
 
     assert texts == ["hi"]
     assert len(pieces) == 2
+
+
+class Mistaken(Words):
+    """Puts into our values what they do not take, as where a vendor sends a number for a name."""
+
+    def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
+        UserCanister(7)  # type: ignore[arg-type]
+        return []
+
+
+async def test_a_vendor_that_sends_the_wrong_kind_is_to_blame() -> None:
+    """Not whoever asked: a request that makes no sense would be an error of theirs."""
+    with pytest.raises(ConverseError, match="What was answered makes no sense") as caught:
+        await read_source(Mistaken(), _say(b"data: hi\n\n"))
+
+    assert type(caught.value) is ConverseError
+    assert caught.value.stage == "decode"
+
+
+async def _say(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
