@@ -270,13 +270,12 @@ def test_natives_without_sense_are_an_error_of_the_request(
     canisters = [*request.canisters]
     index = data.draw(st.integers(0, len(canisters) - 1))
     canister = canisters[index]
-    kept = {"native": canister.native} if canister.native else {}
     contents = [*canister.content]
     for position, content in enumerate(contents):
         if content.native is not None:
             contents[position] = attrs.evolve(content, native=corrupt(content.native, data))
-    natives = {name: corrupt(native, data) for name, native in kept.items()}
-    canisters[index] = attrs.evolve(canister, content=contents, **natives)
+    native = None if canister.native is None else corrupt(canister.native, data)
+    canisters[index] = attrs.evolve(canister, content=contents, native=native)
 
     with contextlib.suppress(RequestError):
         party.nativize(attrs.evolve(request, canisters=canisters))
