@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from command_line import VIBE, produce_environment
+from vibe_llms.testing.simulator import SynchronousSimulator
 
 pytestmark = pytest.mark.terminal
 
@@ -140,3 +142,51 @@ def test_a_broken_provider_costs_one_line_and_not_the_chat(
     terminal.type("Better now?")
 
     terminal.wait_for(r"Better now\?.*Better now\?")
+
+
+VENDORS = {
+    "anthropic": "/simulate/slow=20",
+    "google": "/simulate/rate_limit=1,slow=20",
+    "mistral": "/simulate/mistral,slow=40/v1",
+}
+"""From three vendors to where they are in the simulator: one refuses at first, none hurries."""
+
+
+def test_a_conversation_moves_from_vendor_to_vendor(
+    tmp_path: Path, simulator: SynchronousSimulator, open_terminal: Callable[..., Terminal]
+) -> None:
+    """Thoughts are seen, losses and retries told in a line, and Ctrl-C stops one answer only."""
+    providers = {
+        name: {"base_url": simulator.url + path, "api_key": "canary"}
+        for name, path in VENDORS.items()
+    }
+    file = tmp_path / ".config" / "vibe-llms" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(tomli_w.dumps({"providers": providers}), encoding="utf-8")
+    terminal = open_terminal(120, 60, "--model", "anthropic:m")
+
+    terminal.type("think of one")
+    terminal.wait_for(r"The user asks something\..*think of one\n")
+    terminal.type("/model google:m")
+    terminal.wait_for("The model is google:m")
+    terminal.type("think of two")
+    screen = terminal.wait_for(r"think of two\n.*think of two\n")
+    assert "Not carried over as it was: a thought of another model" in screen
+    assert "Trying again in 1 s: google failed (rate-limited)" in screen
+    terminal.type("/model mistral:m")
+    terminal.wait_for("The model is mistral:m")
+    terminal.type("think " + " ".join(f"word{number}" for number in range(80)))
+    terminal.wait_for(r"word79.*word0 word1 word2")
+    terminal.press("C-c")
+    screen = terminal.wait_for(r"Stopped\. What came is kept")
+    assert screen.count("word79") == 1
+    terminal.type("/model anthropic:m")
+    terminal.wait_for(r"The model is anthropic:m.*The model is anthropic:m|is anthropic:m")
+    terminal.type("back again")
+
+    screen = terminal.wait_for(r"back again\n.*back again\n")
+    assert screen.count("Not carried over as it was") == 3  # once for each who got others' words
+    assert screen.count("Trying again") == 1
+    assert "Traceback" not in screen
+    stopped = [request for request in simulator.requests if request.disconnected_at is not None]
+    assert len(stopped) == 1
