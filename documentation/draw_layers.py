@@ -36,9 +36,9 @@ WORDS = {
     "exceptions": "every error",
     "laziness": "on demand",
     "limits": "one table",
-    "nearness": "did you mean …?",
+    "nearness": "did you mean",
     "plain": "plain data",
-    "resources": "the shipped data",
+    "resources": "shipped data",
 }
 TYPE_MODULES = {"plugins.markers", "plugins.specification"}
 
