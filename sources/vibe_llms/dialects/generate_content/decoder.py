@@ -50,26 +50,29 @@ from vibe_llms.messages.contents import AnyContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
 
 
-class _FastPart(msgspec.Struct, forbid_unknown_fields=True):
+_NOTHING: Final = msgspec.Raw()
+
+
+class _FastPart(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     text: str
     thought: bool = False
 
 
-class _FastContent(msgspec.Struct, forbid_unknown_fields=True):
+class _FastContent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     parts: tuple[_FastPart]
     role: str = "model"
 
 
-class _FastCandidate(msgspec.Struct, forbid_unknown_fields=True):
+class _FastCandidate(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     content: _FastContent
     index: int = 0
 
 
-class _FastChunk(msgspec.Struct, forbid_unknown_fields=True):
+class _FastChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A chunk that brings a piece of text and nothing new besides."""
 
     candidates: tuple[_FastCandidate]
-    usageMetadata: msgspec.Raw = msgspec.Raw()  # noqa: N815  # the vendor's word
+    usageMetadata: msgspec.Raw = _NOTHING  # noqa: N815  # the vendor's word
     modelVersion: str = ""  # noqa: N815
     responseId: str = ""  # noqa: N815
     createTime: str = ""  # noqa: N815
@@ -93,6 +96,8 @@ class Decoder:
         self._events: list[StreamEvent] = []
         self._begun = False
         self._finished = False
+        self._is_array = False
+        self._is_whole = False
         self._response_id = ""
         self._count = 0
         self._open = -1
@@ -104,7 +109,7 @@ class Decoder:
         self._calls = 0
         self._vendor_id = ""
         self._leftovers = Leftovers()
-        self._usage: bytes | Mapping[str, Any] | None = None
+        self._usage: msgspec.Raw | Mapping[str, Any] | None = None
 
     def decode(self, data: bytes | Mapping[str, Any], event: str = "") -> list[StreamEvent]:
         """Returns the events of one chunk, given as data or as the bytes of their JSON.
@@ -121,13 +126,15 @@ class Decoder:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 pass
             else:
-                candidate = chunk.candidates[0]
+                (candidate,) = chunk.candidates
                 if candidate.index == 0 and self._call is None:
-                    return self._decode_fast(chunk, candidate.content.parts[0])
+                    (part,) = candidate.content.parts
+                    return self._read_piece(chunk.usageMetadata, part.text, thought=part.thought)
         events: list[StreamEvent] = []
         self._events = events
         with self._explaining():
             given = msgspec.json.decode(data) if isinstance(data, bytes) else data
+            self._is_array = isinstance(given, list)
             for each in given if isinstance(given, list) else (given,):
                 self._read(each)
         return events
@@ -138,7 +145,10 @@ class Decoder:
         Raises:
             ConverseError: It makes no sense, is an error of the vendor, or is not complete.
         """
-        return [*self.decode(body), *self.finish()]
+        events = self.decode(body)
+        # An object comes whole or not at all; an array may be a stream that was cut off.
+        self._is_whole = self._leftovers.is_answer and not self._is_array
+        return [*events, *self.finish()]
 
     def finish(self) -> list[StreamEvent]:
         """Returns the last events. To be called when the stream has ended.
@@ -149,7 +159,7 @@ class Decoder:
         if self._finished:
             return []
         reason = self._leftovers.reason
-        if reason is None:
+        if reason is None and not self._is_whole:
             raise StreamTruncatedError(
                 detail=f"The stream of {self._provider} ended before its response was complete.",
                 remedy="What had arrived is kept; ask again.",
@@ -165,7 +175,7 @@ class Decoder:
             for index, native in self._natives.items():
                 events.append(ContentFinishedEvent(index=index, native=native))
             self._tell_usage()
-        stop = normalize_stop(reason, calls=self._calls > 0)
+        stop = normalize_stop(reason or "", calls=self._calls > 0)
         if self._leftovers.is_blocked:
             stop = StopReason.FILTERED
         events.append(
@@ -198,15 +208,17 @@ class Decoder:
                 stage=Stage.DECODE,
             ) from error
 
-    def _decode_fast(self, chunk: _FastChunk, part: _FastPart) -> list[StreamEvent]:
-        if usage := bytes(chunk.usageMetadata):
+    def _read_piece(self, usage: msgspec.Raw, text: str, *, thought: bool) -> list[StreamEvent]:
+        """Reads the chunk that comes in thousands; its account is looked at when it is the last."""
+        if usage is not _NOTHING:
             self._usage = usage
-        if part.text and part.thought is self._open_thought and self._open >= 0:
-            if not part.thought:
-                self._texts[self._open].append(part.text)
-            return [ContentDeltaEvent(self._open, part.text)]
+        index = self._open
+        if text and index >= 0 and thought is self._open_thought:
+            if not thought:
+                self._texts[index].append(text)
+            return [ContentDeltaEvent(index, text)]
         self._events = []
-        self._add_plain(part.text, thought=part.thought)
+        self._add_plain(text, thought=thought)
         return self._events
 
     def _read(self, given: Mapping[str, Any]) -> None:
@@ -243,7 +255,7 @@ class Decoder:
     def _tell_usage(self) -> None:
         usage, self._usage = self._usage, None
         if usage is not None:
-            native = msgspec.json.decode(usage) if isinstance(usage, bytes) else usage
+            native = usage if isinstance(usage, Mapping) else msgspec.json.decode(usage)
             self._events.append(UsageEvent(usage=normalize_usage(native)))
 
     def _read_part(self, part: dict[str, Any]) -> None:

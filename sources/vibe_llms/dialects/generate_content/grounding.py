@@ -46,8 +46,8 @@ def find_citations(
             Citation(
                 start=start,
                 end=end,
-                title=source.get("title"),
-                url=source.get("uri"),
+                title=_find_text(source, "title"),
+                url=_find_text(source, "uri"),
                 native=seal_native(PROTOCOL, {"citation": source}),
             ),
         )
@@ -67,12 +67,18 @@ def _read_chunk(
     return Citation(
         start=start,
         end=end,
-        cited_text=source.get("text"),
-        title=source.get("title"),
-        url=source.get("uri") or source.get("sourceUri"),
-        file_id=source.get("documentName"),
+        cited_text=_find_text(source, "text"),
+        title=_find_text(source, "title"),
+        url=_find_text(source, "uri", "sourceUri"),
+        file_id=_find_text(source, "documentName"),
         native=seal_native(PROTOCOL, {"groundingChunk": chunk, "groundingSupport": support}),
     )
+
+
+def _find_text(fields: Mapping[str, Any], *names: str) -> str | None:
+    """Returns the first of the fields which is a text that says something."""
+    values = (fields.get(name) for name in names)
+    return next((value for value in values if isinstance(value, str) and value), None)
 
 
 def _locate(segment: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, int | None, int | None]:

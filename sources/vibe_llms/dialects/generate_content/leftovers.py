@@ -26,10 +26,18 @@ class Leftovers:
     is_blocked: bool = False
     _others: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
     _response: dict[str, Any] = attrs.field(factory=dict, init=False)
+    _said: set[str] = attrs.field(factory=set, init=False)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether anything was said that belongs to an answer."""
+        return bool(self._said & {"candidates", "promptFeedback", "usageMetadata"})
 
     def add_first(self, candidate: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Takes in the first candidate; keys in camel case."""
         self.reason = _ensure_word(candidate.get("finishReason")) or self.reason
+        self._said |= {"candidate", *(f"content.{name}" for name in content)}
+        self._said |= {name for name in candidate if name != "content" or content}
         self.first |= without(candidate, "content", "finishReason")
         rest = without(content, "parts")
         if rest.get("role") == "model":
@@ -51,6 +59,7 @@ class Leftovers:
 
     def add_response(self, chunk: Mapping[str, Any]) -> None:
         """Takes in what is around the candidates; keys in camel case."""
+        self._said |= chunk.keys()
         self._response |= without(
             chunk, "candidates", "usageMetadata", "modelVersion", "responseId"
         )
@@ -59,8 +68,19 @@ class Leftovers:
             self.reason, self.is_blocked = blocked, True
 
     def produce(self) -> dict[str, Any]:
-        """Returns the response without what has common words."""
+        """Returns the response without what has common words.
+
+        ``None`` tells of what is always written and the vendor has never said.
+        """
         native = dict(self._response)
+        if "modelVersion" not in self._said:
+            native["modelVersion"] = None
+        if "candidate" not in self._said:
+            return native if self.is_blocked else native | {"candidates": None}
+        for name in ("role", "parts"):
+            if f"content.{name}" not in self._said:
+                self.first["content"] = {**self.first.get("content", {}), name: None}
+        self.first |= {n: None for n in ("content", "finishReason") if n not in self._said}
         others = [self._others[index] for index in sorted(self._others)]
         if self.first or others:
             native["candidates"] = [self.first, *others]

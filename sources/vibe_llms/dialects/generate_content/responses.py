@@ -30,12 +30,15 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     is_ours = origin.protocol == PROTOCOL
     parts = _write_parts(response, ledger)
     rest = ledger.open(response.metadata.native, "response")
-    first, *others = rest.pop("candidates", None) or [{}]
+    candidates = rest.pop("candidates", [])
+    first, *others = candidates or [{}]
     reason = origin.native_stop_reason if is_ours else nativize_stop(origin.stop_reason)
     body: dict[str, Any] = {}
     blocked = rest.get("promptFeedback", {}).get("blockReason")
-    if parts or not blocked or blocked != reason:
-        candidate = {"content": {"role": "model", "parts": parts}, "finishReason": reason}
+    if parts or (candidates is not None and (not blocked or blocked != reason)):
+        role = (first.get("content") or {}).get("role") or "model"
+        candidate = {"content": {"role": role, "parts": parts}, "finishReason": reason}
+        first = _forget_absence(first) if parts else first
         grounding = {} if is_ours else write_grounding(_find_texts(response))
         if grounding:
             candidate["groundingMetadata"] = grounding
@@ -46,6 +49,14 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     if origin.response_id:
         body["responseId"] = origin.response_id
     return Translation(merge_residue(body, rest), ledger.losses)
+
+
+def _forget_absence(first: dict[str, Any]) -> dict[str, Any]:
+    """Returns the rest of a candidate whose contents there are, though the vendor sent none."""
+    content = first.get("content")
+    if content is None:
+        return {name: value for name, value in first.items() if name != "content"}
+    return {**first, "content": {k: v for k, v in content.items() if k != "parts" or v}}
 
 
 def _write_parts(response: Response, ledger: Ledger) -> list[dict[str, Any]]:

@@ -282,11 +282,17 @@ def test_usage_is_told_once_when_the_answer_ends() -> None:
 
 
 def test_an_answer_that_has_not_ended_is_cut() -> None:
-    """Streamed or whole: nothing but a reason to end ends it."""
+    """Nothing but a reason to end ends a stream, in an array or not; an object comes whole."""
+    chunk = json.dumps(wrap({"text": "a"}, end=None)).encode()
     with pytest.raises(StreamTruncatedError):
-        decode(wrap({"text": "a"}, end=None))
+        decode_chunks([chunk])
+    with pytest.raises(StreamTruncatedError):
+        decode(b"[%b]" % chunk)
     with pytest.raises(StreamTruncatedError):
         decode_chunks([])
+    whole = decode(chunk)
+    assert whole.metadata.origin.stop_reason is StopReason.UNKNOWN
+    assert nativize_response(whole).value == json.loads(chunk)
 
 
 NAMES = (
