@@ -101,7 +101,7 @@ class TerminalOutput:
         self._remarks = Remarks()
         self._splitter = BlockSplitter()
         self._kind = ""
-        self._has_written = False
+        self._settled = ""
         self._is_waiting = False
         self._drawn = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -111,7 +111,7 @@ class TerminalOutput:
         """Shows that an answer is awaited."""
         self._tracker = ContentTracker()
         self._splitter = BlockSplitter()
-        self._kind, self._has_written = "", False
+        self._kind = self._settled = ""
         self._is_waiting = True
         self._echo.silence()
         self._tail.draw(self._render("note", "…"))
@@ -169,13 +169,16 @@ class TerminalOutput:
         self._tail.settle(self._render(kind, text))
 
     def _settle(self, kind: str, text: str) -> None:
-        """Leaves a part of the answer behind, an empty line after the one before."""
+        """Leaves a part of the answer behind, an empty line after the one before.
+
+        Remarks that follow each other stand together.
+        """
         lines = self._render(kind, text)
         if not lines:
             return
-        if self._has_written:
+        if self._settled and not kind == self._settled == "note":
             lines.insert(0, Line("", 0))
-        self._has_written = True
+        self._settled = kind
         self._is_waiting = False
         self._tail.settle(lines)
 
@@ -206,7 +209,7 @@ class TerminalOutput:
         rest = self._splitter.rest
         if rest.strip():
             lines = self._render(self._kind, self._crop(rest))
-            if self._has_written:
+            if self._settled:
                 lines.insert(0, Line("", 0))
             self._is_waiting = False
             self._tail.draw(lines)
