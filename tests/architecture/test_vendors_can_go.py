@@ -68,6 +68,6 @@ def test_everything_else_still_works(tmp_path: Path) -> None:
     """Without any vendor at all the unit tests of everything else pass: one can go, then."""
     tree = copy_tree(tmp_path, *VENDORS)
     folders = [str(tree / "tests" / "unit" / name) for name in OTHER_UNITS]
-    outcome = run_in(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *folders)
+    outcome = run_in(tree, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *folders)
 
     assert outcome.returncode == 0, outcome.stdout[-4000:]

@@ -39,7 +39,7 @@ class Catalogue:
         """Lists the providers that have data about models; reads none of it."""
         if self.providers:
             return tuple(sorted(self.providers))
-        shipped = (path.name for path in self.directory.iterdir() if path.is_dir())
+        shipped = (path.parent.name for path in self.directory.glob("*/attributes.toml"))
         return tuple(sorted({*shipped, *self.plugin_directories}))
 
     def access_integrator(self, provider: str) -> ModelsIntegrator:
