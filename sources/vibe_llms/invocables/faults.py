@@ -49,13 +49,13 @@ def find_faults(judge: Any, arguments: Any) -> tuple[Fault, ...]:
         RequestError: The schema cannot be applied.
     """
     try:
-        errors = itertools.islice(judge.iter_errors(arguments), FAULTS_LIMIT)
-        faults = itertools.chain.from_iterable(_explain(error) for error in errors)
-        return tuple(itertools.islice(dict.fromkeys(faults), FAULTS_LIMIT))
+        errors = list(itertools.islice(judge.iter_errors(arguments), FAULTS_LIMIT))
     except RecursionError:
         return (Fault(path="arguments", rule="nest too deeply"),)
     except Exception as error:  # a reference that leads nowhere, a pattern that is none
         raise _refuse(f"The schema cannot be applied: {_shorten(str(error))}.") from error
+    faults = itertools.chain.from_iterable(map(_explain, errors))
+    return tuple(itertools.islice(dict.fromkeys(faults), FAULTS_LIMIT))
 
 
 def _explain(error: ValidationError) -> Iterator[Fault]:
@@ -106,7 +106,8 @@ def _explain_alternatives(error: ValidationError, path: str) -> Iterator[Fault]:
     """Explains the alternative that the value comes nearest to."""
     branches: dict[Any, list[ValidationError]] = {}
     for each in error.context or ():
-        branches.setdefault(each.relative_schema_path[0], []).append(each)
+        place = each.relative_schema_path[0] if each.relative_schema_path else id(each)
+        branches.setdefault(place, []).append(each)  # a schema that is False has no path
     if all(_misses_type(errors, error) for errors in branches.values()):
         names = [name for errors in branches.values() for name in _list_types(errors[0])]
         rule = f"must be {_join_types(names)}, not {_show(error.instance)}"
@@ -172,13 +173,16 @@ def _join_types(names: Iterable[str]) -> str:
 
 def _compose_rule(error: ValidationError) -> str:
     given, wanted = _show(error.instance), error.validator_value
-    if error.validator == "type":
+    keyword: Any = error.validator
+    if keyword is None:
+        return "is not to be given"  # the schema here is False
+    if keyword == "type":
         return f"must be {_join_types(_list_types(error))}, not {given}"
-    if error.validator == "enum" and isinstance(wanted, list):
+    if keyword == "enum" and isinstance(wanted, list):
         return f"must be one of {_show_words(wanted)}, not {given}{_hint(error.instance, wanted)}"
-    if error.validator == "uniqueItems":
+    if keyword == "uniqueItems":
         return f"must not have the same item twice: {given}"
-    rule = _RULES.get(error.validator)
+    rule = _RULES.get(keyword)
     return f"{rule.format(_show(wanted))}, not {given}" if rule else _shorten(error.message)
 
 

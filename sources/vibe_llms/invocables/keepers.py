@@ -39,6 +39,12 @@ class Keeper:
         self._is_done = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the ensemble has been connected and is to stay so."""
+        is_alive = self._task is not None and not self._task.done()
+        return is_alive and self._is_decided.is_set() and not self._is_done.is_set()
+
     async def start(self) -> None:
         """Begins the task and waits until the ensemble is connected, or ``failure`` says why not.
 

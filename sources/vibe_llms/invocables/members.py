@@ -43,7 +43,7 @@ def list_members(kind: Any, place: str) -> Members | None:
     if typing.is_typeddict(kind):
         required = kind.__required_keys__
         hints = read_hints(kind, place)
-        fields = {name: Member(_unwrap(hint), name in required) for name, hint in hints.items()}
+        fields = {name: _read_key(hint, name in required) for name, hint in hints.items()}
         return Members(fields, kind)
     if attrs.has(kind):
         return _list_attrs(kind, place)
@@ -81,17 +81,20 @@ def _list_dataclass(kind: Any, place: str) -> Members:
     return Members(fields, kind)
 
 
-_WRAPPERS = tuple(
-    getattr(typing, name)
-    for name in ("Required", "NotRequired", "ReadOnly")
-    if hasattr(typing, name)
-)
+_READ_ONLY = getattr(typing, "ReadOnly", None)  # since Python 3.13
 
 
-def _unwrap(hint: Any) -> Any:
-    while typing.get_origin(hint) in _WRAPPERS:
+def _read_key(hint: Any, is_required: bool) -> Member:
+    """Reads a key of a TypedDict, whose own account is wrong where annotations are texts."""
+    while (origin := typing.get_origin(hint)) is not None and origin in (
+        typing.Required,
+        typing.NotRequired,
+        _READ_ONLY,
+    ):
+        if origin is not _READ_ONLY:
+            is_required = origin is typing.Required
         hint = typing.get_args(hint)[0]
-    return hint
+    return Member(hint, is_required)
 
 
 def read_hints(thing: Any, place: str) -> dict[str, Any]:

@@ -68,7 +68,6 @@ class Registry:
     ) -> None:
         self.ensembles = tuple(ensembles)
         self.collisions: tuple[str, ...] = ()
-        self.failures: dict[str, EnsembleError] = {}
         self._tolerant = tolerant
         self._keepers = {
             ensemble.name: Keeper(ensemble, connect_seconds, disconnect_seconds)
@@ -91,6 +90,15 @@ class Registry:
                     remedy="Give each a name of its own.",
                 )
 
+    @property
+    def failures(self) -> dict[str, EnsembleError]:
+        """What is wrong with ensembles at present, by their names."""
+        return {
+            name: keeper.failure
+            for name, keeper in self._keepers.items()
+            if keeper.failure is not None
+        }
+
     async def connect(self) -> None:
         """Connects all ensembles at once and learns what they have.
 
@@ -102,9 +110,9 @@ class Registry:
             for ensemble in self.ensembles:
                 ensemble.listen(functools.partial(self._stale.add, ensemble.name))
             await asyncio.gather(*(keeper.start() for keeper in self._keepers.values()))
-            self._gather_failures()
-            if self.failures and not self._tolerant:
-                raise _join_failures(self.failures)
+            failures = self.failures
+            if failures and not self._tolerant:
+                raise _join_failures(failures)
             self._register()
         except BaseException:
             await self.disconnect()
@@ -113,7 +121,6 @@ class Registry:
     async def disconnect(self) -> None:
         """Disconnects all ensembles, also when some fail to; what failed is in ``failures``."""
         await asyncio.gather(*(keeper.stop() for keeper in self._keepers.values()))
-        self._gather_failures()
 
     async def refresh(self) -> bool:
         """Asks those ensembles again that have announced a change; costs nothing without one.
@@ -127,17 +134,15 @@ class Registry:
         if not self._stale:
             return False
         async with self._door:
-            stale = [name for name in self._keepers if name in self._stale]
+            stale = [
+                name
+                for name, keeper in self._keepers.items()
+                if name in self._stale and keeper.is_connected
+            ]
             self._stale.clear()
             await asyncio.gather(*(self._keepers[name].survey() for name in stale))
-            self._gather_failures()
             self._register()
         return bool(stale)
-
-    def _gather_failures(self) -> None:
-        for name, keeper in self._keepers.items():
-            if keeper.failure is not None:
-                self.failures[name] = keeper.failure
 
     def _register(self) -> None:
         """Gives every invoker its name."""

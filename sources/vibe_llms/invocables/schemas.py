@@ -168,20 +168,24 @@ def _bind(
     """Gives each parameter its argument, as a value of its type. Raises Misfit."""
     positional: list[Any] = []
     named: dict[str, Any] = {}
-    used: set[str] = set()
+    rest = dict(arguments)
+    others: _Parameter | None = None
     for parameter in parameters:
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            convert = converts.get(parameter.name)
-            for name in arguments.keys() - used:
-                value = arguments[name]
-                named[name] = within(convert, value, f".{name}") if convert else value
+            others = parameter
             continue
         value = _choose(parameter, converts.get(parameter.name), arguments, context)
-        used.add(parameter.name)
+        if not parameter.is_context:
+            rest.pop(parameter.name, None)
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             positional.append(value)
         else:
             named[parameter.name] = value
+    for name, value in rest.items():
+        if others is None or name in named:
+            raise Misfit("is not known", f".{name}")
+        convert = converts.get(others.name)
+        named[name] = within(convert, value, f".{name}") if convert else value
     return Bound(tuple(positional), named)
 
 
