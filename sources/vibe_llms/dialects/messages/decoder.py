@@ -169,7 +169,8 @@ class Decoder:
                 self._read_delta(fields)
             case "content_block_start":
                 self._begin_block(fields["index"], fields["content_block"])
-            case "content_block_stop":
+                self._change_model(fields["content_block"])
+            case "content_block_stop" if fields["index"] in self._open:
                 self._finish_block(fields["index"])
             case "message_start":
                 self._begin(fields["message"])
@@ -226,12 +227,10 @@ class Decoder:
         self._open[place] = growing
         self._events.append(growing.start())
         self._events += growing.catch_up()
-        if block.get("type") == "fallback":
-            self._change_model(block)
 
     def _change_model(self, block: Mapping[str, Any]) -> None:
-        """From here on another model answers."""
-        to = block.get("to")
+        """Notes which model answers from here on; a whole answer names the last one itself."""
+        to = block.get("to") if block.get("type") == "fallback" else None
         model = read_text(to.get("model")) if isinstance(to, Mapping) else None
         if model:
             self._events.append(ResponseStartedEvent(model=model))

@@ -196,12 +196,6 @@ class Decoder:
         """
         if response.get("error") or response.get("status") == "failed":
             raise produce_error(response, provider=self._provider, model=self._model)
-        if response.get("status") in ("queued", "in_progress"):
-            raise StreamTruncatedError(
-                detail=f"{self._provider} answers in the background: the response "
-                f"{response.get('id')} is {response['status']}.",
-                remedy="Leave `background` out of the request, or fetch it from the vendor later.",
-            )
         self._begin(response)
         self._items.settle(response.get("output") or ())
         if response.get("usage"):

@@ -9,6 +9,7 @@ import attrs
 
 from vibe_llms.dialects.ledger import seal_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.responses.residue import collect_rest, find_absent
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.contents import Native
 
@@ -22,6 +23,14 @@ INCOMPLETE_REASONS: Final = {
     "steered": StopReason.INTERRUPTED,
 }
 """From the reason for an incomplete response; any other is unknown, and is kept beside."""
+
+_BREAKS: Final = {
+    "cancelled": StopReason.INTERRUPTED,
+    "in_progress": StopReason.INTERRUPTED,
+    "queued": StopReason.INTERRUPTED,
+}
+"""From the status of a response which has an end here, and no reason: what the vendor does in
+the background goes on, and is to be fetched by the id of the response."""
 
 _COMMON: Final = frozenset(
     {"error", "id", "incomplete_details", "model", "object", "output", "status", "usage"}
@@ -57,18 +66,26 @@ def read_ending(response: Mapping[str, Any], outline: Outline, event: Mapping[st
     Args:
         event: That the response came in, for what stands there beside it.
     """
+    status, details = response.get("status") or "completed", response.get("incomplete_details")
+    told = details if isinstance(details, Mapping) else {}
+    reason = told.get("reason")
     beside = {name: value for name, value in event.items() if name not in _EVENT}
     rest = {name: value for name, value in response.items() if name not in _COMMON} | beside
-    native = seal_native(PROTOCOL, rest)
-    status, details = response.get("status") or "completed", response.get("incomplete_details")
-    if status == "cancelled":
-        return Ending(StopReason.INTERRUPTED, status, native)
-    if status == "incomplete":
-        reason = details.get("reason") if isinstance(details, Mapping) else None
-        word = reason if isinstance(reason, str) else status
-        return Ending(INCOMPLETE_REASONS.get(word, StopReason.UNKNOWN), word, native)
-    if status != "completed":
-        return Ending(StopReason.UNKNOWN, str(status), native)
+    if status == "incomplete" and isinstance(reason, str):
+        beyond = {name: value for name, value in told.items() if name != "reason"}
+        rest |= {"incomplete_details": beyond} if beyond else {}
+        stop_reason, word = INCOMPLETE_REASONS.get(reason, StopReason.UNKNOWN), reason
+    elif status != "completed":
+        rest |= {"status": status, "incomplete_details": details}
+        stop_reason, word = _BREAKS.get(status, StopReason.UNKNOWN), str(status)
+    else:
+        rest |= {"incomplete_details": details} if details is not None else {}
+        stop_reason, word = _find_reason(outline), status
+    absent = find_absent(response, "status")
+    return Ending(stop_reason, word, seal_native(PROTOCOL, collect_rest(rest, absent=absent)))
+
+
+def _find_reason(outline: Outline) -> StopReason:
     if outline.owed:
-        return Ending(StopReason.INVOCATION, status, native)
-    return Ending(StopReason.REFUSED if outline.refuses else StopReason.ANSWERED, status, native)
+        return StopReason.INVOCATION
+    return StopReason.REFUSED if outline.refuses else StopReason.ANSWERED

@@ -214,9 +214,9 @@ class ItemsTable:
             return
         place = _read_place(event)
         growing = self._access(state, kind, place)
+        self._separate(state, growing, channel, place)
         had = growing.measure(channel, place)
         if len(text) > had:
-            self._separate(state, growing, channel, place)
             self._add(growing, channel, place, text[had:])
 
     def cite(self, event: Mapping[str, Any]) -> None:

@@ -49,13 +49,14 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     if origin.usage is not None:
         verbatim = origin.protocol == PROTOCOL
         native["usage"] = nativize_usage(origin.usage, verbatim=verbatim)
-    return Translation(merge(native, ledger.open(metadata.native, "native")), ledger.losses)
+    residue = ledger.open(metadata.native, "native")
+    if "status" in residue:
+        del native["incomplete_details"]  # the vendor's own stand in the residue as well
+    return Translation(merge(native, residue), ledger.losses)
 
 
 def _compose_status(response: Response) -> dict[str, Any]:
     origin = response.metadata.origin
-    if origin.stop_reason is StopReason.INTERRUPTED and origin.native_stop_reason == "cancelled":
-        return {"status": "cancelled", "incomplete_details": None}
     reason = _REASONS.get(origin.stop_reason)
     word = origin.native_stop_reason
     if origin.protocol == PROTOCOL and word is not None:

@@ -298,11 +298,18 @@ def test_a_stream_without_its_terminator_is_no_answer() -> None:
         decode()
 
 
+def test_an_end_that_comes_twice_is_harmless() -> None:
+    """Some gateways end a block once more; it is passed on as it is."""
+    events = decode(START, begin({"type": "text", "text": "a"}), end(), end(), *finish())
+    assert [event.kind for event in events if isinstance(event, NativeEvent)] == [
+        "content_block_stop"
+    ]
+
+
 @pytest.mark.parametrize(
     "event",
     [
         go_on("text_delta", 7, text="a"),
-        end(7),
         {"type": "content_block_start", "index": 0},
         {"type": "message_start", "message": []},
         begin({"type": "tool_use"}),

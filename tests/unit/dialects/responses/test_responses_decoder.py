@@ -20,6 +20,7 @@ from vibe_llms.events.stream import (
     ContentFinishedEvent,
     LossEvent,
     NativeEvent,
+    ResponseFinishedEvent,
     ResponseStartedEvent,
     StreamEvent,
 )
@@ -142,7 +143,9 @@ def stream_item(item: dict[str, Any], habits: Habits) -> Iterator[dict[str, Any]
             delta = text[start : start + habits.size]
             yield {"type": f"response.{name}.delta", "delta": delta, **base}
         yield {"type": f"response.{name}.done", field: text, **base}
-    if habits.done:
+    parts = item.get("content") or ()
+    comes_whole = "output" in item or len(list(list_texts(item))) < len(parts)
+    if habits.done or comes_whole:  # what has no deltas is told before the next item begins
         yield {"type": "response.output_item.done", "item": item}
 
 
@@ -381,10 +384,14 @@ def test_the_reason_for_the_end_is_derived() -> None:
     assert end("cancelled", TEXT) is StopReason.INTERRUPTED
 
 
-def test_an_answer_in_the_background_is_no_answer() -> None:
-    """A response that is only queued is not taken for an empty one."""
-    with pytest.raises(StreamTruncatedError, match="background"):
-        end("queued")
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_what_the_vendor_does_in_the_background_is_no_answer(status: str) -> None:
+    """A response that has only begun is not taken for an empty one; its id is there to ask for."""
+    body = {"id": "r", "status": status, "output": []}
+    *_, finished = Decoder(provider="p").decode_response(body)
+    assert isinstance(finished, ResponseFinishedEvent)
+    assert finished.stop_reason is StopReason.INTERRUPTED
+    assert finished.native_stop_reason == status
 
 
 def test_a_hosted_call_is_read_with_its_outcome() -> None:

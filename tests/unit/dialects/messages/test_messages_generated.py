@@ -1,0 +1,163 @@
+"""Whatever the SDK's types can say comes back: requests, answers, and answers as streams."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from anthropic.types.beta import BetaMessage
+from anthropic.types.beta.message_create_params import MessageCreateParamsNonStreaming
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messages_exchanges import (
+    CONTROLS,
+    assemble,
+    read_stream,
+    read_whole,
+    simplify,
+    simplify_request,
+    write_whole,
+)
+from sdk_generation import DATA, FEW, NAMES, OBJECTS, cut, generate, sprinkle
+from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
+from vibe_llms.models.integrators import ModelsIntegrator
+
+URLS = NAMES.map("https://{}.example".format)
+SEALS = DATA.filter(bool)
+SCHEMAS = st.just({"type": "object", "properties": {"a": {"type": "string"}}})
+MODELS = ("claude-sonnet-5-5", "claude-3-haiku-20240307", "model")
+SAID = {"tool_use", "thinking", "redacted_thinking"}
+SHOWN = {"image", "document"}
+REQUESTS = generate(
+    MessageCreateParamsNonStreaming,
+    {
+        "MessageCreateParamsNonStreaming.model": st.sampled_from(MODELS),
+        "budget_tokens": st.integers(1024, 9999),
+        "data": DATA,
+        "input_schema": SCHEMAS,
+        "max_tokens": st.integers(1, 9999),
+        "name": NAMES,
+        "schema": SCHEMAS,
+        "signature": SEALS,
+        "url": URLS,
+    },
+)
+ANSWERS = generate(
+    BetaMessage,
+    {"BetaFallbackInfo.model": st.just("model"), "BetaMessage.model": st.just("model"),
+     "data": DATA, "input": OBJECTS, "name": NAMES, "signature": SEALS, "url": URLS},
+)  # fmt: skip
+
+
+def settle(request: dict[str, Any]) -> dict[str, Any]:
+    """Makes a history that the vendor takes of one that has the right types alone."""
+    numbers, owed, messages = itertools.count(), list[str](), list[dict[str, Any]]()
+    for message in request["messages"]:
+        content = message.get("content") or []
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        refused = SHOWN if message["role"] == "assistant" else SAID
+        blocks = [each for each in content if each["type"] not in refused | {"tool_result"}]
+        told = [each for each in content if each["type"] == "tool_result"]
+        results: list[dict[str, Any]] = [
+            {
+                "type": "tool_result",
+                **(told[place] if place < len(told) else {}),
+                "tool_use_id": each,
+            }
+            for place, each in enumerate(owed)
+        ]
+        owed = []
+        if message["role"] == "user":
+            blocks = [*results, *blocks]
+        elif results:
+            messages.append({"role": "user", "content": results})
+        for block in blocks:
+            if block["type"] == "tool_use":
+                block["id"] = f"toolu_{next(numbers)}"
+                owed.append(block["id"])
+        if blocks:
+            messages.append({**message, "content": blocks})
+    if owed:
+        results = [{"type": "tool_result", "tool_use_id": identity} for identity in owed]
+        messages.append({"role": "user", "content": results})
+    return {**request, "messages": messages or [{"role": "user", "content": "?"}]}
+
+
+@pytest.mark.parametrize("learnt", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
+@FEW
+@given(request=REQUESTS.map(settle), seed=st.integers(0, 99))
+def test_any_request_comes_back(request: dict[str, Any], seed: int, learnt: Any) -> None:
+    """With fields that nobody knows at any place, for models with all controls and with none."""
+    native = sprinkle(request, random.Random(seed))
+    before = json.dumps(native)
+    attributes = ModelsIntegrator(provider="anthropic").integrate(native["model"], learnt=learnt)
+    read = normalize_request(native, attributes)
+    written = nativize_request(read.value, attributes, Quirks(), provider="anthropic")
+    assert json.dumps(native) == before
+    assert read.losses == written.losses == ()
+    assert simplify_request(written.value) == simplify_request(native)
+
+
+@FEW
+@given(ANSWERS, st.integers(0, 99))
+def test_any_answer_comes_back(answer: dict[str, Any], seed: int) -> None:
+    """Whole and as a stream, split anywhere, with fields that nobody knows at any place."""
+    chance = random.Random(seed)
+    native = sprinkle(answer, chance)
+    written, losses = write_whole(assemble(read_whole(native)))
+    assert losses == ()
+    assert simplify(written) == simplify(native)
+    data = "".join(stream(native, chance)).encode()
+    streamed, losses = write_whole(assemble(read_stream(cut(data, chance))))
+    assert losses == ()
+    assert simplify(streamed) == simplify(native)
+
+
+def stream(answer: dict[str, Any], chance: random.Random) -> Iterator[str]:
+    """Yields the frames in which the vendor would send an answer."""
+    late = ("stop_details", "container", "context_management")
+    begun = {k: v for k, v in answer.items() if k not in late}
+    yield frame("message_start", message={**begun, "content": [], "stop_reason": None})
+    for index, whole in enumerate(answer["content"]):
+        block, deltas = split(whole, chance)
+        yield frame("content_block_start", index=index, content_block=block)
+        for delta in deltas:
+            yield frame("content_block_delta", index=index, delta=delta)
+            yield chance.choice(["", ": a comment\n\n", frame("ping")])
+        yield frame("content_block_stop", index=index)
+    ending = {name: answer.get(name) for name in ("stop_reason", "stop_sequence", *late[:2])}
+    managed = {name: answer[name] for name in late[2:] if name in answer}
+    yield frame("message_delta", delta=ending, usage=answer["usage"], **managed)
+    yield frame("message_stop")
+
+
+def split(block: dict[str, Any], chance: random.Random) -> tuple[dict[str, Any], list[Any]]:
+    """Returns a block as it begins, and the deltas that make the whole of it."""
+    match block["type"]:
+        case "text":
+            cited = block.get("citations") or []
+            deltas = [{"type": "text_delta", "text": text} for text in cut(block["text"], chance)]
+            deltas += [{"type": "citations_delta", "citation": each} for each in cited]
+            return {**block, "text": "", **({"citations": []} if cited else {})}, deltas
+        case "thinking":
+            texts = cut(block["thinking"], chance)
+            deltas = [{"type": "thinking_delta", "thinking": text} for text in texts]
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            return {**block, "thinking": "", "signature": ""}, deltas
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            texts = cut(json.dumps(block["input"], ensure_ascii=False), chance)
+            deltas = [{"type": "input_json_delta", "partial_json": text} for text in texts]
+            return {**block, "input": {}}, deltas
+    return block, []
+
+
+def frame(kind: str, **fields: Any) -> str:
+    """Writes an event of a stream."""
+    data = json.dumps({"type": kind, **fields}, ensure_ascii=False)
+    return f"event: {kind}\ndata: {data}\n\n"
