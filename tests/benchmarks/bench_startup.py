@@ -6,7 +6,8 @@
 
 Byte code is warmed first and may be written, as on a user's machine. Medians of interleaved
 runs. Each subject has a home of its own: `list` is to meet none of the conversations that `ask`
-leaves behind. `ask` is measured by the clock, to the first character of its answer, and compared
+leaves behind. Over the network a server on loopback answers at once, so that its own time is
+next to nothing. `ask` is measured by the clock, to the first character of its answer, and compared
 with the clock time of ``python -c pass``.
 """
 
@@ -24,6 +25,7 @@ import time
 from pathlib import Path
 
 import attrs
+import loopback
 
 RUNS = 15
 _ENTRY = "from vibe_llms.interfaces.cli.entry import main; main()"
@@ -37,6 +39,7 @@ class Subject:
     Attributes:
         limit: The ratio that is aimed at; ``None`` where it is only shown for comparison.
         to_first_character: Measure by the clock until something is written.
+        configuration: What its home has as the user's configuration.
     """
 
     name: str
@@ -44,14 +47,15 @@ class Subject:
     limit: float | None = None
     environment: dict[str, str] = attrs.field(factory=dict)
     to_first_character: bool = False
+    configuration: str = ""
 
 
 def _vibe(*arguments: str) -> list[str]:
     return [sys.executable, "-c", _ENTRY, *arguments]
 
 
-def survey_subjects() -> list[Subject]:
-    """Lists what is measured, without what is not installed."""
+def survey_subjects(url: str) -> list[Subject]:
+    """Lists what is measured, without what is not installed; a server is at the address."""
     completion = {"_VIBE_COMPLETE": "bash_complete", "COMP_WORDS": "vibe re", "COMP_CWORD": "1"}
     subjects = [
         Subject(name="import vibe_llms", command=_python("import vibe_llms"), limit=1.2),
@@ -64,6 +68,14 @@ def survey_subjects() -> list[Subject]:
             command=_vibe("ask", "-m", "scripted:echo", "Hello"),
             limit=15,
             to_first_character=True,
+        ),
+        Subject(
+            name="vibe ask over the network",
+            command=_vibe("ask", "-m", "openai_conversations:m", "Hello"),
+            limit=26,
+            environment={"OPENAI_API_KEY": "x"},
+            to_first_character=True,
+            configuration=f'[providers.openai_conversations]\nbase_url = "{url}/at-once/v1"\n',
         ),
     ]
     if shutil.which("llm"):
@@ -102,7 +114,19 @@ def measure_first_character(command: list[str], environment: dict[str, str]) -> 
 
 def main() -> None:
     """Prints the table."""
-    subjects = survey_subjects()
+    with loopback.run_server() as url:
+        _print_table(survey_subjects(url))
+
+
+def _produce_home(path: str, configuration: str) -> str:
+    folder = Path(path) / ".config" / "vibe-llms"
+    folder.mkdir(parents=True)
+    if configuration:
+        (folder / "config.toml").write_text(configuration)
+    return path
+
+
+def _print_table(subjects: list[Subject]) -> None:
     pass_command = _python("pass")
     cpu: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     base: dict[bool, list[float]] = {False: [], True: []}
@@ -113,7 +137,9 @@ def main() -> None:
     } | {"PYTHONPATH": str(_SOURCES)}
     with tempfile.TemporaryDirectory() as homes:
         own = {
-            subject.name: environment | subject.environment | {"HOME": f"{homes}/{number}"}
+            subject.name: environment
+            | subject.environment
+            | {"HOME": _produce_home(f"{homes}/{number}", subject.configuration)}
             for number, subject in enumerate(subjects)
         }
         for subject in subjects:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.wire.certificates import import_aiohttp
 from vibe_llms.wire.exchanges import Timeouts
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ SLOT: ContextVar[list[asyncio.Transport]] = ContextVar("SLOT")
 
 def produce_session(tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
     """Produces the session of the running event loop."""
+    import_aiohttp()
     import aiohttp
 
     connector = _access_connector_class()(
