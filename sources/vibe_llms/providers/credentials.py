@@ -6,7 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    Finding,
+    ProviderError,
+    ProviderFault,
+)
 from vibe_llms.secrets import Secret
 
 
@@ -37,6 +43,20 @@ def acquire_key(
         if os.environ.get(variable):
             return _ensure_key(Secret(os.environ[variable]), f"the variable {variable}")
     return None
+
+
+def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...]) -> None:
+    """Lets the error of a key that the vendor refused say where the key is looked for.
+
+    Args:
+        variables: The vendor's usual environment variables; none where it takes no key.
+    """
+    if not isinstance(error, ProviderError) or error.remedy:
+        return
+    if error.fault is ProviderFault.AUTHENTICATION:
+        places = (*variables[:1], f"[providers.{provider}]")
+        error.detail = error.detail.rstrip(" .") + "."
+        error.remedy = f"Check the key, in {' or '.join(places)}."
 
 
 def _read_file(path: Path, place: str) -> Secret:

@@ -18,7 +18,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
-from vibe_llms.providers.credentials import acquire_key
+from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.providers.settings import RemoteSettings, read_settings
@@ -287,7 +287,9 @@ class RemoteClient:
             return exchange
         status, answered = exchange.status, exchange.headers
         problem = await read_problem(exchange)
-        raise vendor.produce_error(problem, model, status=status, headers=answered)
+        error = vendor.produce_error(problem, model, status=status, headers=answered)
+        advise_of_key(error, self.provider.name, vendor.key_variables)
+        raise error
 
     def _acquire_key(self) -> Secret | None:
         vendor = self.vendor
