@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import attrs
 
+from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.validation import Fault
 from vibe_llms.messages.canisters import AnyCanister, Owner, ResultCanister
@@ -129,7 +130,10 @@ def _identify(pair: Pair, access: Callable[[str], Deduplicator | None]) -> str |
     arguments = read_arguments(invocation) if deduplicator is not None else None
     if deduplicator is None or arguments is None or isinstance(arguments, Fault):
         return None
-    return deduplicator.identify(invocation.name, arguments)
+    try:
+        return deduplicator.identify(invocation.name, arguments)
+    except RequestError:
+        return None  # arguments that nest too deeply are like no others
 
 
 def _measure(canister: ResultCanister) -> int:

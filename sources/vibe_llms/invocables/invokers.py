@@ -125,7 +125,7 @@ class Invoker:
     @property
     def gates(self) -> Gates | None:
         """What bounds how many executions run at once; shared by all copies of the invoker."""
-        return self._gates
+        return None if self.concurrency is None else self._gates
 
     def describe(self) -> InvocableDescription:
         """Returns what a model is told about it."""

@@ -109,6 +109,6 @@ def read_hints(thing: Any, place: str) -> dict[str, Any]:
         raise RequestError(
             path=place,
             detail=f"The annotations of {place} cannot be read: {error}.",
-            remedy="Import what they name, outside of TYPE_CHECKING, or give a schema.",
+            remedy="Define or import before what they name, not for types only; or give a schema.",
             stage=Stage.CONFIGURE,
         ) from error

@@ -62,6 +62,7 @@ def derive_form(function: Callable[..., Any], *, name: str = "") -> Form:
     for parameter in parameters:
         if parameter.is_context:
             continue
+        _ensure_derivable(parameter, name)
         shape = deriver.derive(parameter.hint, f"{name}.{parameter.name}")
         converts[parameter.name] = shape.convert
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
@@ -92,7 +93,11 @@ def produce_binder(function: Callable[..., Any], *, name: str = "") -> tuple[Bin
     Returns:
         The binder, and the description in the docstring.
     """
-    parameters = _list_parameters(function, name or getattr(function, "__name__", ""))
+    parameters = tuple(
+        parameter
+        for parameter in _list_parameters(function, name or getattr(function, "__name__", ""))
+        if parameter.kind is not inspect.Parameter.VAR_POSITIONAL
+    )
     return functools.partial(_bind, parameters, {}), read_docstring(function).text
 
 
@@ -118,21 +123,24 @@ def _list_parameters(function: Callable[..., Any], name: str) -> tuple[_Paramete
     except (TypeError, ValueError) as error:
         raise _refuse(name, "its parameters are not known", "Wrap it in a function.") from error
     hints = read_hints(_find_annotated(function), name)
-    parameters = []
-    for parameter in signature.parameters.values():
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            problem = f"*{parameter.name} has no counterpart in JSON"
-            raise _refuse(name, problem, "Take a list.")
-        hint = hints.get(parameter.name, parameter.annotation)
-        if hint is inspect.Parameter.empty:
-            problem = f"its parameter {parameter.name} has no annotation"
-            raise _refuse(name, problem, "Annotate it; Any admits anything.")
-        parameters.append(
-            _Parameter(
-                name=parameter.name, kind=parameter.kind, hint=hint, default=parameter.default
-            )
+    return tuple(
+        _Parameter(
+            name=parameter.name,
+            kind=parameter.kind,
+            hint=hints.get(parameter.name, parameter.annotation),
+            default=parameter.default,
         )
-    return tuple(parameters)
+        for parameter in signature.parameters.values()
+    )
+
+
+def _ensure_derivable(parameter: _Parameter, name: str) -> None:
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        problem = f"*{parameter.name} has no counterpart in JSON"
+        raise _refuse(name, problem, "Take a list.")
+    if parameter.hint is inspect.Parameter.empty:
+        problem = f"its parameter {parameter.name} has no annotation"
+        raise _refuse(name, problem, "Annotate it; Any admits anything.")
 
 
 def _find_annotated(function: Any) -> Any:

@@ -295,6 +295,16 @@ def test_a_given_schema_wins() -> None:
     assert "must match the pattern" in str(invoker.check({"value": "b"})[0])
 
 
+def test_a_given_schema_needs_no_annotations() -> None:
+    """Whoever says what the arguments are need not say it twice; none is lost in silence."""
+    schema = {"type": "object", "properties": {"word": {"type": "string"}}}
+    invoker = produce_invoker(unannotated, schema=schema)
+
+    assert invoker.bind({"word": "a"}, InvocationContext()).named == {"word": "a"}
+    with pytest.raises(Misfit, match=r"arguments\.other: is not known"):
+        invoker.bind({"word": "a", "other": "b"}, InvocationContext())
+
+
 def test_partials_methods_and_objects_can_be_invoked() -> None:
     """Whatever can be called and says what it takes is good enough."""
 
