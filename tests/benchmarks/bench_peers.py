@@ -1,0 +1,272 @@
+"""Others beside us: the same streams and calls, by their way to the same kind of answer.
+
+They are no dependency. This makes an environment for them, outside of the project, and runs it::
+
+    python -m venv /tmp/peers
+    /tmp/peers/bin/pip install -e . openai anthropic litellm \
+        "pydantic-ai-slim[openai,anthropic]" any-llm-sdk[openai] llm
+    /tmp/peers/bin/python tests/benchmarks/run.py peers
+
+Whoever is not installed is left out. CPU time of this process, ratios to the floor of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import clients
+import loopback
+from bench_providers import Providers
+
+CALLS = 128
+REPETITIONS = 2
+ROWS = (("at-once", 1), ("paced", 1), ("call", 1), ("call", 64))
+_MESSAGES = [{"role": "user", "content": "Hello"}]
+
+
+class _Peer:
+    """A client of others; by default one that makes nothing which lasts."""
+
+    name = ""
+    package = ""
+    protocols: tuple[str, ...] = ("chat",)
+
+    async def open(self, url: str) -> None:
+        self.url = url
+
+    def compose_base(self, pace: str) -> str:
+        return f"{self.url}/{pace}/v1" if pace else f"{self.url}/v1"
+
+    async def close(self) -> None:
+        return None
+
+
+class OpenAI(_Peer):
+    """The official package of OpenAI."""
+
+    name = package = "openai"
+    protocols = ("chat", "responses")
+
+    async def open(self, url: str) -> None:
+        import openai
+
+        await super().open(url)
+        self.clients = {
+            pace: openai.AsyncOpenAI(base_url=self.compose_base(pace), api_key="x", max_retries=0)
+            for pace in ("", "at-once", "paced")
+        }
+
+    async def stream(self, pace: str, protocol: str) -> int:
+        client: Any = self.clients[pace]
+        seen = 0
+        if protocol == "responses":
+            async for event in await client.responses.create(model="m", input="Hi", stream=True):
+                seen += event.type == "response.output_text.delta"
+            return seen
+        stream = await client.chat.completions.create(model="m", messages=_MESSAGES, stream=True)
+        async for chunk in stream:
+            seen += bool(chunk.choices and chunk.choices[0].delta.content)
+        return seen
+
+    async def call(self, protocol: str) -> None:
+        client: Any = self.clients[""]
+        if protocol == "responses":
+            await client.responses.create(model="m", input="Hi")
+        else:
+            await client.chat.completions.create(model="m", messages=_MESSAGES)
+
+
+class Anthropic(_Peer):
+    """The official package of Anthropic."""
+
+    name = package = "anthropic"
+    protocols = ("messages",)
+
+    async def open(self, url: str) -> None:
+        import anthropic
+
+        await super().open(url)
+        self.clients = {
+            pace: anthropic.AsyncAnthropic(
+                base_url=self.compose_base(pace).removesuffix("/v1"), api_key="x", max_retries=0
+            )
+            for pace in ("", "at-once", "paced")
+        }
+
+    def _ask(self, pace: str, **options: Any) -> Any:
+        client: Any = self.clients[pace]
+        return client.messages.create(model="m", max_tokens=9, messages=_MESSAGES, **options)
+
+    async def stream(self, pace: str, protocol: str) -> int:
+        seen = 0
+        async for event in await self._ask(pace, stream=True):
+            seen += event.type == "content_block_delta"
+        return seen
+
+    async def call(self, protocol: str) -> None:
+        await self._ask("")
+
+
+class LiteLLM(_Peer):
+    """LiteLLM's completion."""
+
+    name = package = "litellm"
+
+    def _ask(self, pace: str, **options: Any) -> Any:
+        import litellm
+
+        base = self.compose_base(pace)
+        return litellm.acompletion(
+            model="openai/m", messages=_MESSAGES, api_base=base, api_key="x", **options
+        )
+
+    async def stream(self, pace: str, protocol: str) -> int:
+        seen = 0
+        async for chunk in await self._ask(pace, stream=True):
+            seen += bool(chunk.choices and chunk.choices[0].delta.content)
+        return seen
+
+    async def call(self, protocol: str) -> None:
+        await self._ask("")
+
+
+class AnyLLM(_Peer):
+    """any-llm's completion."""
+
+    name, package = "any-llm", "any_llm"
+
+    def _ask(self, pace: str, **options: Any) -> Any:
+        import any_llm
+
+        base = self.compose_base(pace)
+        return any_llm.acompletion(
+            "m", _MESSAGES, provider="openai", api_base=base, api_key="x", **options
+        )
+
+    async def stream(self, pace: str, protocol: str) -> int:
+        seen = 0
+        async for chunk in await self._ask(pace, stream=True):
+            seen += bool(chunk.choices and chunk.choices[0].delta.content)
+        return seen
+
+    async def call(self, protocol: str) -> None:
+        await self._ask("")
+
+
+class PydanticAI(_Peer):
+    """The direct requests of pydantic-ai."""
+
+    name, package = "pydantic-ai", "pydantic_ai"
+    protocols = ("chat", "responses", "messages")
+
+    async def open(self, url: str) -> None:
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        await super().open(url)
+        self.models: dict[tuple[str, str], Any] = {}
+        for pace in ("", "at-once", "paced"):
+            base = self.compose_base(pace)
+            openai = OpenAIProvider(base_url=base, api_key="x")
+            anthropic = AnthropicProvider(base_url=base.removesuffix("/v1"), api_key="x")
+            self.models["chat", pace] = OpenAIChatModel("m", provider=openai)
+            self.models["responses", pace] = OpenAIResponsesModel("m", provider=openai)
+            self.models["messages", pace] = AnthropicModel("m", provider=anthropic)
+
+    async def stream(self, pace: str, protocol: str) -> int:
+        from pydantic_ai.direct import model_request_stream
+        from pydantic_ai.messages import ModelRequest, TextPart, TextPartDelta
+
+        seen = 0
+        request = ModelRequest.user_text_prompt("Hello")
+        async with model_request_stream(self.models[protocol, pace], [request]) as stream:
+            async for event in stream:
+                piece = getattr(event, "delta", None) or getattr(event, "part", None)
+                is_end = getattr(event, "event_kind", "") == "part_end"
+                text = getattr(piece, "content_delta", "") or getattr(piece, "content", "")
+                is_text = isinstance(piece, TextPart | TextPartDelta) and not is_end
+                seen += bool(is_text and text)
+        return seen
+
+    async def call(self, protocol: str) -> None:
+        from pydantic_ai.direct import model_request
+        from pydantic_ai.messages import ModelRequest
+
+        request = ModelRequest.user_text_prompt("Hello")
+        await model_request(self.models[protocol, ""], [request])
+
+
+class LLM(_Peer):
+    """The library of the command llm."""
+
+    name = package = "llm"
+
+    def _ask(self, pace: str, *, stream: bool) -> Any:
+        from llm.default_plugins.openai_models import AsyncChat
+
+        model = AsyncChat("m", key="x", api_base=self.compose_base(pace))
+        return model.prompt("Hello", stream=stream)
+
+    async def stream(self, pace: str, protocol: str) -> int:
+        seen = 0
+        async for piece in self._ask(pace, stream=True):
+            seen += bool(piece)
+        return seen
+
+    async def call(self, protocol: str) -> None:
+        await self._ask("", stream=False).text()
+
+
+PEERS: tuple[Callable[[], Any], ...] = (OpenAI, Anthropic, PydanticAI, LiteLLM, AnyLLM, LLM)
+
+
+async def _measure(subject: Any, protocol: str, kind: str, count: int) -> float:
+    if kind == "call":
+        return await clients.measure_calls(subject, protocol, count, calls=CALLS)
+    return await clients.measure_streams(subject, kind, protocol, count)
+
+
+async def _print_peer(produce: Callable[[], Any], url: str) -> None:
+    peer = produce()
+    if importlib.util.find_spec(peer.package) is None:
+        print(f"{peer.name}: not installed", flush=True)
+        return
+    subjects = [clients.Floor(), Providers(), peer]
+    for subject in subjects:
+        await subject.open(url)
+    for protocol in peer.protocols:
+        for kind, count in ROWS:
+            best = await clients.compare(
+                subjects,
+                lambda each, row=(protocol, kind, count): _measure(each, *row),
+                repetitions=REPETITIONS,
+            )
+            what = f"{protocol}: {'a call' if kind == 'call' else 'a chunk'}, {kind}, {count}"
+            clients.print_row(what.replace("call, call", "call"), best, peer.name)
+    for subject in subjects:
+        await subject.close()
+
+
+async def _main(url: str) -> None:
+    for produce in PEERS:
+        try:
+            await _print_peer(produce, url)
+        except Exception as error:  # another's mistake ends its own rows only
+            print(f"{produce.__name__}: {type(error).__name__}: {error}", flush=True)
+
+
+def main() -> None:
+    """Prints the table."""
+    logging.disable(logging.WARNING)
+    with loopback.run_server() as url:
+        asyncio.run(_main(url))
+
+
+if __name__ == "__main__":
+    main()
