@@ -112,7 +112,8 @@ def survey_fields(cls: Any) -> tuple[dict[str, Any], set[str]]:
     if is_typeddict(cls):
         hints = get_type_hints(cls)
         needed = get_type_hints(cls, include_extras=True)
-        required = {n for n in hints if typing.get_origin(needed[n]) is typing.Required}
+        origins: dict[str, Any] = {n: typing.get_origin(hint) for n, hint in needed.items()}
+        required = {n for n, origin in origins.items() if origin is typing.Required}
         return (
             {_unescape(name): hint for name, hint in hints.items()},
             {_unescape(name) for name in required},

@@ -29,6 +29,7 @@ from vibe_llms.dialects.messages.invocations import (
 )
 from vibe_llms.dialects.messages.messages import write_canisters
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.nonsense import refuse_nonsense
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -94,7 +95,7 @@ def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
         told: Of the choice by the client itself, if anything.
     """
     choice = body.get("tool_choice")
-    if choice is None:
+    if not choice or not isinstance(choice, Mapping):
         return
     if told is None and not body.get("tools"):
         del body["tool_choice"]
@@ -133,6 +134,13 @@ def normalize_request(
     Raises:
         RequestError: The request makes no sense.
     """
+    with refuse_nonsense("The request", "Anthropic Messages"):
+        return _normalize_request(native, attributes)
+
+
+def _normalize_request(
+    native: Mapping[str, Any], attributes: ModelAttributes | None
+) -> Translation[Request]:
     canisters = normalize_messages(native).value
     rest = leave(native, "system", "messages", "model", "stream")
     controls = take_controls(rest, attributes)

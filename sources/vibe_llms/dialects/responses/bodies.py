@@ -109,7 +109,7 @@ def _fit_format(schema: JsonObject | None, told: Mapping[str, Any]) -> dict[str,
     kind = told.get("type")
     if kind == "json_object" and schema == {"type": "object"}:
         return {**told, "$": {"absent": ["name", "schema", "strict"]}}
-    fits = schema is None if kind not in (None, "json_object") else kind is None and schema
+    fits = (schema is None) == (kind is not None) and kind != "json_object"
     return dict(told) if fits else {}
 
 

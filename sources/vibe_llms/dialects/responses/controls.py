@@ -92,8 +92,8 @@ def split_controls(
             continue
         if defined is None or (name in defined and _takes(defined[name], holder[field])):
             controls[name] = holder.pop(field)
-    for name in defined or ():
-        if name not in PLACES and rest.get(name) is not None and name in parameters:
+    for name in (defined or {}).keys() - PLACES.keys() - WITHOUT_PLACE:  # those stay as they are
+        if rest.get(name) is not None and name in parameters:
             controls[name] = rest.pop(name)
     for group in ("reasoning", "text"):
         if rest.get(group) == {} and parameters.get(group):

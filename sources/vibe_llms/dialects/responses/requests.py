@@ -8,6 +8,7 @@ from typing import Any, Final, TypeGuard
 import attrs
 
 from vibe_llms.dialects.ledger import seal_native
+from vibe_llms.dialects.nonsense import refuse_nonsense
 from vibe_llms.dialects.responses.calls import seal_mark
 from vibe_llms.dialects.responses.controls import split_controls
 from vibe_llms.dialects.responses.invocations import (
@@ -35,7 +36,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
 
-_READ: Final = ("input", "instructions", "model", "stream", "tools")
+_READ: Final = ("input", "model", "stream", "tools")
 """Fields that others read; the stream is a matter of how the answer is asked for."""
 
 
@@ -54,6 +55,13 @@ def normalize_request(
     Raises:
         RequestError: The request makes no sense.
     """
+    with refuse_nonsense("The request", "the Responses protocol"):
+        return _normalize_request(native, attributes)
+
+
+def _normalize_request(
+    native: Mapping[str, Any], attributes: ModelAttributes | None
+) -> Translation[Request]:
     canisters = normalize_messages(native)
     invocables = normalize_invocables(native)
     schema = normalize_schema(native)
@@ -83,6 +91,8 @@ def _collect_residue(
     text = rest.get("text")
     if isinstance(text, dict) and isinstance(text.get("format"), Mapping):
         text["format"] = _collect_format(text["format"])
+    if _is_told(rest.get("instructions")):
+        del rest["instructions"]
     return collect_rest(
         rest,
         _READ,
@@ -106,7 +116,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     """
     canisters: list[AnyCanister] = []
     instructions, given = native.get("instructions"), native.get("input")
-    if isinstance(instructions, str) and instructions:
+    if _is_told(instructions):
         canisters.append(SupervisorCanister(instructions, native=INSTRUCTIONS))
     if isinstance(given, str):
         canisters.append(UserCanister(given))
@@ -116,6 +126,11 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         # A vendor that holds the conversation can be asked without a word more.
         canisters.append(UserCanister((), native=seal_mark("nothing", True)))
     return Translation(tuple(canisters))
+
+
+def _is_told(instructions: Any) -> TypeGuard[str]:
+    """Tells whether instructions are words; anything else stays as it is."""
+    return isinstance(instructions, str) and bool(instructions)
 
 
 def read_items(items: Iterable[Any], place: str) -> list[AnyCanister]:
