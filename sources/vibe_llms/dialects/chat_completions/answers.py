@@ -179,7 +179,9 @@ class Answer:
             assert call.index is not None
             self._natives[call.index] = call.kept
         else:
-            self.leftover |= self._kept
+            calls = list(self._kept.pop("calls", {}).values())
+            told: dict[str, Any] = {"tool_calls": calls, "content": None} if calls else {}
+            self.leftover = told | self._kept | self.leftover
         self._kept = {}
 
     def _keep(self, message: Mapping[str, Any], *, whole: bool) -> None:

@@ -8,9 +8,10 @@ from typing import Any, Final
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.exceptions import ControlError
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import Capability, ModelAttributes
-from vibe_llms.models.controls import check_controls
+from vibe_llms.models.controls import Control, check_control, check_controls
 from vibe_llms.plain import JsonObject, JsonValue
 
 FIELDS: Final = {
@@ -102,20 +103,33 @@ def normalize_controls(
     for table, fields in sources:
         for name, field in table.items():
             value = fields.get(field)
-            if value is None or not _is_defined(name, attributes):
-                continue
             if name == "reasoning_effort":
                 value = str(value).lower()
                 if value not in _LEVELS:
                     continue
-            if name == "reasoning_budget_tokens" and int(value) < 0:
-                continue  # -1 lets the model choose, and there is no common word for that
-            controls[name] = value
+            # A budget of -1 lets the model choose, and there is no common word for that.
+            if value is not None and _fits(name, value, attributes):
+                controls[name] = value
     return Translation(controls)
 
 
-def _is_defined(name: str, attributes: ModelAttributes | None) -> bool:
-    return attributes is None or attributes.access_control(name) is not None
+def _fits(name: str, value: Any, attributes: ModelAttributes | None) -> bool:
+    """Tells whether a value can be that of a control."""
+    control = attributes.access_control(name) if attributes else _access_common_control(name)
+    if control is None:
+        return False
+    try:
+        check_control(control, value)
+    except ControlError:
+        return False
+    return True
+
+
+def _access_common_control(name: str) -> Control:
+    from vibe_llms.models.definitions import produce_control
+    from vibe_llms.models.keys import KEYS_BY_NAME
+
+    return produce_control(name, KEYS_BY_NAME[name].definition)
 
 
 def remove_controls(native: dict[str, Any], controls: Mapping[str, JsonValue]) -> dict[str, Any]:

@@ -49,7 +49,6 @@ from vibe_llms.messages.canisters import InvocationCanister, Owner, StopReason
 from vibe_llms.messages.contents import AnyContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
 
-
 _NOTHING: Final = msgspec.Raw()
 
 

@@ -134,6 +134,8 @@ def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDesc
         schema = NO_ARGUMENTS
         residue["parametersJsonSchema"] = None
     description = function.get("description") or ""
+    if not description and "description" in function:
+        residue["description"] = function["description"]
     # A description is ours to demand, not the vendor's: a native vouches for its absence.
     keep = keep_native if description.strip() else seal_native
     return InvocableDescription(

@@ -14,6 +14,7 @@ from vibe_llms.dialects.generate_content.controls import (
     remove_controls,
 )
 from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without
+from vibe_llms.dialects.generate_content.grouping import find_groups, restore_groups
 from vibe_llms.dialects.generate_content.invocations import (
     nativize_invocables,
     nativize_schema,
@@ -26,7 +27,7 @@ from vibe_llms.dialects.generate_content.invocations import (
 from vibe_llms.dialects.generate_content.messages import nativize_canisters
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.reading import normalize_messages
-from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.dialects.ledger import MARK, Ledger, keep_native
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
@@ -63,19 +64,28 @@ def nativize_request(
     body: dict[str, Any] = {**canisters.value, **invocables.value}
     body = merge_residue(body, controls.value)
     body = merge_residue(body, nativize_schema(request.schema))
-    body = merge_residue(body, _ensure_level(ledger.open(request.native, "request"), body))
+    residue = ledger.open(request.native, "request")
+    _ensure_words(residue, body)
+    body = merge_residue(body, residue)
     body = restore_schema(body, request.schema)
+    groups = body.pop(MARK, {}).get("tools")
+    body = body if groups is None else restore_groups(body, groups)
     losses = (*canisters.losses, *invocables.losses, *controls.losses, *ledger.losses)
     return Translation(body, losses)
 
 
-def _ensure_level(residue: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
-    """Lets a level go as it was spelled, if it is still the one that is asked for."""
-    spelled = residue.get("generationConfig", {}).get("thinkingConfig", {}).get("thinkingLevel")
-    thinking = body.get("generationConfig", {}).get("thinkingConfig", {})
+def _ensure_words(residue: Mapping[str, Any], body: Mapping[str, Any]) -> None:
+    """Lets a level go as it was spelled, and an answer be of the type that was asked for.
+
+    The level must still be the one that is meant; the type may be one for enumerations.
+    """
+    said, config = residue.get("generationConfig", {}), body.get("generationConfig", {})
+    spelled = said.get("thinkingConfig", {}).get("thinkingLevel")
+    thinking = config.get("thinkingConfig", {})
     if spelled is not None and thinking.get("thinkingLevel") == str(spelled).lower():
         thinking["thinkingLevel"] = spelled
-    return residue
+    if said.get("responseMimeType") and "responseMimeType" in config:
+        config["responseMimeType"] = said["responseMimeType"]
 
 
 def normalize_request(
@@ -98,7 +108,12 @@ def normalize_request(
         schema = normalize_schema(fields)
         descriptions, choice = invocables.value
         rest = without(fields, "contents", "systemInstruction", "tools")
-        rest = remove_schema(remove_choice(remove_controls(rest, controls.value), choice))
+        rest = remove_schema(remove_controls(rest, controls.value))
+        if any(description.schema is not None for description in descriptions):
+            rest = remove_choice(rest, choice)
+        tools = fields.get("tools")
+        if isinstance(tools, list) and (groups := find_groups(tools)) is not None:
+            rest[MARK] = {"tools": groups}
         rest = {k: v for k, v in rest.items() if v is not None and (k != "generationConfig" or v)}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, RequestError):

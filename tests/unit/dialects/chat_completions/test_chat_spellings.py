@@ -1,0 +1,250 @@
+"""What the many hosts write in a way of their own comes back in that way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from vibe_llms.dialects.chat_completions import (
+    PROTOCOL,
+    Decoder,
+    Quirks,
+    nativize_request,
+    nativize_response,
+    normalize_request,
+)
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    StopReason,
+    UserCanister,
+)
+from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.models.integrators import ModelsIntegrator
+from vibe_llms.providers.assembly import Assembler
+
+ATTRIBUTES = ModelsIntegrator(provider="vendor").integrate("m")
+CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+URL = {"type": "url_citation"}
+
+
+def compose(message: Any, **choice: Any) -> dict[str, Any]:
+    """Makes a whole response around a message."""
+    first = {"index": 0, "message": message, "finish_reason": "stop", **choice}
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    head = {"id": "c", "object": "chat.completion", "created": 7, "model": "m"}
+    return {**head, "choices": [first], "usage": usage}
+
+
+def assemble(decoder: Decoder, chunks: list[Any] | None, body: Any = None) -> Response:
+    """Reads chunks, or a whole body, to the end."""
+    assembler = Assembler(provider="vendor", model="asked", protocol=PROTOCOL)
+    if chunks is None:
+        events = decoder.decode_response(json.dumps(body).encode())
+    else:
+        events = [e for chunk in chunks for e in decoder.decode(json.dumps(chunk).encode())]
+        events += decoder.finish()
+    for event in events:
+        assembler.feed(event)
+    return Response(
+        request=Request(canisters=[UserCanister("?")]),
+        canisters=assembler.produce_canisters(),
+        metadata=ResponseMetadata(origin=assembler.origin, native=assembler.native),
+        losses=assembler.losses,
+    )
+
+
+def stream(*choices: dict[str, Any], **top: Any) -> Response:
+    """Reads a stream of one choice a chunk."""
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 7, "model": "m", **top}
+    end = {"index": 0, "delta": {}, "finish_reason": "tool_calls"}
+    chunks = [{**head, "choices": [{"index": 0, **choice}]} for choice in (*choices, end)]
+    return assemble(Decoder(provider="vendor"), chunks)
+
+
+MESSAGES: dict[str, Any] = {
+    "no content": {"tool_calls": [CALL]},
+    "nothing at all": {},
+    "another role": {"role": "model", "content": "x"},
+    "no role": {"role": None, "content": "x"},
+    "call without a type": {"content": "", "tool_calls": [{**CALL, "type": None}]},
+    "call with its place": {"content": "", "tool_calls": [{**CALL, "index": 0}]},
+    "call of another type": {"content": None, "tool_calls": [{"id": "1", "type": "w", "w": {}}]},
+    "two calls of one id": {"content": None, "tool_calls": [CALL, CALL]},
+    "null in a call": {
+        "content": None,
+        "tool_calls": [{**CALL, "function": {"name": "f", "arguments": None, "strict": None}}],
+    },
+    "old call": {"content": None, "function_call": {"name": "f"}},
+    "parsed document": {
+        "content": "x",
+        "annotations": [{"type": "file", "file": {"name": "n", "content": [{"type": "text"}]}}],
+    },
+    "places with a point": {
+        "content": "xy",
+        "annotations": [{**URL, "url_citation": {"start_index": 0.0, "end_index": 1.0}}],
+    },
+    "annotation as text": {"content": "x", "annotations": ["u"]},
+    "pictures as text": {"content": "", "images": ["data:image/png;base64,AAAA"]},
+    "picture with detail": {
+        "content": "",
+        "images": [{"type": "image_url", "image_url": {"url": "https://x", "detail": "auto"}}],
+    },
+    "reasoning as object": {"content": "x", "reasoning": {"text": "t"}},
+    "thinking in pieces": {
+        "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": t} for t in "ab"]},
+            {"type": "text", "text": "c"},
+        ]
+    },
+    "no parts": {"content": []},
+    "content of another kind": {"content": {"a": 1}},
+    "sound without words": {"content": None, "audio": {"id": "a", "data": "UklG"}},
+}
+
+
+@pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
+def test_an_unusual_message_comes_back_as_it_was(message: Any) -> None:
+    """Field by field, without a loss."""
+    body = compose({"role": "assistant", **message})
+    response = assemble(Decoder(provider="vendor"), None, body)
+    written = nativize_response(response)
+
+    assert json.loads(json.dumps(written.value)) == body
+    assert written.losses == response.losses == ()
+
+
+@pytest.mark.parametrize("name", ["id", "object", "created", "model", "usage"])
+@pytest.mark.parametrize("value", [None, "absent"])
+def test_what_a_host_does_not_say_of_a_response_is_not_said_for_it(name: str, value: Any) -> None:
+    """Null stays null, and what is not there is not made up."""
+    body = compose({"role": "assistant", "content": "x"})
+    body = {k: v for k, v in body.items() if k != name} | ({name: None} if value is None else {})
+
+    assert nativize_response(assemble(Decoder(provider="vendor"), None, body)).value == body
+
+
+def test_choices_without_a_number_are_told_apart_by_their_order() -> None:
+    """The first is the answer, the others are kept."""
+    body = compose({"role": "assistant", "content": "a"})
+    body["choices"] += [{"message": {"role": "assistant", "content": "b"}, "finish_reason": "stop"}]
+    del body["choices"][0]["index"]
+    response = assemble(Decoder(provider="vendor"), None, body)
+
+    assert response.canisters[0].content[0].text == "a"  # type: ignore[union-attr]
+    assert nativize_response(response).value == body
+
+
+def test_pieces_of_a_call_may_each_have_an_id_of_their_own() -> None:
+    """Without a name nothing begins; the first id counts."""
+    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"x":'}}
+    second = {"index": 0, "id": "b", "function": {"arguments": "1}"}}
+    response = stream({"delta": {"tool_calls": [first]}}, {"delta": {"tool_calls": [second]}})
+
+    (call,) = response.canisters
+    assert isinstance(call, InvocationCanister)
+    assert (call.invocation_id, call.arguments) == ("a", '{"x":1}')
+
+
+def test_a_name_in_every_piece_begins_one_call() -> None:
+    """The last and empty piece of a call says its name again."""
+    pieces = [
+        {"index": 0, "function": {"name": "f", "arguments": text}} for text in ("{}", "")
+    ]  # fmt: skip
+    response = stream(*({"delta": {"tool_calls": [piece]}} for piece in pieces))
+
+    assert [type(canister) for canister in response.canisters] == [InvocationCanister]
+
+
+def test_the_account_within_a_choice_counts() -> None:
+    """Moonshot has it there; it is not said to have been elsewhere."""
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    response = stream({"delta": {"content": "x"}, "usage": usage})
+
+    assert response.metadata.origin.usage is not None
+    assert response.metadata.origin.usage.input_tokens == 3
+    written: Any = nativize_response(response).value
+    assert "usage" not in written
+    assert written["choices"][0]["usage"] == usage
+
+
+def test_a_reason_may_say_more() -> None:
+    """Google's face of this protocol adds what was blocked."""
+    body = compose({"role": "assistant"}, finish_reason="content_filter: PROHIBITED_CONTENT")
+    response = assemble(Decoder(provider="vendor"), None, body)
+
+    assert response.metadata.origin.stop_reason is StopReason.FILTERED
+
+
+ASKED: dict[str, Any] = {
+    "nothing said": {"messages": [{"role": "user"}]},
+    "a role of a template": {"messages": [{"role": "ipython", "content": "x"}]},
+    "sound of another format": {
+        "messages": [
+            {"role": "user", "content": [{"type": "input_audio", "input_audio": each}]}
+            for each in ({"data": "AAAA", "format": "m4a"}, {"data": "AAAA"})
+        ]
+    },
+    "moving pictures": {
+        "messages": [
+            {"role": "user", "content": [{"type": "video_url", "video_url": {"url": "https://x"}}]}
+        ]
+    },
+    "pictures of the model": {
+        "messages": [
+            {"role": "user", "content": "x"},
+            {
+                "role": "assistant",
+                "content": [{"type": "image_url", "image_url": {"url": "https://x"}}],
+            },
+            {"role": "user", "content": "y"},
+        ]
+    },
+    "arguments as data": {
+        "messages": [
+            {"role": "user", "content": "x"},
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}],
+            },
+            {"role": "tool", "tool_call_id": "c", "content": "r"},
+        ]
+    },
+    "no functions": {"functions": []},
+    "a schema that says nothing": {
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "n", "schema": {"type": "object"}},
+        }
+    },
+    "no schema": {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
+    "a flat choice": {"tool_choice": {"type": "function", "name": "f"}},
+    "a schema of no kind": {"tools": [{"type": "function", "function": {"name": "f",
+                                                                        "parameters": True}}]},
+    "a tool without a type": {"tools": [{"google_search": {}}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
+def test_an_unusual_request_comes_back_as_it_was(asked: Any) -> None:
+    """Field by field, without a loss."""
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}], **asked}
+    read = normalize_request(body)
+    written = nativize_request(read.value, ATTRIBUTES, Quirks())
+
+    assert json.loads(json.dumps(written.value)) == body
+    assert read.losses == written.losses == ()
+
+
+def test_how_something_was_written_is_no_loss_elsewhere() -> None:
+    """A call without its type goes to another vendor of the protocol as any other call."""
+    message = {"role": "assistant", "tool_calls": [{"id": "c1", "function": CALL["function"]}]}
+    response = assemble(Decoder(provider="vendor"), None, compose(message))
+    canisters = [UserCanister("q"), *response.canisters, UserCanister("and?")]
+    request = Request(canisters=canisters)
+    written = nativize_request(request, ATTRIBUTES, Quirks(), provider="other")
+
+    assert not any("native" in loss.path for loss in written.losses)
+    assert not any(isinstance(canister, AssistantCanister) for canister in response.canisters)

@@ -1,0 +1,80 @@
+"""What a client or the vendor writes in one of several ways comes back in that way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gemini_answers import decode, round_trip_request
+from vibe_llms.dialects.generate_content import nativize_response
+
+FUNCTION = {"name": "f", "description": "d"}
+OBJECT = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
+
+ASKED: dict[str, Any] = {
+    "one of an enumeration": {
+        "generationConfig": {
+            "responseMimeType": "text/x.enum",
+            "responseSchema": {"type": "STRING", "enum": ["a", "b"]},
+        }
+    },
+    "a mode without functions": {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
+    "functions in several tools": {
+        "tools": [
+            {"functionDeclarations": [FUNCTION]},
+            {"functionDeclarations": [{**FUNCTION, "name": "g", "parameters": OBJECT}]},
+        ]
+    },
+    "functions beside a search": {
+        "tools": [{"functionDeclarations": [FUNCTION], "googleSearch": {}}, {"urlContext": {}}]
+    },
+    "no tools": {"tools": []},
+    "an empty description": {
+        "tools": [{"functionDeclarations": [{**FUNCTION, "description": ""}]}]
+    },
+    "numbers beyond a control": {"generationConfig": {"maxOutputTokens": "5", "topK": -1}},
+}
+
+
+@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("knows_controls", [True, False])
+def test_an_unusual_request_comes_back_as_it_was(asked: Any, knows_controls: bool) -> None:
+    """Whether its parameters became controls or not."""
+    body = {"contents": [{"role": "user", "parts": [{"text": "q"}]}], **asked}
+
+    assert round_trip_request(body, knows_controls=knows_controls) == body
+
+
+ANSWERS: dict[str, Any] = {
+    "without contents": {"candidates": [{"finishReason": "SAFETY", "index": 0}]},
+    "without parts": {"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}]},
+    "without a role": {"candidates": [{"content": {"parts": [{"text": "a"}]}}]},
+    "of another role": {"candidates": [{"content": {"role": "user", "parts": [{"text": "a"}]}}]},
+    "without candidates": {"usageMetadata": {"promptTokenCount": 3}},
+    "blocked": {"promptFeedback": {"blockReason": "OTHER"}},
+    "with a title of no kind": {
+        "candidates": [
+            {
+                "content": {"role": "model", "parts": [{"text": "a"}]},
+                "finishReason": "STOP",
+                "groundingMetadata": {
+                    "groundingChunks": [{"web": {"uri": "u", "title": 4}}],
+                    "groundingSupports": [
+                        {"segment": {"endIndex": 1}, "groundingChunkIndices": [0]}
+                    ],
+                },
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_what_the_vendor_left_out_is_not_made_up(answer: Any) -> None:
+    """A whole answer comes back with the fields that it had, and no others."""
+    response = decode(answer)
+    written = nativize_response(response)
+
+    assert written.value == answer
+    assert written.losses == response.losses == ()
