@@ -235,6 +235,7 @@ def test_a_key_that_is_missing_is_named(home: Path, vibe: Vibe, name: str) -> No
 
     assert f"There is no key for {name}. Set " in line
     assert "_API_KEY" in line
+    assert vibe("list").out == ""  # nothing was begun that could not be answered
 
 
 @each_provider

@@ -273,7 +273,7 @@ class RemoteClient:
     async def _send(self, method: str, path: str, body: JsonObject | None, model: str) -> Exchange:
         vendor = self.vendor
         native = body or {}
-        headers = {"accept": "*/*", **vendor.compose_headers(self._acquire_key(), native)}
+        headers = {"accept": "*/*", **vendor.compose_headers(self.require_key(), native)}
         if body is not None:
             headers["content-type"] = "application/json"
         request = WireRequest(
@@ -291,7 +291,8 @@ class RemoteClient:
         advise_of_key(error, self.provider.name, vendor.key_variables)
         raise error
 
-    def _acquire_key(self) -> Secret | None:
+    def require_key(self) -> Secret | None:
+        """Returns the key, ``None`` where none is needed. Raises ConfigurationError."""
         vendor = self.vendor
         name = self.provider.name
         key = self._key = acquire_key(name, vendor.settings.values, vendor.key_variables)
@@ -314,7 +315,7 @@ class RemoteClient:
         if settings.values.get("transport") == "sdk":
             from vibe_llms.wire.sdk import SdkTransport
 
-            return SdkTransport(vendor.produce_sdk_client(self._acquire_key()), is_owner=True)
+            return SdkTransport(vendor.produce_sdk_client(self.require_key()), is_owner=True)
         from vibe_llms.wire.direct import DirectTransport
 
         return DirectTransport(
@@ -342,6 +343,11 @@ class RemoteModel(ModelBase[JsonObject]):
         if self.descriptor.attributes.control_defaults:
             request = attrs.evolve(request, controls=self.complete_controls(request))
         return self._vendor.nativize(request, self.descriptor, streaming=streaming)
+
+    def check(self, request: Request) -> None:
+        """Refuses what could not be sent, for want of a key as well, and sends nothing."""
+        super().check(request)
+        self._client.require_key()
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
         """Returns a source which sends the request when it is first read."""
