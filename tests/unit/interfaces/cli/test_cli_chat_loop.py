@@ -66,7 +66,7 @@ class Recording:
     interrupt_after: int = 0
     _deltas: int = 0
 
-    def begin(self) -> None:
+    def begin(self, model: str) -> None:
         self.text += "<"
         self._deltas = 0
 

@@ -57,6 +57,18 @@ def test_a_loss_is_told_once_and_before_the_answer() -> None:
     assert "thought" not in second
 
 
+def test_a_loss_is_told_of_each_model() -> None:
+    """What one model is not told, the next one may not be told either."""
+    remarks = Remarks()
+    told = []
+    for model in ("one", "one", "other", "one"):
+        remarks.begin(model)
+        remarks.take(THOUGHT)
+        told.append(len(remarks.finish()))
+
+    assert told == [1, 0, 1, 1]
+
+
 def test_a_retry_is_one_line_with_round_seconds() -> None:
     """What went wrong is said, and what to do about it only if that is the end."""
     error = TransportError(detail="It cannot be reached.", remedy="Check the network.")
@@ -70,7 +82,7 @@ def test_losses_go_to_the_notes_and_never_into_the_answer(ends: str) -> None:
     """Also where no answer came after them."""
     out, notes = io.StringIO(), io.StringIO()
     output = PlainOutput(out, notes)
-    output.begin()
+    output.begin("vendor:model")
     output.feed(SEAL)
     if ends == "answered":
         output.feed(ContentDeltaEvent(0, "Hello"))

@@ -33,8 +33,8 @@ _MOST_LOSSES = 4
 class ChatOutput(Protocol):
     """Where a chat shows itself. Between ``begin`` and ``finish`` only ``feed`` is called."""
 
-    def begin(self) -> None:
-        """An answer is awaited."""
+    def begin(self, model: str) -> None:
+        """An answer is awaited from a model, by its address."""
 
     def feed(self, event: StreamEvent) -> None:
         """Something of the answer has arrived."""
@@ -82,11 +82,19 @@ def describe_event(event: StreamEvent) -> str:
 class Remarks:
     """What a reader should know besides the text, with the losses that come together in one line.
 
-    Each loss is told once, however often the conversation is sent: the response lists them all.
+    Each loss is told once of each model, however often it is sent the conversation: the response
+    lists them all.
     """
 
+    _model: str = attrs.field(default="", init=False)
     _told: set[Loss] = attrs.field(factory=set, init=False)
     _waiting: list[Loss] = attrs.field(factory=list, init=False)
+
+    def begin(self, model: str) -> None:
+        """Prepares for an answer of a model."""
+        if model != self._model:
+            self._model = model
+            self._told.clear()
 
     def take(self, event: StreamEvent) -> list[str]:
         """Returns what is to be said before an event is shown, and in its place."""
@@ -160,9 +168,10 @@ class PlainOutput:
     _kind: str = attrs.field(default="", init=False)
     _last: str = attrs.field(default="\n", init=False)
 
-    def begin(self) -> None:
+    def begin(self, model: str) -> None:
         """Shows nothing."""
         self._tracker = ContentTracker()
+        self._remarks.begin(model)
         self._kind, self._last = "", "\n"
 
     def feed(self, event: StreamEvent) -> None:

@@ -119,7 +119,7 @@ class ChatSession:
         model = self._produce_model()
         request = model.request(self.conversation, **self._compose_options())
         canisters: tuple[AnyCanister, ...] = ()
-        output.begin()
+        output.begin(self.model_name)
         try:
             if self.stream:
                 async with model.stream(request) as stream:

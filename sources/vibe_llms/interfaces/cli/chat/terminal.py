@@ -107,9 +107,10 @@ class TerminalOutput:
         self._timer: asyncio.TimerHandle | None = None
         self._echo = Echo(self._file)
 
-    def begin(self) -> None:
+    def begin(self, model: str) -> None:
         """Shows that an answer is awaited."""
         self._tracker = ContentTracker()
+        self._remarks.begin(model)
         self._splitter = BlockSplitter()
         self._kind = self._settled = ""
         self._is_waiting = True
