@@ -43,7 +43,8 @@ def _nativize_tool(
     described = {"description": invocable.description} if invocable.description else {}
     if invocable.schema is None:
         if "type" in residue:
-            return merge({}, residue)
+            told = merge({}, residue)
+            return told if told["type"] is not None else forget(told, "type")
         if invocable.native is not None and not ledger.admits(invocable.native):
             ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
             return None
@@ -65,7 +66,7 @@ def _nativize_tool(
 
 def _point_at(tool: Mapping[str, Any]) -> JsonObject:
     """Returns the choice that names a tool."""
-    kind = str(tool["type"])
+    kind = str(tool.get("type"))
     if kind in ("function", "custom"):
         return {"type": kind, "name": tool["name"]}
     if kind == "mcp":
@@ -94,7 +95,7 @@ def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> Invocable
             name=find_free_name(name, taken),
             description=str(tool.get("description") or ""),
             schema=None,
-            native=seal_native(PROTOCOL, {"type": kind, **tool}),
+            native=seal_native(PROTOCOL, {"type": None, **tool}),  # which says that it is whole
         )
     description = str(tool.get("description") or "")
     known = ["type", "name"]

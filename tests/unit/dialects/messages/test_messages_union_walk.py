@@ -176,13 +176,12 @@ def answer(*blocks: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("block", RESPONSE_BLOCKS, ids=name)
 def test_a_block_of_an_answer_comes_back_streamed_or_whole(block: dict[str, Any]) -> None:
     """Both ways give the same canisters, and these the same block."""
-    whole = assemble(read_whole(answer(block)))
-    body, losses = write_whole(whole)
+    message = answer(block)
+    if block["type"] == "fallback":  # a whole answer names the model that gave it in the end
+        message["model"] = block["to"]["model"]
+    body, losses = write_whole(assemble(read_whole(message)))
     assert losses == ()
-    expected = simplify(answer(block))
-    if block["type"] == "fallback":
-        expected["model"] = block["to"]["model"]
-    assert simplify(body) == expected
+    assert simplify(body) == simplify(message)
     streamed = assemble(
         read_stream(
             [

@@ -24,6 +24,7 @@ from vibe_llms.dialects.responses import (
     normalize_request,
 )
 from vibe_llms.events.stream import LossEvent, StreamEvent
+from vibe_llms.exceptions import RequestError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
@@ -111,6 +112,19 @@ def strip(value: Any) -> Any:
     return [strip(each) for each in value] if isinstance(value, list) else value
 
 
+def describe(role: KeyRole | None) -> ModelAttributes:
+    """Returns the attributes of a model which has as controls what has that role."""
+    return ModelAttributes(
+        address=ModelAddress("openai_responses", "model"),
+        genus=Genus.CONVERSER,
+        controls=tuple(produce_control(k.name, k.definition) for k in KEYS if k.role is role),
+        traced=(),
+    )
+
+
+KNOWN = describe(KeyRole.CONTROL)
+
+
 @pytest.mark.parametrize("role", [None, KeyRole.CONTROL], ids=["unknown", "known"])
 @FEW
 @given(request=REQUESTS.map(settle), seed=st.integers(0, 99))
@@ -118,12 +132,7 @@ def test_any_request_comes_back(request: dict[str, Any], seed: int, role: KeyRol
     """With fields that nobody knows at any place, for models with all controls and with none."""
     native = sprinkle({**request, "model": "model"}, random.Random(seed))
     before = json.dumps(native)
-    attributes = ModelAttributes(
-        address=ModelAddress("openai_responses", "model"),
-        genus=Genus.CONVERSER,
-        controls=tuple(produce_control(k.name, k.definition) for k in KEYS if k.role is role),
-        traced=(),
-    )
+    attributes = describe(role)
     read = normalize_request(native, attributes)
     written = nativize_request(read.value, attributes, Quirks(), provider="openai_responses")
     assert json.dumps(native) == before
@@ -150,6 +159,33 @@ def test_any_answer_comes_back(answer: dict[str, Any], seed: int) -> None:
         for event in decoder.decode(each.data, each.event)
     ]
     assert write([*events, *decoder.finish()]) == strip(native)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"instructions": ""},
+        {"seed": 1, "top_k": 5, "stop": ["a"]},
+        {"text": {"format": {"type": "json_schema", "name": "a", "schema": {}}}},
+        {"tools": [{"type": "mcp", "server_label": "a"}, {"type": "mcp", "server_label": "a"}]},
+        {"tools": [{"name": "f", "input_schema": {}}]},
+    ],
+    ids=lambda fields: "-".join(fields),
+)
+def test_what_the_types_do_not_show_comes_back(fields: dict[str, Any]) -> None:
+    """Parameters of other protocols, empty values, tools of one name or of none."""
+    native = {"model": "model", "input": "?", **fields}
+    read = normalize_request(native, KNOWN)
+    written = nativize_request(read.value, KNOWN, Quirks(), provider="openai_responses")
+    assert read.losses == written.losses == ()
+    assert written.value == native
+
+
+@pytest.mark.parametrize("fields", [{"input": 5}, {"tools": "f"}, {"tools": [None]}])
+def test_nonsense_is_refused_with_an_error_of_ours(fields: dict[str, Any]) -> None:
+    """Whatever a client sends: no error of Python's gets through."""
+    with pytest.raises(RequestError, match="makes no sense"):
+        normalize_request({"model": "model", "input": "?", **fields})
 
 
 def write(events: Iterable[StreamEvent]) -> Any:
