@@ -116,6 +116,12 @@ class LiteLLM(_Peer):
 
     name = package = "litellm"
 
+    async def open(self, url: str) -> None:
+        import litellm
+
+        await super().open(url)
+        litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10 * loopback.CHUNKS  # ours are all the same
+
     def _ask(self, pace: str, **options: Any) -> Any:
         import litellm
 
@@ -240,17 +246,19 @@ async def _print_peer(produce: Callable[[], Any], url: str) -> None:
     subjects = [clients.Floor(), Providers(), peer]
     for subject in subjects:
         await subject.open(url)
-    for protocol in peer.protocols:
-        for kind, count in ROWS:
-            best = await clients.compare(
-                subjects,
-                lambda each, row=(protocol, kind, count): _measure(each, *row),
-                repetitions=REPETITIONS,
-            )
-            what = f"{protocol}: {'a call' if kind == 'call' else 'a chunk'}, {kind}, {count}"
-            clients.print_row(what.replace("call, call", "call"), best, peer.name)
-    for subject in subjects:
-        await subject.close()
+    try:
+        for protocol in peer.protocols:
+            for kind, count in ROWS:
+                best = await clients.compare(
+                    subjects,
+                    lambda each, row=(protocol, kind, count): _measure(each, *row),
+                    repetitions=REPETITIONS,
+                )
+                what = f"{protocol}: {'a call' if kind == 'call' else 'a chunk'}, {kind}, {count}"
+                clients.print_row(what.replace("call, call", "call"), best, peer.name)
+    finally:
+        for subject in subjects:
+            await subject.close()
 
 
 async def _main(url: str) -> None:
