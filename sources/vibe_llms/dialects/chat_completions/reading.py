@@ -13,6 +13,7 @@ from vibe_llms.dialects.chat_completions.contents import read_citation, read_par
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS, read_reasoning
 from vibe_llms.dialects.chat_completions.residues import mark_absent
+from vibe_llms.dialects.chat_completions.turns import SAYING
 from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
@@ -254,11 +255,7 @@ def _find_turn_shape(message: Mapping[str, Any], spoken: Sequence[AnyContent]) -
     if "content" not in message:
         return "absent"
     if spoken or content is None:
-        has_else = any(
-            message.get(name)
-            for name in _TURN_FIELDS
-            if name not in ("annotations", "content", "role")
-        )
+        has_else = any(message.get(name) for name in SAYING)
         return _find_shape(content, spoken) if spoken or not has_else else ""
     return "parts" if isinstance(content, list) else "empty"
 

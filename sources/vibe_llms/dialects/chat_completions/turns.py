@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -34,6 +34,9 @@ from vibe_llms.messages.contents import (
     VideoContent,
 )
 from vibe_llms.plain import JsonObject
+
+SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
+"""Fields beside which a message of a request needs no content; reasoning is none of them."""
 
 
 def write_turn(
@@ -124,7 +127,8 @@ class _TurnWriter:
         if not self._content:
             if shape in ("null", "empty", "parts"):
                 return {"null": None, "empty": "", "parts": []}[shape]
-            has_else = self._calls or self._fields or self._details
+            is_reasoned = self.answering and bool(self._fields or self._details)
+            has_else = is_reasoned or self._calls or self._fields.keys() & SAYING
             return None if has_else and (quirks.takes_null or self.answering) else ""
         is_plain = all(part.keys() == {"type", "text"} for part in self._content)
         if is_plain and (shape != "parts" or not quirks.takes_parts):
