@@ -49,7 +49,7 @@ def assign_names(
         The names in the order of the places, and an explanation of each that is not its own.
     """
     given = {place: held[place] for place in places if place in held}
-    taken = {*held.values(), *CHOICES}
+    taken = set(held.values())
     fresh = [place for place in places if place not in held]
     wanted = Counter(_clean(place.name) for place in fresh)
     explanations = []
