@@ -27,14 +27,15 @@ def _check_seconds(value: Any) -> str | None:
 
 
 def _check_address(value: Any) -> str | None:
-    if isinstance(value, str):
-        try:
-            parts = urlsplit(value)
-        except ValueError:
-            return "an address, as https://example.org/v1"
-        if parts.scheme in ("http", "https") and parts.netloc:
-            return None
-    return "an address, as https://example.org/v1"
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
+        return "an address, as https://example.org/v1"
+    if parts.query or parts.fragment:
+        return "an address without what follows ? or #, as paths are added to it"
+    return None
 
 
 def _check_table(value: Any) -> str | None:
@@ -63,6 +64,16 @@ SETTINGS: Final[Mapping[str, _Check]] = {
 }
 """The settings that every remote provider has, and what each must be."""
 
+_LEFT_TO_PACKAGES: Final = (
+    "certificate_authorities",
+    "client_certificate",
+    "client_key",
+    "connect_seconds",
+    "headers",
+    "proxy",
+)
+"""What holds for our own connections only: an official package has its own."""
+
 
 @attrs.frozen(kw_only=True)
 class RemoteSettings:
@@ -70,7 +81,8 @@ class RemoteSettings:
 
     Attributes:
         values: All of them, those of the vendor's own included, as the user wrote them.
-        headers: Are sent with each request; their values are the user's secret.
+        headers: Are sent with each request, in place of ours of the same name; their names are in
+            lower case, and their values are the user's secret.
     """
 
     values: Mapping[str, Any] = attrs.field(repr=False)
@@ -109,7 +121,7 @@ def read_settings(
     return RemoteSettings(
         values=values,
         base_url=str(values.get("base_url", base_url)).rstrip("/"),
-        headers={name: Secret(text) for name, text in values.get("headers", {}).items()},
+        headers={name.lower(): Secret(text) for name, text in values.get("headers", {}).items()},
         timeouts=Timeouts(**seconds),
         model=str(values.get("model", "")),
     )
@@ -124,4 +136,7 @@ def _check_settings(context: ProviderContext, checks: Mapping[str, _Check]) -> t
             findings.append(Finding(place=place, message=message))
         elif wanted := checks[name](value):
             findings.append(Finding(place=f"{place}.{name}", message=f"It must be {wanted}."))
+        elif name in _LEFT_TO_PACKAGES and context.settings.get("transport") == "sdk":
+            message = "It does not reach the official package: transport = 'sdk' goes without it."
+            findings.append(Finding(place=f"{place}.{name}", message=message))
     return tuple(findings)

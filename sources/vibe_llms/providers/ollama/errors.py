@@ -20,12 +20,12 @@ def is_missing(error: ConverseError) -> bool:
     return is_not_found and "model" in error.detail  # no other path says so of a model
 
 
-def produce_missing_model(provider: str, model: str, base_url: str) -> UnknownNameError:
+def produce_missing_model(provider: str, model: str, address: str) -> UnknownNameError:
     """Makes the error for a model which the server does not have and nobody let it fetch."""
     return UnknownNameError(
         kind="model",
         name=model,
-        detail=f"The server at {base_url} has no model {model!r}.",
+        detail=f"The server at {address} has no model {model!r}.",
         remedy=f"Fetch it: vibe models pull {provider}:{model}",
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,6 +14,7 @@ from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification import Progress, ProviderContext
 from vibe_llms.providers.ollama.errors import produce_error, produce_missing_model
+from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.ndjson import NdjsonFramer
 
 if TYPE_CHECKING:
@@ -27,16 +29,18 @@ async def pull(client: RemoteClient, model: str) -> None:
         ConverseError: The server could not.
     """
     context = client.vendor.context
-    if not await asyncio.to_thread(_ask, context, model, client.vendor.settings.base_url):
-        raise produce_missing_model(context.name, model, client.vendor.settings.base_url)
+    address = describe_address(client.vendor.settings.base_url)  # which may hold a password
+    if not await asyncio.to_thread(_ask, context, model, address):
+        raise produce_missing_model(context.name, model, address)
     display = _Display(context.progress)
     try:
         status = ""
-        async for line in _receive_lines(client, model):
-            if line.get("error"):
-                raise produce_error(line, provider=context.name, model=model)
-            status = str(line.get("status", ""))
-            display.show(line)
+        async with aclosing(_receive_lines(client, model)) as lines:
+            async for line in lines:
+                if line.get("error"):
+                    raise client.clean(produce_error(line, provider=context.name, model=model))
+                status = str(line.get("status", ""))
+                display.show(line)
     finally:
         display.finish()
     if status != "success":
@@ -46,15 +50,17 @@ async def pull(client: RemoteClient, model: str) -> None:
         )
 
 
-def _ask(context: ProviderContext, model: str, base_url: str) -> bool:
+def _ask(context: ProviderContext, model: str, address: str) -> bool:
     question = (
-        f"The Ollama server at {base_url} does not have {model}. Shall it fetch it from its "
+        f"The Ollama server at {address} does not have {model}. Shall it fetch it from its "
         "registry, some hundred megabytes to many gigabytes (it tells how many as it begins)?"
     )
     return context.consent.ask(f"model:{context.name}:{model}", question)
 
 
-async def _receive_lines(client: RemoteClient, model: str) -> AsyncIterator[Mapping[str, Any]]:
+async def _receive_lines(
+    client: RemoteClient, model: str
+) -> AsyncGenerator[Mapping[str, Any], None]:
     framer = NdjsonFramer(client.vendor.context.limits)
     body: JsonObject = {"model": model, "stream": True}
     async with await client.send("POST", "/api/pull", body, model=model) as exchange:

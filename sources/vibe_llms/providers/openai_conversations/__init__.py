@@ -2,7 +2,7 @@
 
 For conversations that another service shall be able to go on with; ``openai_responses`` reaches
 more of what these models can do. With ``transport = "sdk"`` the requests go through OpenAI's own
-package: with ``azure_endpoint`` and ``api_version`` to Azure, which has been tried against a
+package: with ``azure_endpoint`` and ``azure_api_version`` to Azure, which has been tried against a
 simulator only.
 """
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import remoting
 from strategies.ollama import describe_model
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -404,3 +405,19 @@ def test_settings_of_the_wrong_kind_are_refused(
     """The place in the configuration is named."""
     with pytest.raises(ConfigurationError, match=rf"providers\.ollama\.{next(iter(settings))}"):
         produce(**settings).produce_client()
+
+
+async def test_a_password_in_the_address_is_not_told(tmp_path: Path) -> None:
+    """Neither in the question whether to fetch a model nor in the error of a missing one."""
+    counterpart = remoting.Counterpart(
+        [remoting.answer_json(b'{"error": "model \'x\' not found"}', status=404)]
+    )
+    context = remoting.produce_context("ollama", tmp_path, base_url="http://me:canary@host:1")
+    provider = produce_provider(context)
+    assert isinstance(provider, OllamaProvider)
+    provider.use_transport(counterpart.transport)
+    with pytest.raises(
+        UnknownNameError, match="The server at http://host:1 has no model"
+    ) as caught:
+        await provider.produce_client().access_model("x")
+    assert "canary" not in str(caught.value)

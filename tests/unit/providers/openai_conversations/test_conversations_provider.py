@@ -52,13 +52,31 @@ def test_the_official_package_makes_the_client_of_either_kind(tmp_path: Path) ->
     """For OpenAI itself, and for Azure where an endpoint is named; it never asks twice."""
     plain = produce_vendor(tmp_path, organization="org-1").produce_sdk_client(Secret("k"))
     azure = produce_vendor(
-        tmp_path, azure_endpoint="https://a.openai.azure.com", api_version="2026-01-01"
+        tmp_path,
+        transport="sdk",
+        azure_endpoint="https://a.openai.azure.com",
+        azure_api_version="2026-01-01",
     ).produce_sdk_client(Secret("k"))
 
     assert isinstance(plain, openai.AsyncOpenAI)
     assert plain.organization == "org-1"
     assert isinstance(azure, openai.AsyncAzureOpenAI)
     assert plain.max_retries == azure.max_retries == 0
+
+
+def test_azure_by_our_own_connections_is_refused(tmp_path: Path) -> None:
+    """Else a key of Azure would go to OpenAI."""
+    with pytest.raises(ConfigurationError, match="azure_endpoint: Azure needs transport = 'sdk'"):
+        produce_vendor(tmp_path, azure_endpoint="https://a.openai.azure.com")
+
+
+def test_settings_of_which_the_package_makes_no_client_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As mistakes of the configuration, with what the package says of them."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ConfigurationError, match="makes no client"):
+        produce_vendor(tmp_path, transport="sdk").produce_sdk_client(None)
 
 
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:

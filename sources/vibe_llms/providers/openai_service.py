@@ -1,0 +1,95 @@
+"""What OpenAI's two protocols share: one service, one key, and one official package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.remote import Vendor
+from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.secrets import Secret
+
+
+def check_text(value: Any) -> str | None:
+    """Says what a setting must be that goes into a header or an address."""
+    return None if isinstance(value, str) and value.strip() else "a text"
+
+
+class OpenAIService(Vendor):
+    """OpenAI, or by its package Azure."""
+
+    base_url = "https://api.openai.com/v1"
+    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "apim-request-id")
+    further_settings: ClassVar[Mapping[str, Any]] = dict.fromkeys(
+        ("azure_api_version", "azure_endpoint", "organization", "project"), check_text
+    )
+
+    def read_settings(self) -> RemoteSettings:
+        """Checks the user's settings: only the official package knows the way to Azure."""
+        settings = super().read_settings()
+        if settings.values.get("transport") != "sdk":
+            findings = tuple(
+                Finding(
+                    place=f"providers.{self.context.name}.{name}",
+                    message="Azure needs transport = 'sdk' beside it.",
+                )
+                for name in settings.values
+                if name.startswith("azure_")
+            )
+            if findings:
+                raise ConfigurationError(findings=findings)
+        return settings
+
+    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
+        """Returns the key, and on whose behalf it is used."""
+        headers: dict[str, str | Secret] = {}
+        if key is not None:
+            headers["authorization"] = Secret(f"Bearer {key.reveal()}")
+        for name in ("organization", "project"):
+            if name in self.settings.values:
+                headers[f"openai-{name}"] = str(self.settings.values[name])
+        return headers
+
+    def produce_sdk_client(self, key: Secret | None) -> Any:
+        """Makes the official library's client, for Azure where an endpoint is set.
+
+        Without a key the library looks for one, and for the rest of its settings, by itself.
+
+        Raises:
+            ConfigurationError: The library refuses the settings.
+            DependencyError: The package openai is not installed.
+        """
+        try:
+            import openai
+        except ImportError as error:
+            raise DependencyError(
+                package="openai",
+                detail="The transport 'sdk' needs the package openai, which is not installed.",
+                remedy='Install it: pip install "vibe-llms[openai]"',
+            ) from error
+        try:
+            return self._produce_client(openai, key)
+        except (openai.OpenAIError, ValueError) as error:
+            message = f"The package openai makes no client of these settings: {error}"
+            finding = Finding(place=f"providers.{self.context.name}", message=message)
+            raise ConfigurationError(findings=(finding,)) from error
+
+    def _produce_client(self, openai: Any, key: Secret | None) -> Any:
+        values = self.settings.values
+        common: dict[str, Any] = {
+            "api_key": None if key is None else key.reveal(),
+            "organization": values.get("organization"),
+            "project": values.get("project"),
+            "max_retries": 0,
+        }
+        if "azure_endpoint" not in values:
+            return openai.AsyncOpenAI(base_url=self.settings.base_url, **common)
+        return openai.AsyncAzureOpenAI(
+            azure_endpoint=values["azure_endpoint"],
+            azure_deployment=values.get("azure_deployment"),
+            api_version=values.get("azure_api_version"),
+            **common,
+        )
