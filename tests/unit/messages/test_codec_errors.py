@@ -100,6 +100,7 @@ def test_what_an_error_looks_like() -> None:
             "vendor_code": None,
             "request_id": None,
             "retry_after_seconds": None,
+            "should_retry": None,
         },
         "causes": [{"error": "foreign", "type": "KeyError", "message": "'retry-after'"}],
     }
