@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -56,7 +57,7 @@ class Ledger:
         """
         for name in names:
             said = getattr(value, name)
-            if said and said != attrs.fields_dict(type(value))[name].default:
+            if said and said != _find_default(type(value), name):
                 self.drop(f"{path}.{name}", reason)
 
     def omit_native(self, native: Native | None, path: str) -> None:
@@ -104,6 +105,16 @@ class Ledger:
         return {}
 
 
+def escape(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of others such that none of them can be taken for the mark."""
+    return {name if name.strip(MARK) or not name else MARK + name: v for name, v in fields.items()}
+
+
+def unescape(name: str) -> str:
+    """Returns the name that a field had before :func:`escape`."""
+    return name if name.strip(MARK) else name[len(MARK) :]
+
+
 def read_native(native: Native, path: str) -> dict[str, Any]:
     """Returns the fields of a native. Raises RequestError where it holds no JSON object."""
     try:
@@ -147,6 +158,12 @@ def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
 def seal_native(protocol: str, fields: Mapping[str, Any]) -> Native:
     """Returns fields, perhaps none, as a native: it also says whose a seal is."""
     return Native(protocol=protocol, data=msgspec.json.encode(fields).decode("utf-8"))
+
+
+@functools.cache
+def _find_default(cls: type[Any], name: str) -> Any:
+    """Returns the default of a field; kept, since attrs lists all fields anew for each text."""
+    return attrs.fields_dict(cls)[name].default
 
 
 def _whose(native: Native, canister: AnyCanister | None) -> str:

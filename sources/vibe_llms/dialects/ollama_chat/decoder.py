@@ -13,12 +13,18 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.dialects.ollama_chat.errors import produce_error
 from vibe_llms.dialects.ollama_chat.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.ollama_chat.reading import COMMON_FIELDS, read_call, tell_text_arguments
-from vibe_llms.dialects.ollama_chat.usage import USAGE_FIELDS, normalize_usage
+from vibe_llms.dialects.ollama_chat.reading import (
+    COMMON_FIELDS,
+    read_call,
+    spell_message,
+    tell_text_arguments,
+)
+from vibe_llms.dialects.ollama_chat.residues import spell_empty
+from vibe_llms.dialects.ollama_chat.usage import USAGE_FIELDS, find_uncounted, normalize_usage
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -42,6 +48,8 @@ STOP_REASONS: Final = {
 }
 """From the server's word, which older ones leave out; ``load`` and ``unload`` answer nothing."""
 
+_ALWAYS: Final = {"model": True, "created_at": True}
+"""What is written of every response, whatever the server has said."""
 _KNOWN_FIELDS: Final = USAGE_FIELDS | {"created_at", "done", "done_reason", "message", "model"}
 
 
@@ -180,19 +188,31 @@ class Decoder:
         self._ended = True
         reason = data.get("done_reason")
         self._reason = None if reason is None else str(reason)
+        if not isinstance(reason, str | None):
+            self._rest["done_reason"] = reason
         if self._created is not None:
             self._rest["created_at"] = self._created
+        said = {k: v for k, v in data.items() if v is not None or self._rest.get(k) is None}
+        self._rest |= find_uncounted(data) | spell_empty(said, _ALWAYS)
+        message = data.get("message")
+        if isinstance(message, Mapping):
+            self._message_rest |= spell_message(message)
+        elif "message" not in data and not self._count:
+            self._rest["message"] = None
         usage = normalize_usage(data)
         if usage is not None:
             self._events.append(UsageEvent(usage=usage))
 
     def _keep(self, data: Mapping[str, Any]) -> None:
         """Keeps what has no common word; log probabilities come with each piece of text."""
-        for name in data.keys() - _KNOWN_FIELDS:
-            value = data[name]
-            if name == "logprobs" and isinstance(value, list):
-                value = [*self._rest.get(name, ()), *value]
-            self._rest[name] = value
+        for name, value in escape(data).items():
+            if name in _KNOWN_FIELDS:
+                continue
+            gathered = self._rest.get(name)
+            if name != "logprobs" or not isinstance(gathered, list):
+                self._rest[name] = list(value) if isinstance(value, list) else value
+            elif isinstance(value, list):
+                gathered += value
 
     def _read_message(self, message: Mapping[str, Any]) -> None:
         # In the order in which a model thinks, speaks and calls, not in that of the keys.
@@ -206,8 +226,7 @@ class Decoder:
             self._read_images(images)
         for call in message.get("tool_calls") or ():
             self._read_invocation(call)
-        for name in message.keys() - COMMON_FIELDS:
-            self._message_rest[name] = message[name]
+        self._message_rest |= escape({k: message[k] for k in message.keys() - COMMON_FIELDS})
         if message.get("role", "assistant") != "assistant":
             self._message_rest["role"] = message["role"]
 

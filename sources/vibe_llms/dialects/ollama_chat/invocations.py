@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.ledger import Ledger, keep_native
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.ollama_chat.residues import merge_residue
+from vibe_llms.dialects.ollama_chat.residues import mark_null, merge_residue
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -116,8 +116,9 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
     schema = function.get("parameters")
     if not isinstance(schema, Mapping):
         inner["parameters"], schema = schema, _NO_ARGUMENTS
-    if inner:
+    if inner := inner | mark_null(function, function):
         residue["function"] = inner
+    residue |= mark_null(tool, tool)
     return InvocableDescription(
         name=name,
         description=description,

@@ -125,6 +125,8 @@ class MessagesWriter:
         call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
         kept = open_residue(canister.native, path, canister, self.ledger)
         residue |= kept.pop("message", {})
+        if function["arguments"]:
+            kept.get("function", {}).pop("arguments", None)
         merge_residue(call, kept)
         self._names[canister.invocation_id] = canister.name
         if not call.get("id"):
@@ -178,8 +180,9 @@ class MessagesWriter:
 
 
 def _finish(message: dict[str, Any], residue: dict[str, Any]) -> JsonObject:
-    """Lays the residue of a message over it; that it had no text holds only while it has none."""
-    if message["content"]:
-        residue.pop("content", None)
+    """Lays the residue of a message over it; how it said nothing holds while it does."""
+    for name in ("content", "thinking", "images", "tool_calls"):
+        if message.get(name) and not residue.get(name):
+            residue.pop(name, None)
     merge_residue(message, residue)
     return message

@@ -8,9 +8,10 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.ledger import keep_native
+from vibe_llms.dialects.ledger import escape, keep_native
 from vibe_llms.dialects.ollama_chat.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.dialects.ollama_chat.residues import mark_null, spell_empty
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -26,6 +27,15 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 
 COMMON_FIELDS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls"})
 """The fields of a message for which there is a common word."""
+
+_EMPTY_FIELDS: Final = {
+    "role": "assistant",
+    "content": "",
+    "thinking": None,
+    "images": None,
+    "tool_calls": None,
+}
+"""How a message is written that says nothing; of a request, each has a role."""
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -53,6 +63,12 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     return Translation(tuple(canisters), reader.losses)
 
 
+def spell_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a message says beyond the common fields, and how it says nothing in those."""
+    rest = escape({name: message[name] for name in message.keys() - COMMON_FIELDS})
+    return rest | spell_empty(message, _EMPTY_FIELDS)
+
+
 def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Returns the name, the arguments as text, and the residue of an invocation.
 
@@ -67,10 +83,12 @@ def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     if arguments is None or "arguments" not in function:
         inner["arguments"] = None
         arguments = {}
+    inner |= mark_null(function, function)
     if inner:
         residue["function"] = inner
     if not call.get("id"):
         residue["id"] = call.get("id")
+    residue |= mark_null(call, call)
     text = arguments if isinstance(arguments, str) else encode_arguments(arguments)
     return name, text, residue
 
@@ -105,9 +123,7 @@ class _MessagesReader:
     _pending: list[_Pending] = attrs.field(factory=list, init=False)
 
     def read(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
-        residue = {name: message[name] for name in message.keys() - COMMON_FIELDS}
-        if message.get("content") is None:
-            residue["content"] = None
+        residue = spell_message(message)
         role = message["role"]
         contents = _read_contents(message, residue)
         if role not in ("assistant", "tool") and (thinking := message.get("thinking")):
