@@ -10,7 +10,7 @@ from typing import Protocol
 import attrs
 
 from vibe_llms.events.stream import ResponseStartedEvent, StreamEvent
-from vibe_llms.exceptions import ConverseError, RequestError, Stage
+from vibe_llms.exceptions import ConverseError, RequestError, Stage, StreamTruncatedError
 from vibe_llms.plain import JsonObject
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.frames import Framer
@@ -43,6 +43,16 @@ def _blame_vendor(error: RequestError) -> ConverseError:
     """Makes an error of an answer of one that our values raise, whoever fills them."""
     return ConverseError(
         detail=f"What was answered makes no sense: {error.detail}", stage=Stage.DECODE
+    )
+
+
+def _blame_end(error: ConverseError) -> ConverseError:
+    """Makes an error of a last event that does not read one of the end, which came within it."""
+    if type(error) is not ConverseError or not isinstance(error.__cause__, ValueError):
+        return error
+    return StreamTruncatedError(
+        detail="The stream ended within an event, before its response was complete.",
+        remedy="What had arrived is kept; ask again.",
     )
 
 
@@ -143,6 +153,7 @@ class WireSource:
         """Adds the events of some bytes. What came before an error counts, and comes first."""
         framer, decoder, decode = self._framer, self._decoder, self._decoder.decode
         assert framer is not None
+        is_cut = not data and framer.has_pending
         try:
             for frame in framer.feed(data) if data else framer.finish():
                 events += decode(frame.data, frame.event)
@@ -154,9 +165,9 @@ class WireSource:
                 self._ended = True
                 events += decoder.finish()
         except ConverseError as error:
+            self._error = _blame_end(error) if is_cut else error
             if not events:
-                raise
-            self._error = error
+                raise self._error from error.__cause__
 
     def _name_request(self, events: list[StreamEvent]) -> list[StreamEvent]:
         """Puts the vendor's name of the exchange on the event that begins the response."""

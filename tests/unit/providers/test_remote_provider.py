@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from remoting import Counterpart, answer_json, answer_stream, produce_context
+from vibe_llms.dialects.ollama_chat import Decoder as OllamaDecoder
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -45,6 +46,7 @@ from vibe_llms.providers.sources import WireSource
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.exchanges import Exchange, Timeouts, WireRequest
 from vibe_llms.wire.memory import MemoryAnswer
+from vibe_llms.wire.ndjson import NdjsonFramer
 from vibe_llms.wire.sse import SseFramer
 
 REQUEST = Request(canisters=[UserCanister("hello")])
@@ -460,6 +462,48 @@ async def test_a_vendor_that_sends_the_wrong_kind_is_to_blame() -> None:
     assert caught.value.stage == "decode"
 
 
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [(b'{"model":"m","crea', StreamTruncatedError), (b'{"error":"no"}', ProviderError)],
+)
+async def test_a_line_that_the_end_cuts_is_a_truncated_stream(
+    last: bytes, kind: type[ConverseError]
+) -> None:
+    """However politely the connection ends there; an error that is whole stays what it is."""
+    line = b'{"model":"m","created_at":"now","message":{"content":"hi"},"done":false}\n'
+
+    answer = MemoryAnswer(chunks=_say(line, last), headers={"Content-Type": "application/x-ndjson"})
+    counterpart = Counterpart([answer])
+
+    async def open_exchange() -> Exchange:
+        return await counterpart.transport.send(WireRequest(url="https://parrot.example/v1"))
+
+    source = WireSource(
+        open_exchange,
+        OllamaDecoder(provider="ollama"),
+        lambda: NdjsonFramer(LIMITS),
+        content_type="application/x-ndjson",
+    )
+    await source.receive()
+    with pytest.raises(ConverseError) as raised:
+        await source.receive()
+
+    assert type(raised.value) is kind
+
+
 async def _say(*pieces: bytes) -> AsyncIterator[bytes]:
     for piece in pieces:
         yield piece
+
+
+async def test_what_identifies_us_in_an_address_is_struck_out(tmp_path: Path) -> None:
+    """A token in the place of the user, and a password in either way of writing it."""
+    for base_url, told in (
+        ("https://token-canary@parrot.example", "token-canary"),
+        ("https://me:pass%40canary@parrot.example", "pass@canary pass%40canary"),
+    ):
+        answer = answer_json(msgspec.json.encode({"said": told}), status=500)
+        model, _ = await access_parrot(tmp_path, answer, base_url=base_url)
+        with pytest.raises(ProviderError) as caught:
+            await model.converse(REQUEST)
+        assert "canary" not in str(caught.value)
