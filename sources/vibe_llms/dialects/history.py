@@ -62,6 +62,9 @@ def repair_history(
     late one moves up to its turn, an id that would be refused gets an alias that follows from
     it. Each of these is a loss in the ledger. What a vendor executed itself stays as it is.
     """
+    if not any(isinstance(each, InvocationCanister | ResultCanister) for each in canisters):
+        # Only invocations need repair: most requests, and all small ones, are done here.
+        return tuple(Placed(each, f"canisters[{i}]") for i, each in enumerate(canisters))
     answers = pair_results(canisters)
     names = _survey_names(canisters, rules, ledger)
     answering = set(answers.values())

@@ -41,6 +41,8 @@ class Loss:
 
 def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:
     """Makes a tuple of losses. Raises RequestError for anything else among them."""
+    if given.__class__ is list and not given:  # as of most translations
+        return ()
     return ensure_members(given, (Loss,), "losses")
 
 

@@ -114,6 +114,8 @@ def check_controls(
         ControlError: A value is outside its control, or no control has its name; the remedy
             then says the nearest one.
     """
+    if not values:
+        return {}
     known = {control.name: control for control in controls}
     checked: dict[str, JsonValue] = {}
     for name, value in values.items():

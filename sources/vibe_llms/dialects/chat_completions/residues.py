@@ -24,6 +24,8 @@ def merge(fields: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
     The residue of a list is an object: from the places of its entries to the residue of each.
     """
     merged = dict(fields)
+    if not kept:  # as for all that was written by a person
+        return merged
     for name in kept.get(MARK, {}).get("absent", ()):
         merged.pop(name, None)
     for name, value in kept.items():

@@ -7,7 +7,7 @@ holds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.residues import mark_absent
@@ -35,29 +35,33 @@ def spell_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
     return empty | mark_absent(choice, "index", "finish_reason")
 
 
-def spell_message(message: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+def spell_message(message: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Returns what is unusual about a message.
 
     Args:
         known: The fields that have common words.
     """
     rest: dict[str, Any] = {}
-    for name in known:
-        if name == "role" and message.get(name, "assistant") != "assistant":
-            rest[name] = message[name]
-        elif name == "content" and name in message and not message[name]:
+    for name, value in message.items():
+        if name == "role":
+            rest |= {} if value == "assistant" else {name: value}
+        elif value or name not in known:
+            continue
+        elif name == "content":
             has_else = any(message.get(other) for other in known if other not in _SILENT)
-            if message[name] != (None if has_else else ""):
-                rest[name] = message[name]
-        elif name != "role" and _is_empty(message, name):
-            rest[name] = message[name]
-    calls = {str(i): _spell_call(each) for i, each in enumerate(message.get("tool_calls") or ())}
-    if calls := {place: spelt for place, spelt in calls.items() if spelt}:
-        rest["tool_calls"] = calls
+            if value != (None if has_else else ""):
+                rest[name] = value
+        else:
+            rest[name] = value
+    calls = enumerate(message.get("tool_calls") or ())
+    spelt = {str(index): _spell_call(each) for index, each in calls}
+    if any(spelt.values()):
+        rest["tool_calls"] = {place: call for place, call in spelt.items() if call}
     for name, fields in _INNER.items():
-        if isinstance(message.get(name), Mapping) and message[name]:
-            inner = {k: v for k, v in message[name].items() if v is None and k in fields}
-            inner |= mark_absent(message[name], *fields)
+        value = message.get(name)
+        if value and isinstance(value, Mapping):
+            inner = {k: v for k, v in value.items() if v is None and k in fields}
+            inner |= mark_absent(value, *fields)
             rest |= {name: inner} if inner else {}
     return rest | mark_absent(message, "role", "content")
 

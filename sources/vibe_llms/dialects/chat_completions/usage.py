@@ -73,7 +73,9 @@ def _is_beside(native: Mapping[str, Any], thought: int) -> bool:
 
 def _access(native: Mapping[str, Any], group: str, name: str) -> int | None:
     details = native.get(group)
-    return _count(details.get(name)) if isinstance(details, Mapping) else None
+    if not details or not isinstance(details, Mapping):  # mostly it is not there
+        return None
+    return _count(details.get(name))
 
 
 def _count(value: object) -> int | None:

@@ -25,7 +25,7 @@ def merge(fields: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, An
 def merge_all(objects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the fields of several objects, merged one upon the other."""
     merged: dict[str, Any] = {}
-    for fields in objects:
+    for fields in filter(None, objects):
         merged = merge(merged, fields)
     return merged
 
