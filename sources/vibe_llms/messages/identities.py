@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from base64 import b32encode
 from datetime import UTC, datetime
 
 from vibe_llms.exceptions import RequestError
+
+
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8
+"""For each byte one of 32 letters and digits, all alike often: each stands for five bits."""
 
 
 def produce_identity() -> str:
@@ -15,7 +18,7 @@ def produce_identity() -> str:
 
     Random from the first letter on, so that a short prefix is soon unique.
     """
-    return b32encode(os.urandom(10)).decode("ascii").lower()
+    return os.urandom(16).translate(_LETTERS).decode("ascii")
 
 
 access_now = functools.partial(datetime.now, UTC)

@@ -45,6 +45,7 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
 _Item = AnyContent | InvocationCanister | ResultCanister
 
@@ -151,6 +152,11 @@ class Assembler:
         return self._contents[index].start.kind
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the response has ended."""
+        return self._finish is not None
+
+    @property
     def native(self) -> Native | None:
         """What else the vendor said about the response."""
         return self._finish.native if self._finish else None
@@ -200,6 +206,24 @@ class Assembler:
         return tuple(
             self._produce_assistant(group, origin) if isinstance(group, list) else group
             for group in groups
+        )
+
+    def produce_response(
+        self, request: Request, *, duration_seconds: float, first_seconds: float | None
+    ) -> Response:
+        """Makes the response of what has arrived, when it has ended."""
+        return Response(
+            request=request,
+            canisters=self.produce_canisters(),
+            metadata=ResponseMetadata(
+                origin=self.origin,
+                duration_seconds=duration_seconds,
+                first_seconds=first_seconds,
+                attempts=self.attempts,
+                request_id=self.request_id,
+                native=self.native,
+            ),
+            losses=tuple(self.losses),
         )
 
     def _produce_assistant(

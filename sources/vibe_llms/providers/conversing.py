@@ -92,6 +92,8 @@ class ModelBase(abc.ABC, Generic[_Native]):
         stream: bool = True,
     ) -> Response:
         """Answers a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
+        if not stream and reactors is None:
+            return await self._receive(request)
         answer = (
             self.stream(request, reactors)
             if stream
@@ -99,6 +101,15 @@ class ModelBase(abc.ABC, Generic[_Native]):
         )
         async with answer:
             return await answer.response()
+
+    async def _receive(self, request: Request) -> Response:
+        """Answers a request that nobody follows."""
+        from vibe_llms.providers.wholes import receive_whole
+
+        async def open_source() -> Translation[EventSource]:
+            return await self._open(request, streaming=False)
+
+        return await receive_whole(request, self._produce_assembler(), open_source)
 
     def _translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
         translation = self.nativize(request, streaming=streaming)
@@ -109,23 +120,29 @@ class ModelBase(abc.ABC, Generic[_Native]):
             )
         return translation
 
+    async def _open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
+        translation = self._translate(request, streaming=streaming)
+        source = await self.send(translation.value, request, streaming=streaming)
+        return Translation(source, translation.losses)
+
+    def _produce_assembler(self) -> Assembler:
+        descriptor = self._descriptor
+        return Assembler(
+            provider=descriptor.provider,
+            model=descriptor.name,
+            protocol=self.protocol,
+            limits=self._limits,
+        )
+
     def _answer(
         self, request: Request, reactors: ConversationReactors | None, *, streaming: bool
     ) -> ResponseStream:
         async def open_source() -> Translation[EventSource]:
-            translation = self._translate(request, streaming=streaming)
-            source = await self.send(translation.value, request, streaming=streaming)
-            return Translation(source, translation.losses)
+            return await self._open(request, streaming=streaming)
 
-        descriptor = self._descriptor
         return ResponseStream(
             request=request,
-            assembler=Assembler(
-                provider=descriptor.provider,
-                model=descriptor.name,
-                protocol=self.protocol,
-                limits=self._limits,
-            ),
+            assembler=self._produce_assembler(),
             open_source=open_source,
             reactors=reactors,
             limits=self._limits,

@@ -37,7 +37,7 @@ from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
-from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.messages.requests import Request, Response
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
@@ -187,7 +187,7 @@ class ResponseStream:
                 return None
             raise
         except Exception as error:
-            return [await self._fail(_ensure_ours(error))]
+            return [await self._fail(ensure_ours(error))]
         except BaseException:
             await self._end("interrupted")
             raise
@@ -222,10 +222,7 @@ class ResponseStream:
 
     def _process(self, received: Sequence[StreamEvent] | None) -> list[StreamEvent]:
         if received is None:
-            raise StreamTruncatedError(
-                detail="The stream ended without saying that the response is complete.",
-                remedy="What had arrived is kept; ask again.",
-            )
+            raise produce_truncation()
         feed_delta = self._assembler.feed_delta
         follows = self._wants_progress or self._first_seconds is None
         self._arrived_at = None
@@ -258,19 +255,10 @@ class ResponseStream:
         return event
 
     def _complete(self, event: ResponseFinishedEvent) -> ResponseFinishedEvent:
-        assembler = self._assembler
-        self._response = Response(
-            request=self._request,
-            canisters=assembler.produce_canisters(),
-            metadata=ResponseMetadata(
-                origin=assembler.origin,
-                duration_seconds=time.perf_counter() - self._started,
-                first_seconds=self._first_seconds,
-                attempts=assembler.attempts,
-                request_id=assembler.request_id,
-                native=assembler.native,
-            ),
-            losses=tuple(assembler.losses),
+        self._response = self._assembler.produce_response(
+            self._request,
+            duration_seconds=time.perf_counter() - self._started,
+            first_seconds=self._first_seconds,
         )
         return ResponseFinishedEvent(
             stop_reason=event.stop_reason,
@@ -323,14 +311,7 @@ class ResponseStream:
     async def _clean(self, outcome: Outcome) -> None:
         try:
             if self._source is not None:
-                await self._source.close()
-        except Exception:
-            # The answer, or the error that ended it, counts for more than how the door shut.
-            logging.getLogger("vibe_llms.providers").warning(
-                "A stream of %s could not be closed.",
-                self._assembler.origin.provider,
-                exc_info=True,
-            )
+                await close_quietly(self._source, self._assembler.origin.provider)
         finally:
             if self._dispatcher is not None:
                 await self._dispatcher.finish(*self._produce_last_events(outcome))
@@ -377,7 +358,26 @@ class ResponseStream:
         )
 
 
-def _ensure_ours(error: Exception) -> ConverseError:
+async def close_quietly(source: EventSource, provider: str) -> None:
+    """Closes a source, and logs what goes wrong with that."""
+    try:
+        await source.close()
+    except Exception:
+        # The answer, or the error that ended it, counts for more than how the door shut.
+        logging.getLogger("vibe_llms.providers").warning(
+            "A stream of %s could not be closed.", provider, exc_info=True
+        )
+
+
+def produce_truncation() -> StreamTruncatedError:
+    """Produces the error of a source that ends before the response does."""
+    return StreamTruncatedError(
+        detail="The stream ended without saying that the response is complete.",
+        remedy="What had arrived is kept; ask again.",
+    )
+
+
+def ensure_ours(error: Exception) -> ConverseError:
     """Makes one of our errors of a foreign one, which only a mistake in a provider lets through."""
     if isinstance(error, ConverseError):
         return error
