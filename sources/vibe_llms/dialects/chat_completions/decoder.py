@@ -21,6 +21,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.residues import mark_absent
 from vibe_llms.dialects.chat_completions.spellings import spell_body, spell_choice
 from vibe_llms.dialects.chat_completions.usage import normalize_usage
+from vibe_llms.dialects.decoding import decode_json
 from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -180,7 +181,7 @@ class Decoder:
             )
         self._finished = True
         is_empty = self._answer.is_empty
-        with self._explaining():
+        with _Explanation(self._refuse):
             self._cite_sources()
             self._answer.finish()
         events = self._take_events()
@@ -200,8 +201,9 @@ class Decoder:
             self.is_complete = True
             return []
         with self._explaining():
-            chunk = msgspec.json.decode(data) if isinstance(data, bytes) else data
+            chunk, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
             self._read(chunk, event, whole=whole)
+            self._answer.events += losses
         return self._take_events()
 
     @contextlib.contextmanager

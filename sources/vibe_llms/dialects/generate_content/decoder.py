@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.decoding import decode_json
 from vibe_llms.dialects.generate_content.calls import Call
 from vibe_llms.dialects.generate_content.errors import produce_error
 from vibe_llms.dialects.generate_content.fields import camelize, without
@@ -132,10 +133,11 @@ class Decoder:
         events: list[StreamEvent] = []
         self._events = events
         with self._explaining():
-            given = msgspec.json.decode(data) if isinstance(data, bytes) else data
+            given, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
             self._is_array = isinstance(given, list)
             for each in given if isinstance(given, list) else (given,):
                 self._read(each)
+            events += losses
         return events
 
     def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vibe_llms.dialects.decoding import decode_json
 from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.dialects.messages.citations import normalize_citation
 from vibe_llms.dialects.messages.errors import produce_error
@@ -60,7 +61,6 @@ class _Chunk(msgspec.Struct, tag="content_block_delta", forbid_unknown_fields=Tr
 
 
 _decode_chunk: Final = msgspec.json.Decoder(_Chunk).decode
-_decode_any: Final = msgspec.json.Decoder().decode
 
 
 class Decoder:
@@ -115,7 +115,7 @@ class Decoder:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
         self._events = []
         with _Explanation(self._provider):
-            message = _decode_any(body) if isinstance(body, bytes) else body
+            message, losses = decode_json(body) if isinstance(body, bytes) else (body, ())
             if message.get("type") == "error" or "content" not in message:
                 raise produce_error(message, provider=self._provider, model=self._model)
             self._begin(message)
@@ -123,6 +123,7 @@ class Decoder:
                 self._begin_block(index, block)
                 self._finish_block(index)
             self._end(message)
+            self._events += losses
         self.is_complete = True
         return [*self._events, *self.finish()]
 
@@ -159,8 +160,9 @@ class Decoder:
         if isinstance(data, bytes) and data.strip() == b"[DONE]":  # some gateways end so
             return events
         with _Explanation(self._provider):
-            fields = _decode_any(data) if isinstance(data, bytes) else data
+            fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
             self._read(fields, str(fields.get("type") or event))
+            events += losses
         return events
 
     def _read(self, fields: Mapping[str, Any], kind: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.decoding import decode_json
 from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.dialects.ollama_chat.errors import produce_error
 from vibe_llms.dialects.ollama_chat.media import read_media
@@ -114,7 +115,9 @@ class Decoder:
         events: list[StreamEvent] = []
         self._events = events
         try:
-            self._read(msgspec.json.decode(data) if isinstance(data, bytes) else data)
+            fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
+            self._read(fields)
+            events += losses
         except ConverseError:
             raise
         except _SENSELESS as error:

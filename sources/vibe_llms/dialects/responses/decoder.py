@@ -13,12 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.decoding import decode_json
 from vibe_llms.dialects.responses.endings import Ending, read_ending
 from vibe_llms.dialects.responses.errors import produce_error
 from vibe_llms.dialects.responses.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
 from vibe_llms.dialects.responses.usage import normalize_usage
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
+    LossEvent,
     ResponseFinishedEvent,
     ResponseStartedEvent,
     StreamEvent,
@@ -66,6 +68,7 @@ class Decoder:
         self._begun = False
         self._ending: Ending | None = None
         self._finished = False
+        self._losses: tuple[LossEvent, ...] = ()
 
     def decode(self, data: bytes | Mapping[str, Any], event: str = "") -> list[StreamEvent]:
         """Returns what one event of the vendor's means.
@@ -87,7 +90,7 @@ class Decoder:
                 if growing is not None and chunk.type == _TEXT_DELTA:
                     growing.quick += len(chunk.delta)
                     return [ContentDeltaEvent(growing.index, chunk.delta)]
-        return self._run(lambda: self._read_event(_parse(data), event))
+        return self._run(lambda: self._read_event(self._parse(data), event))
 
     @property
     def is_complete(self) -> bool:
@@ -96,7 +99,7 @@ class Decoder:
 
     def decode_response(self, body: bytes | Mapping[str, Any]) -> list[StreamEvent]:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
-        events = self._run(lambda: self._read_response(_parse(body)))
+        events = self._run(lambda: self._read_response(self._parse(body)))
         return [*events, *self.finish()]
 
     def finish(self) -> list[StreamEvent]:
@@ -121,11 +124,23 @@ class Decoder:
             )
         ]
 
+    def _parse(self, data: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Returns the event; None where the frame holds only a sign that it is the last."""
+        if not isinstance(data, bytes):
+            return data
+        if data.strip() == b"[DONE]":
+            return None
+        parsed: Mapping[str, Any]
+        parsed, self._losses = decode_json(data)
+        return parsed
+
     def _run(self, read: Any) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         self._items.events = events
+        self._losses = ()
         try:
             read()
+            events += self._losses
         except ConverseError:
             raise
         except (
@@ -205,13 +220,3 @@ class Decoder:
 
 def _is_text_delta(data: bytes | Mapping[str, Any]) -> bool:
     return isinstance(data, bytes) and _TEXT_DELTA_MARK in data
-
-
-def _parse(data: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Returns the event; None where the frame holds only a sign that it is the last."""
-    if not isinstance(data, bytes):
-        return data
-    if data.strip() == b"[DONE]":
-        return None
-    parsed: Mapping[str, Any] = msgspec.json.decode(data)
-    return parsed

@@ -1,0 +1,48 @@
+"""JSON of vendors as plain data, also where it holds what no text can."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.events.stream import LossEvent
+from vibe_llms.messages.losses import Loss, LossKind
+
+_ESCAPE: Final = re.compile(
+    rb"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""Any escape; with a first group a character in two halves, with a second one half alone."""
+
+_LOSS: Final = LossEvent(
+    loss=Loss(
+        kind=LossKind.COERCED,
+        path="response",
+        reason="half a character (a lone UTF-16 surrogate) became U+FFFD",
+    )
+)
+
+
+def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
+    r"""Returns what JSON says, and the losses in that.
+
+    Models cut within a character make vendors write half of it, as ``"\ud83d"``: legal JSON
+    that stands for no text. There the sign for what cannot be read replaces it.
+
+    Raises:
+        msgspec.DecodeError: It is no JSON.
+        UnicodeDecodeError: It is no UTF-8.
+        RecursionError: It is too deep.
+    """
+    try:
+        return msgspec.json.decode(data), ()
+    except msgspec.DecodeError:
+        mended = _ESCAPE.sub(_mend, data)
+        if mended == data:
+            raise
+        return msgspec.json.decode(mended), (_LOSS,)
+
+
+def _mend(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[2] is None else rb"\ufffd"
