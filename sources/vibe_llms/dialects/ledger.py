@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -57,7 +56,7 @@ class Ledger:
         """
         for name in names:
             said = getattr(value, name)
-            if said and said != _find_default(type(value), name):
+            if said and said != getattr(attrs.fields(type(value)), name).default:
                 self.drop(f"{path}.{name}", reason)
 
     def omit_native(self, native: Native | None, path: str) -> None:
@@ -158,12 +157,6 @@ def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
 def seal_native(protocol: str, fields: Mapping[str, Any]) -> Native:
     """Returns fields, perhaps none, as a native: it also says whose a seal is."""
     return Native(protocol=protocol, data=msgspec.json.encode(fields).decode("utf-8"))
-
-
-@functools.cache
-def _find_default(cls: type[Any], name: str) -> Any:
-    """Returns the default of a field; kept, since attrs lists all fields anew for each text."""
-    return attrs.fields_dict(cls)[name].default
 
 
 def _whose(native: Native, canister: AnyCanister | None) -> str:

@@ -107,7 +107,8 @@ class Answer:
             self._add("refusal", refusal)
         if audio := message.get("audio"):
             self._read_audio(audio)
-        self._read_images(message.get("images") or ())
+        if images := message.get("images"):
+            self._read_images(images)
         for annotation in message.get("annotations") or ():
             if isinstance(annotation, Mapping):
                 self.cite(read_citation(annotation))

@@ -7,19 +7,24 @@ or the response.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
+import attrs
 import msgspec
 
 from vibe_llms.dialects.chat_completions.answers import Answer
 from vibe_llms.dialects.chat_completions.contents import find_text
-from vibe_llms.dialects.chat_completions.errors import produce_error
+from vibe_llms.dialects.chat_completions.errors import produce_error, tells_failure
 from vibe_llms.dialects.chat_completions.merging import grow, update
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.residues import mark_absent
-from vibe_llms.dialects.chat_completions.spellings import spell_body, spell_choice
+from vibe_llms.dialects.chat_completions.spellings import (
+    find_answer,
+    spell_body,
+    spell_choice,
+    spell_choices,
+)
 from vibe_llms.dialects.chat_completions.usage import normalize_usage
 from vibe_llms.dialects.decoding import decode_json
 from vibe_llms.dialects.ledger import keep_native, seal_native
@@ -64,7 +69,7 @@ STOP_REASONS: Final = {
 """From a vendor's word; any other is unknown, and is kept beside."""
 
 _TOP_READ: Final = frozenset({"choices", "id", "model", "object", "usage"})
-_WRITTEN: Final = ("id", "object", "created", "model", "usage")
+_WRITTEN: Final = ("choices", "id", "object", "created", "model", "usage")
 """What is written of every response, whether the vendor has said it or not."""
 _PADDING: Final = frozenset({"obfuscation", "p"})
 """Random texts which hide the size of a chunk; they say nothing."""
@@ -162,7 +167,7 @@ class Decoder:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
         events = self._decode(body, "", whole=True)
         if not self._begun:
-            raise self._refuse("a response without any choice")
+            raise self._refuse("what is no response")
         self.is_complete = True
         return [*events, *self.finish()]
 
@@ -200,28 +205,11 @@ class Decoder:
         if isinstance(data, bytes) and data.strip() == b"[DONE]":
             self.is_complete = True
             return []
-        with self._explaining():
+        with _Explanation(self._refuse):
             chunk, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
             self._read(chunk, event, whole=whole)
             self._answer.events += losses
         return self._take_events()
-
-    @contextlib.contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Makes an error of ours of what goes wrong with a chunk that makes no sense."""
-        try:
-            yield
-        except ConverseError:
-            raise
-        except (
-            msgspec.DecodeError,
-            AttributeError,
-            KeyError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise self._refuse(f"a chunk that makes no sense: {error!r}") from error
 
     def _take_events(self) -> list[StreamEvent]:
         events, self._answer.events = self._answer.events, []
@@ -239,18 +227,24 @@ class Decoder:
         if "choices" not in chunk and "usage" not in chunk:
             self._pass_on(chunk, event)
             return
-        for position, choice in enumerate(chunk.get("choices") or ()):
+        choices = chunk.get("choices") or ()
+        if not choices and tells_failure(chunk):
+            self._fail(chunk)
+        answer = find_answer(choices) if whole else None
+        if whole:
+            self._begin(chunk)
+            self._leftover |= spell_choices(chunk, answer)
+        for position, choice in enumerate(choices):
             if choice.get("error"):
                 self._fail(choice)
-            index = choice.get("index")
-            if index is None and whole:
-                index = position
-            if index:
-                self._keep_other(choice, index)
-                continue
-            if not self._begun:
-                self._begin(chunk)
-            self._read_choice(choice, whole=whole)
+            if whole and position != answer:
+                self._others[position] = dict(choice)
+            elif not whole and choice.get("index"):
+                self._keep_other(choice, choice["index"])
+            else:
+                if not self._begun:
+                    self._begin(chunk)
+                self._read_choice(choice, whole=whole)
         self._read_usage(chunk)
         self._keep(chunk, whole=whole)
 
@@ -363,3 +357,21 @@ class Decoder:
         """Tells whether not a word was said because the input had filled the window."""
         usage = self._usage
         return usage is not None and usage.total_output_tokens == 0
+
+
+@attrs.frozen
+class _Explanation:
+    """Makes an error of ours of what goes wrong with a chunk that makes no sense.
+
+    A class, since a generator for it would cost a small answer a twentieth of its time.
+    """
+
+    refuse: Callable[[str], ConverseError]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        nonsense = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
+        if isinstance(error, nonsense) and not isinstance(error, ConverseError):
+            raise self.refuse(f"a chunk that makes no sense: {error!r}") from error

@@ -59,6 +59,8 @@ def _find(entries: list[Any], index: object) -> dict[str, Any] | None:
 
 def copy_plain(value: Any) -> Any:
     """Returns a copy that can grow without changing what the caller has."""
+    if value is None or isinstance(value, (str, int, float)):  # mostly; an abstract class is slow
+        return value
     if isinstance(value, Mapping):
         return {name: copy_plain(inner) for name, inner in value.items()}
     return [copy_plain(inner) for inner in value] if isinstance(value, list) else value
