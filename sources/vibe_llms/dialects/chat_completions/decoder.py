@@ -228,7 +228,7 @@ class Decoder:
             self._pass_on(chunk, event)
             return
         choices = chunk.get("choices") or ()
-        if not choices and tells_failure(chunk):
+        if not choices and tells_failure(chunk, amid=self._begun):
             self._fail(chunk)
         answer = find_answer(choices) if whole else None
         if whole:
@@ -262,7 +262,7 @@ class Decoder:
 
     def _pass_on(self, chunk: Mapping[str, Any], event: str) -> None:
         """Lets through what is no chunk of a response, nor an error in any words known."""
-        if not self._begun and ({"detail", "message"} & chunk.keys()):
+        if not self._begun and ({"detail", "message"} & chunk.keys() or tells_failure(chunk)):
             self._fail(chunk)
         kind = str(event or chunk.get("object") or chunk.get("type") or "chunk")
         self._answer.events.append(NativeEvent(kind=kind, native=seal_native(PROTOCOL, chunk)))

@@ -28,6 +28,30 @@ _SIZES: Final = (
     re.compile(r"(?:length|passed|contains|Given:|count \(|long:) ?(\d+)"),
     re.compile(r"(?:maximum model length of|length is only|limit is|must be <=|allowed \() ?(\d+)"),
 )
+_SPELLINGS: Final = (
+    "message",
+    "detail",
+    "error_message",
+    "errorMessage",
+    "error_msg",
+    "err_msg",
+    "msg",
+    "errors",
+)
+"""Where hosts say what went wrong, beside ``error``."""
+_SUCCESS: Final = frozenset({"ok", "success"})
+_MINIMAX_WORDS: Final = {
+    "1001": "timeout",
+    "1002": "rate_limit_exceeded",
+    "1004": "authentication_error",
+    "1008": "insufficient_balance",
+    "1026": "content_filter",
+    "1027": "content_filter",
+    "1039": "context_length_exceeded",
+    "2013": "badrequesterror",
+    "2049": "authentication_error",
+}
+"""From MiniMax's codes to words that others have for the same."""
 _TITLE: Final = re.compile(r"<(?:title|h1)[^>]*>([^<]+)<", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[^>]*>")
 
@@ -67,6 +91,19 @@ def produce_error(
     )
 
 
+def tells_failure(body: Mapping[str, Any], *, amid: bool = False) -> bool:
+    """Tells whether a body that answers nothing says in any words what went wrong.
+
+    Args:
+        amid: An answer has begun before it: then a word beside it need not be of a failure.
+    """
+    base = body.get("base_resp")
+    if isinstance(base, Mapping) and base.get("status_code"):
+        return True
+    said = (body.get(name) for name in ("error", *_SPELLINGS))
+    return not amid and any(word and str(word).lower() not in _SUCCESS for word in said)
+
+
 def _simplify(body: object) -> object:
     """Returns the body with a message that people can read, where it is a list or a page."""
     if isinstance(body, bytes):
@@ -75,12 +112,17 @@ def _simplify(body: object) -> object:
         return _read_page(body)
     if not isinstance(body, Mapping):
         return body
+    base = body.get("base_resp")
+    if isinstance(base, Mapping) and base.get("status_code"):
+        code = base["status_code"]
+        told = {"type": _MINIMAX_WORDS.get(str(code)), "code": str(code)}
+        return {"error": {"message": str(base.get("status_msg") or ""), **told}}
     inner = body.get("error")
     if isinstance(inner, Mapping):
         return {**body, "error": _simplify(inner)}
     if isinstance(inner, str):
         return {**body, "error": _read_page(inner)}
-    found = body.get("message", body.get("detail"))
+    found = next((body[name] for name in _SPELLINGS if body.get(name)), None)
     if isinstance(found, Mapping):
         found = found.get("detail", found.get("message", found))
     if isinstance(found, list):

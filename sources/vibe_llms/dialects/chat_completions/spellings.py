@@ -7,11 +7,13 @@ holds them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.residues import mark_absent
 
+ANSWER: Final = "$answer"
+"""Where a residue says which of the choices is the answer, if not the first."""
 _EMPTY: Final[tuple[object, ...]] = (None, "", [], {}, False)
 
 
@@ -25,9 +27,23 @@ def spell_body(body: Mapping[str, Any]) -> dict[str, Any]:
     return empty
 
 
+def find_answer(choices: Sequence[Mapping[str, Any]]) -> int | None:
+    """Returns the place of the choice that is the answer: the first of the lowest number."""
+    said = [choice.get("index") for choice in choices]
+    numbers = [place if number is None else float(number) for place, number in enumerate(said)]
+    return min(range(len(choices)), key=lambda place: numbers[place], default=None)
+
+
+def spell_choices(body: Mapping[str, Any], answer: int | None) -> dict[str, Any]:
+    """Returns where the answer stands among the choices, or how there is none."""
+    if answer is None:
+        return {"choices": body["choices"]} if "choices" in body else {}
+    return {ANSWER: answer} if answer else {}
+
+
 def spell_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what is unusual about the place of a choice, and about why it ended."""
-    empty: dict[str, Any] = {"index": None} if choice.get("index", 0) is None else {}
+    empty = {"index": choice["index"]} if choice.get("index", 0) != 0 else {}
     if choice.get("message", "") is None:
         empty["message"] = None
     if choice.get("finish_reason") == "":
