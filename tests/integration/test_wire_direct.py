@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import threading
+import warnings
+import weakref
 import zlib
 from collections.abc import AsyncIterator
 
@@ -400,3 +403,38 @@ async def test_each_event_loop_has_connections_of_its_own(transport: DirectTrans
         await asyncio.to_thread(thread.join)
         bodies.append(await talk())
     assert bodies == [b"{}"] * 3
+
+
+async def test_a_loop_that_has_ended_leaves_no_connection(transport: DirectTransport) -> None:
+    """A program that calls asyncio.run again and again keeps no connection of each time."""
+
+    async def fetch(server: Server) -> weakref.ref[asyncio.AbstractEventLoop]:
+        async with await transport.send(request_of(server)) as exchange:
+            await exchange.read()
+        return weakref.ref(asyncio.get_running_loop())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # who does not close is told so
+        async with serve(echo) as server:
+            ended = [await asyncio.to_thread(asyncio.run, fetch(server)) for _ in range(3)]
+            gc.collect()
+            assert [loop() is None for loop in ended] == [True, True, False]
+        await transport.close()
+        gc.collect()
+    assert all(loop() is None for loop in ended)
+
+
+async def test_closing_spares_the_session_made_meanwhile(transport: DirectTransport) -> None:
+    """It would never be closed by anybody."""
+    async with serve(echo) as server:
+        async with await transport.send(request_of(server)) as exchange:
+            await exchange.read()
+        closing = asyncio.ensure_future(transport.close())
+        await asyncio.sleep(0)
+        async with await transport.send(request_of(server)) as exchange:
+            await exchange.read()
+        await closing
+        async with await transport.send(request_of(server)) as exchange:
+            await exchange.read()
+        assert len(server.connections) == 2
+        await transport.close()

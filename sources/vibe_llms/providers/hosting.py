@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.children import ChildServer, ChildSettings
@@ -103,7 +103,11 @@ class HostingClient(RemoteClient):
     ) -> Exchange:
         """Sends a request, once; see :class:`RemoteClient`."""
         assert isinstance(self.provider, HostingProvider)
-        address = await self.provider.acquire_address()
+        self.require_key()  # known from here on, and so struck out of what a server says
+        try:
+            address = await self.provider.acquire_address()
+        except ConverseError as error:
+            raise self.clean(error)  # noqa: B904  # it is the same error
         if address is not None:
             vendor = self.vendor
             whole = address + urlsplit(vendor.base_url).path.rstrip("/")

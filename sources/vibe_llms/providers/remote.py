@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import attrs
 
@@ -25,6 +25,7 @@ from vibe_llms.providers.settings import RemoteSettings, read_settings
 from vibe_llms.providers.sources import Decoder, WireSource, read_problem
 from vibe_llms.providers.streams import EventSource
 from vibe_llms.secrets import Secret
+from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.frames import Framer
 
@@ -166,6 +167,7 @@ class RemoteClient:
         self._transport: Transport | None = transport
         self._integrator: Any = None
         self._key: Secret | None = None
+        self._address = describe_address(vendor.settings.base_url)
 
     async def access_model(self, name: str = "") -> RemoteModel:
         """Returns a model by name; it need not be known here, for vendors have new ones daily.
@@ -184,7 +186,9 @@ class RemoteClient:
         from vibe_llms.providers.surveys import acquire_survey
 
         context = self.vendor.context
-        survey = await acquire_survey(context.cache_directory, self._survey, refresh=refresh)
+        survey = await acquire_survey(
+            context.cache_directory, self._survey, address=self._address, refresh=refresh
+        )
         return [self.describe(model.name, model) for model in survey.models]
 
     async def _survey(self) -> Sequence[SurveyedModel]:
@@ -266,7 +270,8 @@ class RemoteClient:
     def _list_secrets(self) -> list[Secret]:
         settings = self.vendor.settings
         addresses = (urlsplit(settings.base_url), urlsplit(settings.values.get("proxy") or ""))
-        passwords = [Secret(parts.password) for parts in addresses if parts.password]
+        found = [parts.password or parts.username for parts in addresses]
+        passwords = [Secret(form) for text in found if text for form in {text, unquote(text)}]
         key = () if self._key is None else (self._key,)
         return [*key, *settings.headers.values(), *passwords]
 
@@ -315,7 +320,13 @@ class RemoteClient:
         if settings.values.get("transport") == "sdk":
             from vibe_llms.wire.sdk import SdkTransport
 
-            return SdkTransport(vendor.produce_sdk_client(self.require_key()), is_owner=True)
+            return SdkTransport(
+                vendor.produce_sdk_client(self.require_key()),
+                limits=vendor.context.limits,
+                timeouts=settings.timeouts,
+                is_owner=True,
+                base_url=settings.base_url,
+            )
         from vibe_llms.wire.direct import DirectTransport
 
         return DirectTransport(

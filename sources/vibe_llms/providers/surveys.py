@@ -61,11 +61,13 @@ class Survey:
     Attributes:
         models: In the vendor's order.
         fetched_at: When the vendor said so, in UTC.
+        address: Whom it was asked of: scheme, host and port.
         is_stale: It is older than was asked for, because the vendor could not be asked.
     """
 
     models: tuple[SurveyedModel, ...]
     fetched_at: datetime
+    address: str = ""
     is_stale: bool = False
 
     @property
@@ -78,6 +80,7 @@ async def acquire_survey(
     directory: Path,
     fetch: Callable[[], Awaitable[Sequence[SurveyedModel]]],
     *,
+    address: str = "",
     maximum_age_seconds: float = MAXIMUM_AGE_SECONDS,
     refresh: bool = False,
 ) -> Survey:
@@ -86,12 +89,16 @@ async def acquire_survey(
     Args:
         directory: The provider's own cache directory; made where it is missing.
         fetch: Asks the vendor.
+        address: Where the vendor is asked. A copy from elsewhere, which another base URL
+            brought, is none.
         refresh: Ask, however young the copy is.
 
     Raises:
         ConverseError: The vendor cannot be asked, and there is no copy of any age.
     """
     kept = access_survey(directory)
+    if kept is not None and kept.address != address:
+        kept = None
     if kept is not None and not refresh and _is_young(kept, maximum_age_seconds):
         return kept
     try:
@@ -100,7 +107,7 @@ async def acquire_survey(
         if kept is None:
             raise
         return attrs.evolve(kept, is_stale=True)
-    survey = Survey(models=models, fetched_at=datetime.now(UTC))
+    survey = Survey(models=models, fetched_at=datetime.now(UTC), address=address)
     with contextlib.suppress(OSError):  # a full or read-only disk costs the next call, not this
         _write(directory, survey)
     return survey
@@ -139,7 +146,8 @@ def _decode(document: Any) -> Survey:
     if fetched_at.tzinfo is None:
         raise ValueError("a time without a zone")
     models = tuple(_decode_model(entry) for entry in document["models"])
-    return Survey(models=models, fetched_at=fetched_at.astimezone(UTC))
+    address = str(document["address"])
+    return Survey(models=models, fetched_at=fetched_at.astimezone(UTC), address=address)
 
 
 def _decode_model(entry: Any) -> SurveyedModel:
@@ -167,6 +175,7 @@ def _write(directory: Path, survey: Survey) -> None:
     document = {
         "format": _FORMAT,
         "fetched_at": survey.fetched_at.isoformat(),
+        "address": survey.address,
         "models": [attrs.asdict(model) for model in survey.models],
     }
     directory.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
-from weakref import WeakKeyDictionary
 
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.limits import Limits
@@ -71,9 +70,7 @@ class DirectTransport:
         self._tls = connections.produce_tls_context(
             certificate_authorities, client_certificate, client_key
         )
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
-            WeakKeyDictionary()
-        )
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     async def send(self, request: WireRequest) -> DirectExchange:
         """Sends a request; see :class:`Transport`."""
@@ -122,13 +119,21 @@ class DirectTransport:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None or session.closed:
+            self._forget_dead_loops()
             session = self._sessions[loop] = connections.produce_session(self._tls)
         return session
+
+    def _forget_dead_loops(self) -> None:
+        """Lets go of the connections of loops that have ended: a session holds on to its loop."""
+        for loop in list(self._sessions):
+            if loop.is_closed() and (session := self._sessions.pop(loop, None)) is not None:
+                session.detach()
 
     async def close(self) -> None:
         """Closes the connections of all event loops that still run."""
         here = asyncio.get_running_loop()
         for loop, session in list(self._sessions.items()):
+            self._sessions.pop(loop, None)  # whoever sends meanwhile has a new one
             if loop is here:
                 await session.close()
             elif loop.is_running():
@@ -136,7 +141,6 @@ class DirectTransport:
                 await asyncio.wrap_future(future)
             else:
                 session.detach()
-        self._sessions.clear()
 
 
 class DirectExchange:

@@ -49,6 +49,7 @@ class SdkTransport:
     Args:
         client: An asynchronous client; it stays its maker's, who closes it.
         is_owner: The client was made for this transport, and is closed with it.
+        base_url: Where the paths of requests begin, if that is known; else the version tells.
     """
 
     def __init__(
@@ -58,9 +59,11 @@ class SdkTransport:
         limits: Limits | None = None,
         timeouts: Timeouts | None = None,
         is_owner: bool = False,
+        base_url: str = "",
     ) -> None:
         self._client = client
         self._is_owner = is_owner
+        self._base_url = base_url
         self._limits = Limits() if limits is None else limits
         self._timeouts = Timeouts() if timeouts is None else timeouts
         packages = {cls.__module__.partition(".")[0] for cls in type(client).__mro__}
@@ -96,7 +99,9 @@ class SdkTransport:
             if not isinstance(value, Secret) and name.lower() not in _OWN_HEADERS
         }
         options = {"headers": headers | _RAW, "max_retries": 0, "follow_redirects": False}
-        path = _cut_path(request.url, self._version)
+        path = request.url.removeprefix(self._base_url)
+        if path == request.url:
+            path = _cut_path(request.url, self._version)
         if request.method.upper() == "GET":
             answer = await self._client.get(path, cast_to=object, options=options)
         else:

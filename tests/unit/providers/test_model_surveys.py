@@ -70,6 +70,18 @@ async def test_a_young_copy_saves_the_question(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["models.json"]
 
 
+async def test_a_copy_from_another_address_is_none(tmp_path: Path) -> None:
+    """Other servers have other models, and what they have is no answer when this one is down."""
+    vendor = Vendor()
+    await acquire_survey(tmp_path, vendor, address="https://there")
+    await acquire_survey(tmp_path, vendor, address="https://here")
+    await acquire_survey(tmp_path, vendor, address="https://here")
+    assert vendor.asked == 2
+    vendor.is_down = True
+    with pytest.raises(ConverseError, match="down"):
+        await acquire_survey(tmp_path, vendor, address="https://there")
+
+
 @pytest.mark.parametrize(("seconds", "asked"), [(3600, 1), (90_000, 2), (-3600, 2)])
 async def test_an_old_copy_and_one_from_the_future_are_asked_for_again(
     tmp_path: Path, seconds: float, asked: int
