@@ -14,7 +14,7 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import attrs
@@ -69,10 +69,14 @@ def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
         if not isinstance(kind, type) and typing.get_origin(kind) is not typing.Literal:
             raise TypeError(f"{name} needs a converter of its own: {hint} cannot be derived.")
     admitted = frozenset(kind for kind in kinds if _is_told_by_class(kind))
+    bounded = {kind: _BOUNDS[kind] for kind in kinds if kind in (int, float)}
     wanted = [kind for kind in kinds if kind is not _NONE]
 
     def conform(value: Any) -> Any:
         if value.__class__ in admitted:
+            return value
+        fits = bounded.get(value.__class__)  # most numbers are plain, and go no further
+        if fits is not None and fits(value):
             return value
         for kind in wanted:
             plain = _coerce(value, kind)
@@ -97,7 +101,7 @@ def _coerce(value: Any, kind: Any) -> Any:
         return float(value) if is_number and _is_finite(value) else None
     if kind is int:
         is_integer = isinstance(value, int) and not isinstance(value, bool)
-        return int(value) if is_integer and -(2**63) <= value < 2**64 else None
+        return int(value) if is_integer and _has_64_bits(value) else None
     if kind is str and isinstance(value, str):
         return str.__str__(value)  # str() would ask the subclass, and an enumeration answers other
     if kind is bytes and isinstance(value, bytes):
@@ -112,6 +116,13 @@ def _is_finite(value: float) -> bool:
         return math.isfinite(value)
     except OverflowError:
         return False
+
+
+def _has_64_bits(value: int) -> bool:
+    return -(2**63) <= value < 2**64
+
+
+_BOUNDS: Mapping[Any, Callable[[Any], bool]] = {int: _has_64_bits, float: math.isfinite}
 
 
 def ensure_members(

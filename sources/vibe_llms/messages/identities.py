@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from vibe_llms.exceptions import RequestError
 
-
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 """For each byte one of 32 letters and digits, all alike often: each stands for five bits."""
 

@@ -165,11 +165,10 @@ class Assembler:
     def origin(self) -> Origin:
         """Where the canisters come from, as far as is known by now."""
         if self._origin is None:
-            self._origin = self._produce_origin()
+            self._origin = self._produce_origin(self._finish)
         return self._origin
 
-    def _produce_origin(self) -> Origin:
-        finish = self._finish
+    def _produce_origin(self, finish: ResponseFinishedEvent | None) -> Origin:
         return Origin(
             provider=self._provider,
             model=self._model,
@@ -240,14 +239,14 @@ class Assembler:
         )
 
     def _begin(self, event: ResponseStartedEvent) -> None:
-        origin = attrs.evolve(
-            self.origin,
-            response_id=event.response_id or self.response_id,
+        origin = Origin(
+            provider=self._provider,
             model=event.model or self._model,
+            response_id=event.response_id or self.response_id,
         )  # refuses what is no text, before anything is kept
         self.response_id, self._model = origin.response_id, origin.model
         self.request_id = event.request_id or self.request_id
-        self._origin = origin
+        self._origin = None
 
     def _start(self, event: ContentStartedEvent) -> ContentStartedEvent:
         if event.index in self._contents:
@@ -311,7 +310,11 @@ class Assembler:
         if isinstance(item, InvocationCanister | ResultCanister):
             item = attrs.evolve(item, id=growing.identity, timestamp=growing.timestamp)
         growing.item = item
-        return event if item is event.item else attrs.evolve(event, item=item)
+        if item is event.item:
+            return event
+        return ContentFinishedEvent(
+            index=event.index, item=item, native=event.native, group_native=event.group_native
+        )
 
     def _access_growing(self, index: int) -> _Growing:
         growing = self._contents.get(index)
@@ -323,11 +326,7 @@ class Assembler:
         for index, growing in self._contents.items():
             if growing.item is None:
                 raise _refuse(f"the response ends while content {index} goes on")
-        self._origin = attrs.evolve(  # or refuses it
-            self.origin,
-            stop_reason=event.stop_reason,
-            native_stop_reason=event.native_stop_reason,
-        )
+        self._origin = self._produce_origin(event)  # or refuses it
         self._finish = event
 
 
