@@ -83,19 +83,15 @@ def _find_answering(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> Own
 
 def _read_message(item: Mapping[str, Any]) -> AnyCanister:
     role = item.get("role", "assistant")
+    if role == "assistant":
+        contents, native = read_said(item)
+        # Without contents a canister would not show it.
+        return AssistantCanister(contents, native=native) if contents else _read_native(item)
     content = item.get("content")
-    is_said = role == "assistant"
-    contents = _read_contents(content, "output_text" if is_said else "input_text")
-    rest = collect_rest(item, ("role", "content"), **_find_marks(item, contents, is_said))
+    contents = _read_contents(content, "input_text")
+    rest = collect_rest(item, ("role", "content"), listed=_is_listed(content, contents))
     native = keep_native(PROTOCOL, rest)
     match role:
-        case "assistant":
-            if not contents:
-                return _read_native(item)  # a canister would not show it
-            if rest.get("type") == "message":
-                del rest["type"]
-                native = keep_native(PROTOCOL, rest)
-            return AssistantCanister(contents, native=native)
         case "user":
             return UserCanister(contents, native=native)
         case "system":
@@ -106,14 +102,24 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
     return _read_native(item)
 
 
-def _find_marks(
-    item: Mapping[str, Any], contents: list[AnyContent], is_said: bool
-) -> dict[str, Any]:
-    """Returns how a message was written, where it could be written otherwise."""
+def read_said(item: Mapping[str, Any]) -> tuple[list[AnyContent], Native | None]:
+    """Returns what a message of the model says, and what it has beside that."""
+    contents = _read_contents(item.get("content"), "output_text")
+    rest = collect_rest(item, ("role", "content"), **_find_marks(item))
+    if rest.get("type") == "message":
+        del rest["type"]
+    return contents, keep_native(PROTOCOL, rest)
+
+
+def _is_listed(given: Any, contents: list[AnyContent]) -> bool:
+    """Tells whether contents were given in a list, where they would be written without one."""
+    plain = len(contents) == 1 and _is_plain(contents[0])
+    return isinstance(given, list) and (plain or not contents)
+
+
+def _find_marks(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns how a message of the model was written, where it could be written otherwise."""
     content = item.get("content")
-    if not is_said:
-        plain = len(contents) == 1 and _is_plain(contents[0])
-        return {"listed": isinstance(content, list) and (plain or not contents)}
     if not isinstance(content, list):
         return {"absent": find_absent(item, "type")}
     absent = find_absent(item, "id", "status", "type")
@@ -193,13 +199,12 @@ def _read_function_output(item: Mapping[str, Any]) -> ResultCanister:
     contents = _read_contents(output, "input_text")
     if output == "":
         contents = []
-    plain = len(contents) == 1 and _is_plain(contents[0])
     known = ("call_id", "output", *(("type",) if item["type"] == "function_call_output" else ()))
     return ResultCanister(
         contents,
         invocation_id=str(item.get("call_id") or ""),
         name=name if isinstance(name, str) else None,
-        native=keep_rest(item, known, listed=isinstance(output, list) and (plain or not contents)),
+        native=keep_rest(item, known, listed=_is_listed(output, contents)),
     )
 
 

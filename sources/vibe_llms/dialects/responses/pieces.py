@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
+from vibe_llms.dialects.responses.items import read_item, read_said
 from vibe_llms.events.stream import Channel, ContentStartedEvent
-from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     Native,
@@ -18,7 +19,23 @@ from vibe_llms.messages.contents import (
 Piece: TypeAlias = AnyContent | InvocationCanister | ResultCanister
 
 
-def split_canisters(canisters: Sequence[AnyCanister]) -> tuple[list[Piece], Native | None]:
+def read_pieces(
+    item: Mapping[str, Any], owners: Mapping[str, Owner]
+) -> tuple[list[Piece], Native | None]:
+    """Returns the pieces of an item, and what the message around them says.
+
+    Args:
+        owners: Who executes the calls before it, by their ids.
+    """
+    if item.get("type") == "message" and item.get("role") == "assistant":
+        # Nearly every item of an answer: no canister is made of it only to be taken apart.
+        contents, native = read_said(item)
+        if contents:
+            return [*contents], native
+    return _split_canisters(read_item(item, owners))
+
+
+def _split_canisters(canisters: Sequence[AnyCanister]) -> tuple[list[Piece], Native | None]:
     """Returns the pieces of an item's canisters, and what the message around them says."""
     pieces: list[Piece] = []
     native = None

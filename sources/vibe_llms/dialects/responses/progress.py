@@ -15,7 +15,7 @@ from vibe_llms.dialects.responses.pieces import (
     Piece,
     list_channels,
     produce_start,
-    split_canisters,
+    read_pieces,
 )
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.sounds import Sound
@@ -155,7 +155,7 @@ class ItemsTable:
             self._begin_call(state, item)
         elif kind not in (None, "message"):
             state.begun = item
-            (piece, *_), _ = split_canisters(read_item(item, self._owners))
+            (piece, *_), _ = read_pieces(item, self._owners)
             self._start_piece(state, piece)
 
     def _begin_call(self, state: _Item, item: Mapping[str, Any]) -> None:
@@ -279,7 +279,7 @@ class ItemsTable:
         return self._open(None, item.get("id"))
 
     def _complete(self, state: _Item, item: Mapping[str, Any]) -> None:
-        pieces, native = split_canisters(read_item(item, self._owners))
+        pieces, native = read_pieces(item, self._owners)
         for position, piece in enumerate(pieces):
             if position < len(state.contents):
                 growing = state.contents[position]

@@ -12,11 +12,10 @@ from vibe_llms.messages.canisters import Usage
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
     """Returns the usage. The vendor counts cached input and reasoning within the totals."""
-    read = _access(native, "input_tokens_details", "cached_tokens")
-    written = _access(native, "input_tokens_details", "cache_write_tokens")
-    heard = _access(native, "input_tokens_details", "audio_tokens")
-    thought = _access(native, "output_tokens_details", "reasoning_tokens")
-    spoken = _access(native, "output_tokens_details", "audio_tokens")
+    taken, given = (_access(native, f"{word}_tokens_details") for word in ("input", "output"))
+    read, written = _count(taken, "cached_tokens"), _count(taken, "cache_write_tokens")
+    heard, spoken = _count(taken, "audio_tokens"), _count(given, "audio_tokens")
+    thought = _count(given, "reasoning_tokens")
     return Usage(
         input_tokens=_subtract(native.get("input_tokens"), read, written, heard),
         cache_read_tokens=read,
@@ -50,9 +49,13 @@ def nativize_usage(usage: Usage, *, verbatim: bool) -> dict[str, Any]:
     }
 
 
-def _access(native: Mapping[str, Any], group: str, name: str) -> int | None:
+def _access(native: Mapping[str, Any], group: str) -> Mapping[str, Any]:
     details = native.get(group)
-    count = details.get(name) if isinstance(details, Mapping) else None
+    return details if isinstance(details, Mapping) else {}
+
+
+def _count(details: Mapping[str, Any], name: str) -> int | None:
+    count = details.get(name)
     return count if isinstance(count, int) else None
 
 
