@@ -11,7 +11,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
+
+_LOCK: Final = threading.Lock()
 
 
 class DeferredContext(ssl.SSLContext):
@@ -49,6 +51,11 @@ def import_aiohttp() -> None:
 @contextmanager
 def _defer() -> Iterator[None]:
     """Lets contexts that this thread makes meanwhile read their certificates later."""
+    with _LOCK:  # two at once would put back each other's
+        yield from _replace()
+
+
+def _replace() -> Iterator[None]:
     thread, context = threading.get_ident(), ssl.SSLContext
     load, set_paths = context.load_default_certs, context.set_default_verify_paths
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
+import threading
+
+from vibe_llms.wire import certificates
 
 _CODE = """
 import ssl
@@ -36,3 +40,26 @@ def test_certificates_are_read_when_tls_begins_and_then_all_is_as_usual() -> Non
     )
 
     assert outcome.stdout == "as usual\n", outcome.stderr
+
+
+def test_two_threads_that_import_at_once_leave_nothing_behind() -> None:
+    """The second waits for the first, and what was replaced meanwhile is as it was."""
+    before = ssl.SSLContext.load_default_certs
+    failures: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            with certificates._defer():
+                pass
+        except BaseException as error:
+            failures.append(error)
+
+    with certificates._defer():
+        second = threading.Thread(target=enter)
+        second.start()
+        second.join(0.05)
+        assert second.is_alive()
+    second.join()
+    assert not failures
+    assert ssl.SSLContext.load_default_certs is before
+    assert "set_default_verify_paths" not in vars(ssl.SSLContext)
