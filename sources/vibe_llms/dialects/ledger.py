@@ -105,13 +105,13 @@ class Ledger:
 
 
 def escape(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of others such that none of them can be taken for the mark."""
-    return {name if name.strip(MARK) or not name else MARK + name: v for name, v in fields.items()}
+    """Returns the fields of others such that none can be taken for a mark of ours."""
+    return {MARK + name if name.startswith(MARK) else name: v for name, v in fields.items()}
 
 
 def unescape(name: str) -> str:
     """Returns the name that a field had before :func:`escape`."""
-    return name if name.strip(MARK) else name[len(MARK) :]
+    return name[len(MARK) :] if name.startswith(2 * MARK) else name
 
 
 def read_native(native: Native, path: str) -> dict[str, Any]:

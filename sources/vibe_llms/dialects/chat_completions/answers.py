@@ -116,7 +116,7 @@ class Answer:
                 grow(self._kept, {"annotations": message["annotations"]})
         for place, piece in enumerate(message.get("tool_calls") or ()):
             if whole and not is_known(piece):
-                self._kept.setdefault("calls", {})[str(place)] = piece
+                self._kept.setdefault("$calls", {})[str(place)] = piece
             else:
                 self._read_call(piece, whole=whole)
         if piece := message.get("function_call"):
@@ -176,11 +176,11 @@ class Answer:
             return
         if self.calls.calls:
             call = self.calls.calls[0]
-            call.kept["message"] = self._kept
+            call.kept["$message"] = self._kept
             assert call.index is not None
             self._natives[call.index] = call.kept
         else:
-            calls = list(self._kept.pop("calls", {}).values())
+            calls = list(self._kept.pop("$calls", {}).values())
             told: dict[str, Any] = {"tool_calls": calls, "content": None} if calls else {}
             self.leftover = told | self._kept | self.leftover
         self._kept = {}
@@ -242,7 +242,7 @@ class Answer:
             self.text_index = None
             self._items[self._start("native")] = _keep_part(part)
         if whole and plain and parts:
-            self._kept["shape"] = "parts"
+            self._kept["$shape"] = "parts"
 
     def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
         """Reads a part of text, and tells whether it is nothing but text."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from vibe_llms.dialects.chat_completions.payloads import read_payload, read_url
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.residues import mark_absent
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -41,7 +41,7 @@ def read_part(part: Any) -> AnyContent:
     if not isinstance(part, Mapping):
         raise TypeError(f"a part must be an object, not {type(part).__name__}")
     kind = str(part.get("type", "part"))
-    rest = {name: value for name, value in part.items() if name not in ("type", kind)}
+    rest = escape({name: value for name, value in part.items() if name not in ("type", kind)})
     read = _READERS.get(kind)
     content = None if read is None else read(part.get(kind), rest)
     if content is not None:
@@ -118,7 +118,7 @@ def _split(value: Any, name: str, rest: dict[str, Any]) -> tuple[str, dict[str, 
         name: Of the text within the object.
     """
     if isinstance(value, str):
-        return value, {"shape": "text", **rest}
+        return value, {"$shape": "text", **rest}
     if not isinstance(value, Mapping) or not isinstance(value.get(name), str):
         return None
     inner = {field: each for field, each in value.items() if field != name}
@@ -148,12 +148,12 @@ def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
     inner = kept.pop("inner", {})
     word = inner.pop("format") if inner.get("format") in _AUDIO_TYPES else inner.get("format")
     mime_type = _AUDIO_TYPES.get(str(word), f"audio/{word if isinstance(word, str) else '*'}")
-    if not word and "shape" not in kept:
+    if not word and "$shape" not in kept:
         inner |= mark_absent(inner, "format")
-    is_url = "shape" in kept and data.startswith(("http:", "https:", "data:"))
+    is_url = "$shape" in kept and data.startswith(("http:", "https:", "data:"))
     fields = read_url(data, mime_type) if is_url else read_payload(data, mime_type)
     if is_url and "data" in fields:
-        kept["payload"] = "url"
+        kept["$payload"] = "url"
     native = keep_native(PROTOCOL, _nest("input_audio", inner, kept))
     return AudioContent(**fields, native=native)
 
@@ -186,7 +186,7 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
         data = None if given.startswith("data:") else decode_bare(given)
         fields |= data or read_url(given, "application/octet-stream")
         if data:
-            rest = {**rest, "shape": "text"}
+            rest = {**rest, "$shape": "text"}
         elif not given.startswith("data:"):
             rest = {**rest, "type": "file"}  # some take a URL there, others do not
     if len(fields) == 1:
@@ -212,7 +212,7 @@ def _read_file_url(kind: str, value: Any, rest: dict[str, Any]) -> AnyContent | 
     mime_type = "application/pdf" if kind == "pdf_url" else "application/octet-stream"
     bare = None if ":" in url else decode_bare(url)
     if bare:
-        kept["payload"] = "bare"
+        kept["$payload"] = "bare"
     word = FILE_NAMES[kind]
     name = kept.pop(word) if isinstance(kept.get(word), str) else None
     return FileContent(

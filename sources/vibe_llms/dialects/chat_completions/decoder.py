@@ -27,7 +27,7 @@ from vibe_llms.dialects.chat_completions.spellings import (
 )
 from vibe_llms.dialects.chat_completions.usage import normalize_usage
 from vibe_llms.dialects.decoding import decode_json
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     NativeEvent,
@@ -253,7 +253,7 @@ class Decoder:
         self._said |= chunk.keys()
         for name, value in chunk.items():
             if name not in _TOP_READ and (whole or name not in _PADDING):
-                update(self._leftover, {name: value})
+                update(self._leftover, escape({name: value}))
         if self._created:  # some begin anew with each chunk, or begin with nothing
             self._leftover["created"] = self._created
         self._created = self._created or chunk.get("created")

@@ -93,7 +93,7 @@ def _nativize_tool(
         kept = {}
     else:
         kept = ledger.open(native, path)
-    shape = kept.pop("shape", "")
+    shape = kept.pop("$shape", "")
     if invocable.schema is None:
         if not quirks.takes_custom:
             reason = f"{invocable.name} takes free text, and the vendor has no such tools"
@@ -174,7 +174,7 @@ def _normalize_function(
     if schema is None:
         if "parameters" in tool["function"]:
             inner["parameters"] = None
-        kept["shape"] = "bare"
+        kept["$shape"] = "bare"
         schema = _NO_ARGUMENTS
     enforced = inner.get("strict") is True
     if enforced:

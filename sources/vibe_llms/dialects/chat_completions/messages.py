@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.chat_completions.alternation import alternate, bridge
-from vibe_llms.dialects.chat_completions.parts import PartsWriter
+from vibe_llms.dialects.chat_completions.parts import PartsWriter, write_bare
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.chat_completions.turns import write_turn
@@ -111,12 +111,13 @@ class _MessagesWriter:
     ) -> None:
         ledger = self.parts.ledger
         kept = ledger.open(canister.native, path, canister)
-        shape = kept.pop("shape", "")
+        shape, bare = kept.pop("$shape", ""), kept.pop("$bare", ())
         if isinstance(canister, ResultCanister):
             message = self._write_result(canister, path, kept, shape)
         else:
             self._show()
             message = self._write_words(canister, path, kept, shape)
+        message["content"] = write_bare(message["content"], bare)
         if not message["content"] and shape in EMPTY:
             message["content"] = EMPTY[shape]
         elif not message["content"] and shape == "absent":

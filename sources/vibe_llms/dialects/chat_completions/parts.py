@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, Final, assert_never
 
 import attrs
@@ -164,14 +164,14 @@ class PartsWriter:
         if not self.quirks.takes_parts:
             self.ledger.omit_native(content.native, path)
             return part
-        return part | self.ledger.open(content.native, path, canister)
+        return merge(part, self.ledger.open(content.native, path, canister))
 
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
         kept = self.ledger.open(content.native, path, canister)
-        shape, kind = kept.pop("shape", ""), kept.pop("type", "")
-        payload = kept.pop("payload", "")
+        shape, kind = kept.pop("$shape", ""), kept.pop("type", "")
+        payload = kept.pop("$payload", "")
         part, native = None, content.native
         is_own = native is not None and self.ledger.admits(native, canister)
         match content:
@@ -248,6 +248,16 @@ class PartsWriter:
 
 def _count(positions: Iterable[int] | None) -> Iterable[int]:
     return itertools.count() if positions is None else positions
+
+
+def write_bare(content: Any, places: Container[int]) -> Any:
+    """Returns a content whose parts at some places are texts alone, where they say no more."""
+    if not places or not isinstance(content, list):
+        return content
+    return [
+        part["text"] if place in places and part.keys() == {"type", "text"} else part
+        for place, part in enumerate(content)
+    ]
 
 
 def write_image(content: ImageContent, path: str, shape: str) -> JsonObject:

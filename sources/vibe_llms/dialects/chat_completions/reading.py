@@ -14,7 +14,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS, read_reasoning
 from vibe_llms.dialects.chat_completions.residues import mark_absent
 from vibe_llms.dialects.chat_completions.turns import SAYING
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -32,7 +32,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
 
 _TURN_FIELDS: Final = (
@@ -49,7 +49,9 @@ _TURN_FIELDS: Final = (
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns the canisters of a request's ``messages``. Nothing is lost on this way.
+    """Returns the canisters of a request's ``messages``.
+
+    Nothing is lost on this way; invocations without an id get one, and go back without.
 
     Raises:
         RequestError: A message makes no sense.
@@ -66,7 +68,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
                 detail=f"The message at {path} makes no sense: {error!r}.",
                 remedy="Compare it with the reference of Chat Completions.",
             ) from error
-    return Translation(tuple(canisters))
+    return Translation(tuple(canisters), reader.losses)
 
 
 @attrs.define
@@ -80,6 +82,8 @@ class _MessagesReader:
 
     names: dict[str, str] = attrs.field(factory=dict)
     legacy: int = 0
+    losses: list[Loss] = attrs.field(factory=list)
+    _unanswered: list[str] = attrs.field(factory=list, init=False)
 
     def read(self, message: Mapping[str, Any]) -> Iterator[AnyCanister]:
         """Yields the canisters of one message."""
@@ -106,13 +110,25 @@ class _MessagesReader:
 
     def _read_result(self, message: Mapping[str, Any]) -> ResultCanister:
         contents, kept = _read_words(message, ("role", "content", "tool_call_id"))
-        identity = str(message["tool_call_id"])
+        identity = str(message.get("tool_call_id") or "")
+        if not identity:
+            kept |= mark_absent(message, "tool_call_id")
+            if "tool_call_id" in message:
+                kept["tool_call_id"] = message["tool_call_id"]
+            if not self._unanswered:
+                raise TypeError("it does not say which call it answers")
+            identity = self._unanswered.pop(0)
         return ResultCanister(
             contents,
             invocation_id=identity,
             name=self.names.get(identity),
             native=keep_native(PROTOCOL, kept),
         )
+
+    def _make_up_id(self, path: str) -> str:
+        reason = "the client gave no id; one was made up"
+        self.losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
+        return f"call_{len(self.losses)}"
 
     def _read_legacy_result(self, message: Mapping[str, Any]) -> ResultCanister:
         contents, kept = _read_words(message, ("content", "name"))
@@ -129,7 +145,7 @@ class _MessagesReader:
         invocations: list[InvocationCanister] = []
         calls = message.get("tool_calls") or ()
         if unknown := {str(i): call for i, call in enumerate(calls) if not is_known(call)}:
-            kept["calls"] = unknown
+            kept["$calls"] = unknown
         for call in calls:
             if is_known(call):
                 first = kept if not contents and not invocations else {}
@@ -146,8 +162,11 @@ class _MessagesReader:
         self, call: Mapping[str, Any], turn_id: str, message: JsonObject
     ) -> InvocationCanister:
         fields = read_call(call)
+        if not fields["invocation_id"]:
+            fields["invocation_id"] = self._make_up_id("tool_calls")
+            self._unanswered.append(fields["invocation_id"])
         self.names[fields["invocation_id"]] = fields["name"]
-        kept = fields.pop("kept") | ({"message": message} if message else {})
+        kept = fields.pop("kept") | ({"$message": message} if message else {})
         return InvocationCanister(**fields, turn_id=turn_id, native=keep_native(PROTOCOL, kept))
 
     def _read_legacy_call(
@@ -155,7 +174,7 @@ class _MessagesReader:
     ) -> InvocationCanister:
         self.legacy += 1
         rest = {k: v for k, v in function.items() if k not in ("name", "arguments")}
-        kept = {"function_call": rest} | ({"message": message} if message else {})
+        kept = {"function_call": rest} | ({"$message": message} if message else {})
         return InvocationCanister(
             invocation_id=f"function_call_{self.legacy}",
             name=function["name"],
@@ -176,9 +195,11 @@ def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
         inner[word] = arguments
         arguments = msgspec.json.encode(arguments).decode("utf-8")
     rest = {k: v for k, v in call.items() if k not in ("id", kind) and (k, v) != ("type", kind)}
-    rest |= mark_absent(call, "type")
+    rest = escape(rest) | mark_absent(call, "type", "id")
+    if not call.get("id") and "id" in call:
+        rest["id"] = call["id"]
     return {
-        "invocation_id": call["id"],
+        "invocation_id": call.get("id"),
         "name": call[kind]["name"],
         "arguments": arguments,
         "form": form,
@@ -190,14 +211,15 @@ def _read_words(
     message: Mapping[str, Any], known: Sequence[str]
 ) -> tuple[list[AnyContent], dict[str, Any]]:
     """Returns the contents of a message of words, and what has no common word."""
-    kept = {name: value for name, value in message.items() if name not in known}
+    kept = escape({name: value for name, value in message.items() if name not in known})
     if "content" not in message:
-        return [], kept | {"shape": "absent"}
+        return [], kept | {"$shape": "absent"}
     content = message["content"]
     contents = read_content(content)
+    kept |= _find_bare(content)
     is_result = "tool_call_id" in known or "name" in known
     shape = "parts" if is_result and isinstance(content, list) else _find_shape(content, contents)
-    return contents, kept | ({"shape": shape} if shape else {})
+    return contents, kept | ({"$shape": shape} if shape else {})
 
 
 def read_content(content: str | Sequence[Any] | None) -> list[AnyContent]:
@@ -206,7 +228,16 @@ def read_content(content: str | Sequence[Any] | None) -> list[AnyContent]:
         return []
     if isinstance(content, str):
         return [TextualContent(content)] if content else []
-    return [read_part(part) for part in content]
+    texts = ({"type": "text", "text": part} if isinstance(part, str) else part for part in content)
+    return [read_part(part) for part in texts]
+
+
+def _find_bare(content: Any) -> dict[str, Any]:
+    """Returns the residue which says which parts of a content are texts alone."""
+    if not isinstance(content, list):
+        return {}
+    bare = [place for place, part in enumerate(content) if isinstance(part, str)]
+    return {"$bare": bare} if bare else {}
 
 
 def _find_shape(content: Any, contents: Sequence[AnyContent]) -> str:
@@ -221,8 +252,9 @@ def _find_shape(content: Any, contents: Sequence[AnyContent]) -> str:
 
 def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str, Any]]:
     """Returns the contents of the model's message, and what has no common word."""
-    kept = {name: value for name, value in message.items() if name not in _TURN_FIELDS}
+    kept = escape({name: value for name, value in message.items() if name not in _TURN_FIELDS})
     content = message.get("content")
+    kept |= _find_bare(content)
     spoken = [_own(each) for each in read_content(content)]
     contents: list[AnyContent] = [*read_reasoning(message), *spoken]
     if isinstance(message.get("refusal"), str) and message["refusal"]:
@@ -236,7 +268,7 @@ def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str
         _cite(contents, message["annotations"], kept)
     shape = _find_turn_shape(message, spoken)
     if shape:
-        kept["shape"] = shape
+        kept["$shape"] = shape
     for name in _TURN_FIELDS:
         if name in message and not message[name] and name not in ("content", "role"):
             kept[name] = message[name]  # an empty field, as the client has it

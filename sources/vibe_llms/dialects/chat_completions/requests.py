@@ -23,7 +23,7 @@ from vibe_llms.dialects.chat_completions.messages import nativize_canisters
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.reading import normalize_messages
 from vibe_llms.dialects.chat_completions.residues import merge
-from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.dialects.ledger import Ledger, escape, keep_native
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
@@ -53,7 +53,7 @@ def nativize_request(
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     kept = ledger.open(request.native, "request")
     messages = nativize_canisters(request.canisters, attributes, quirks, provider=provider)
-    controls = nativize_controls(request.controls, attributes, quirks, kept.pop("spelt", {}))
+    controls = nativize_controls(request.controls, attributes, quirks, kept.pop("$spelt", {}))
     tools = nativize_invocables(
         request.invocables, request.invocation_choice, quirks, provider=provider
     )
@@ -92,11 +92,11 @@ def normalize_request(
     schema = normalize_schema(native)
     invocables, choice = tools.value
     consumed = survey_consumed(native, controls.value)
-    kept = {k: v for k, v in native.items() if k not in consumed.fields and k not in _OWN}
+    kept = escape({k: v for k, v in native.items() if k not in consumed.fields and k not in _OWN})
     if consumed.spelt:
-        kept["spelt"] = consumed.spelt
+        kept["$spelt"] = consumed.spelt
     if "tool_choice" in native and not compare_choice(native, choice, invocables):
-        kept["choice"] = {"said": native["tool_choice"], "meant": choice}
+        kept["$choice"] = {"said": native["tool_choice"], "meant": choice}
     kept |= _keep_format(native, schema.value)
     kept |= {k: native[k] for k in ("tools", "functions") if k in native and not native[k]}
     canisters = messages.value
@@ -130,7 +130,7 @@ def _complete(
 
 def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:
     """Says the choice as the client did, as long as it still means the same."""
-    choice = kept.pop("choice", None)
+    choice = kept.pop("$choice", None)
     if choice is not None and choice["meant"] == request.invocation_choice:
         body["tool_choice"] = choice["said"]
 
@@ -146,14 +146,14 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
     if not isinstance(inner, Mapping):
         return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
     rest = {name: value for name, value in inner.items() if name != "schema"}
-    return {"wanted": {**wanted, "json_schema": rest}}
+    return {"$wanted": {**wanted, "json_schema": rest}}
 
 
 def _restore_format(
     body: dict[str, Any], kept: dict[str, Any], request: Request, quirks: Quirks
 ) -> None:
     """Names the format as the client did, as long as the schema is still of that kind."""
-    named = kept.pop("wanted", None)
+    named = kept.pop("$wanted", None)
     other = {"response_format": kept.pop("response_format")} if "response_format" in kept else {}
     if named is not None and request.schema is not None and quirks.schema_form == "json_schema":
         inner = {**named["json_schema"], "schema": request.schema}

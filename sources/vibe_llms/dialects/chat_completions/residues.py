@@ -2,6 +2,7 @@
 
 The residue holds the vendor's own fields by their own names. Under one further name, ``$``, it
 says how the object was written: ``absent`` names fields that would be written and were not there.
+Other marks begin with it; the vendor's own fields that do so are escaped.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.dialects.ledger import MARK
+from vibe_llms.dialects.ledger import MARK, unescape
 
 
 def mark_absent(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -26,12 +27,14 @@ def merge(fields: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(fields)
     if not kept:  # as for all that was written by a person
         return merged
-    for name in kept.get(MARK, {}).get("absent", ()):
+    marks = kept.get(MARK)
+    for name in marks.get("absent", ()) if isinstance(marks, Mapping) else ():
         merged.pop(name, None)
-    for name, value in kept.items():
-        mine = merged.get(name)
-        if name == MARK:
+    for key, value in kept.items():
+        if key == MARK:
             continue
+        name = unescape(key)
+        mine = merged.get(name)
         if isinstance(mine, Mapping) and isinstance(value, Mapping):
             merged[name] = merge(mine, value)
         elif isinstance(mine, list) and isinstance(value, Mapping):

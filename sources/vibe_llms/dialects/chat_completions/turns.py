@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.chat_completions.parts import PartsWriter, write_image
+from vibe_llms.dialects.chat_completions.parts import PartsWriter, write_bare, write_image
 from vibe_llms.dialects.chat_completions.payloads import encode_payload
 from vibe_llms.dialects.chat_completions.reasoning import (
     DETAILS,
@@ -74,14 +74,14 @@ class _TurnWriter:
         if self._calls and canister.content:
             reason = "what follows an invocation of the same turn moves before it"
             ledger.coerce(path, reason)
-        self._kept = merge(self._kept, ledger.open(canister.native, path, canister))
+        self._kept = self._kept | ledger.open(canister.native, path, canister)
         for index, content in enumerate(canister.content):
             self._add(content, f"{path}.content[{index}]", canister)
 
     def add_invocation(self, canister: InvocationCanister, path: str) -> None:
         """Adds what was asked for."""
         kept = self.parts.ledger.open(canister.native, path, canister)
-        self._kept = merge(self._kept, kept.pop("message", {}))
+        self._kept = self._kept | kept.pop("$message", {})
         if canister.content:
             reason = "an invocation holds nothing but its arguments"
             self.parts.ledger.drop(f"{path}.content", reason)
@@ -105,15 +105,18 @@ class _TurnWriter:
     def compose(self, path: str) -> dict[str, Any]:
         """Returns the message."""
         kept = self._kept
-        shape = kept.pop("shape", "")
-        message: dict[str, Any] = {"role": "assistant", "content": self._join(shape)}
+        shape, bare = kept.pop("$shape", ""), kept.pop("$bare", ())
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": write_bare(self._join(shape), bare),
+        }
         if self._details:
             message[DETAILS] = [write_detail(item, rest) for item, rest in self._details]
         for name in self._echoes:
             message[name] = tell([item for item, _ in self._details])
         message |= self._fields
         self._ensure_reasoning(message, path)
-        for place, call in kept.pop("calls", {}).items():
+        for place, call in kept.pop("$calls", {}).items():
             self._calls.insert(int(place), call)
         if self._calls:
             message["tool_calls"] = self._calls
@@ -159,7 +162,7 @@ class _TurnWriter:
                 ledger.omit(content, path, "name", reason="a shown picture has none")
                 kept = ledger.open(content.native, path, canister)
                 kept.pop("images", None)
-                image = write_image(content, path, kept.pop("shape", ""))
+                image = write_image(content, path, kept.pop("$shape", ""))
                 self._fields.setdefault("images", []).append(merge(image, kept))
             case ImageContent() | AudioContent() | VideoContent() | FileContent() if (
                 content.native is not None and ledger.admits(content.native, canister)

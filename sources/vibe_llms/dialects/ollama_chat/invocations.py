@@ -116,9 +116,9 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
     schema = function.get("parameters")
     if not isinstance(schema, Mapping):
         inner["parameters"], schema = schema, _NO_ARGUMENTS
-    if inner := inner | mark_null(function, function):
+    if inner := inner | mark_null(function):
         residue["function"] = inner
-    residue |= mark_null(tool, tool)
+    residue |= mark_null(tool)
     return InvocableDescription(
         name=name,
         description=description,

@@ -83,12 +83,12 @@ def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     if arguments is None or "arguments" not in function:
         inner["arguments"] = None
         arguments = {}
-    inner |= mark_null(function, function)
+    inner |= mark_null(function)
     if inner:
         residue["function"] = inner
     if not call.get("id"):
         residue["id"] = call.get("id")
-    residue |= mark_null(call, call)
+    residue |= mark_null(call)
     text = arguments if isinstance(arguments, str) else encode_arguments(arguments)
     return name, text, residue
 

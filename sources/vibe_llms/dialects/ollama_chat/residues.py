@@ -5,12 +5,12 @@ Under one further name, ``$``, stand the names of the fields which the vendor it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from vibe_llms.dialects.ledger import MARK, Ledger, unescape
+from vibe_llms.dialects.ledger import MARK, Ledger, escape, unescape
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import Native
 
@@ -29,12 +29,12 @@ def spell_empty(fields: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str
                 residue[name] = None
         elif not fields[name] and fields[name] != written:
             residue[name] = fields[name]
-    return residue | mark_null(fields, fields.keys())
+    return residue | mark_null(fields)
 
 
-def mark_null(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def mark_null(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the residue which says which of the fields were there, and null."""
-    null = sorted(name for name in names if name in fields and fields[name] is None)
+    null = sorted(name for name, value in escape(fields).items() if value is None)
     return {**dict.fromkeys(null), MARK: {"null": null}} if null else {}
 
 

@@ -1,0 +1,84 @@
+"""A client's fields that are called like what we note ourselves, and other unusual requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vibe_llms.dialects.chat_completions import Quirks, nativize_request, normalize_request
+from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
+from vibe_llms.messages.losses import LossKind
+from vibe_llms.models.integrators import ModelsIntegrator
+
+ATTRIBUTES = ModelsIntegrator(provider="vendor").integrate("m")
+NAMES = ["spelt", "shape", "payload", "choice", "wanted", "calls", "message", "bare"]
+NAMES += ["$", "$$", *(f"${name}" for name in NAMES)]
+CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def send_back(native: dict[str, Any]) -> Any:
+    request = normalize_request(native).value
+    return nativize_request(request, ATTRIBUTES, Quirks()).value
+
+
+@pytest.mark.parametrize("value", ["text", {"absent": ["role", "content"]}, [1]])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_of_a_client_means_anything_to_us(name: str, value: Any) -> None:
+    """Wherever it stands: beside messages, in them, in their parts and in calls."""
+    own = {name: value}
+    picture = {"type": "image_url", "image_url": {"url": "https://a.example/b.png"}, **own}
+    native = {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "be", **own},
+            {"role": "user", "content": [{"type": "text", "text": "hi", **own}, picture], **own},
+            {"role": "assistant", "content": "well", "tool_calls": [{**CALL, **own}], **own},
+            {"role": "tool", "tool_call_id": "a", "content": "1", **own},
+        ],
+        **own,
+    }
+
+    assert send_back(native) == native
+
+
+@pytest.mark.parametrize("role", ["system", "user", "assistant"])
+@pytest.mark.parametrize(
+    "content",
+    [["a"], ["a", {"type": "text", "text": "b"}, "c"], [{"type": "text", "text": "b"}, ""]],
+)
+def test_parts_that_are_texts_alone_come_back_so(role: str, content: list[Any]) -> None:
+    """Some clients give lists of texts."""
+    native = {
+        "model": "m",
+        "messages": [{"role": role, "content": content}, {"role": "user", "content": "go"}],
+    }
+
+    assert send_back(native) == native
+
+
+@pytest.mark.parametrize("said", [{}, {"id": None}, {"id": ""}])
+def test_a_call_without_an_id_gets_one_and_goes_without(said: dict[str, Any]) -> None:
+    """Its result, which names none either, answers it."""
+    call = {name: value for name, value in CALL.items() if name != "id"} | said
+    result = {"role": "tool", "content": "1"}
+    result |= {"tool_call_id": said["id"]} if said else {}
+    native = {
+        "model": "m",
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": None, "tool_calls": [call, call]},
+            result,
+            result,
+        ],
+    }
+
+    normalized = normalize_request(native)
+
+    canisters = normalized.value.canisters
+    calls = [c.invocation_id for c in canisters if isinstance(c, InvocationCanister)]
+    results = [c.invocation_id for c in canisters if isinstance(c, ResultCanister)]
+    assert calls == results
+    assert len(set(calls)) == 2
+    assert {loss.kind for loss in normalized.losses} == {LossKind.SYNTHESIZED}
+    assert send_back(native) == native
