@@ -13,13 +13,13 @@ from vibe_llms.messages.canisters import Usage
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
     """Returns the usage. Input is counted apart from what caches hold; reasoning is not."""
     written, long = _split_written(native)
-    thought = _access(native.get("output_tokens_details"), "thinking_tokens")
-    output = _access(native, "output_tokens")
+    thought = _count(_access(native, "output_tokens_details"), "thinking_tokens")
+    output = _count(native, "output_tokens")
     if output is not None and thought is not None:
         output = max(0, output - thought)
     return Usage(
-        input_tokens=_access(native, "input_tokens"),
-        cache_read_tokens=_access(native, "cache_read_input_tokens"),
+        input_tokens=_count(native, "input_tokens"),
+        cache_read_tokens=_count(native, "cache_read_input_tokens"),
         cache_write_tokens=written,
         cache_write_long_tokens=long,
         output_tokens=output,
@@ -33,9 +33,10 @@ def _split_written(native: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
     The total is cumulative and is told again at the end; its parts may not be.
     """
-    total = _access(native, "cache_creation_input_tokens")
-    short = _access(native.get("cache_creation"), "ephemeral_5m_input_tokens")
-    long = _access(native.get("cache_creation"), "ephemeral_1h_input_tokens")
+    total = _count(native, "cache_creation_input_tokens")
+    created = _access(native, "cache_creation")
+    short = _count(created, "ephemeral_5m_input_tokens")
+    long = _count(created, "ephemeral_1h_input_tokens")
     if total is None:
         return short, long
     return max(0, total - (long or 0)), long
@@ -62,6 +63,11 @@ def nativize_usage(usage: Usage | None) -> dict[str, Any]:
     return native
 
 
-def _access(native: Any, name: str) -> int | None:
-    count = native.get(name) if isinstance(native, Mapping) else None
+def _access(native: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    details = native.get(name)
+    return details if isinstance(details, Mapping) else {}
+
+
+def _count(native: Mapping[str, Any], name: str) -> int | None:
+    count = native.get(name)
     return count if isinstance(count, int) else None
