@@ -336,8 +336,11 @@ def test_a_package_that_is_no_requirement_is_refused(configure: Configure) -> No
     check_refusal(manager, "absent", ValueError, "config.toml:2: '--index-url=http://x y' is not")
 
 
-def test_discovered_providers_are_imported_when_called_for() -> None:
+def test_discovered_providers_are_imported_when_called_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`providers["name"]()` gives the provider; a table of names alone runs nobody's code."""
+    monkeypatch.delitem(sys.modules, "parrot_provider", raising=False)
     tables = {
         "parrot": {"module": "parrot_provider"},
         "off": {"module": "raises_at_import", "enabled": False},
