@@ -251,9 +251,9 @@ class Decoder:
     def _keep(self, chunk: Mapping[str, Any], *, whole: bool) -> None:
         """Keeps what is around the choices and has no common word."""
         self._said |= chunk.keys()
-        for name, value in chunk.items():
-            if name not in _TOP_READ and (whole or name not in _PADDING):
-                update(self._leftover, escape({name: value}))
+        read = _TOP_READ if whole else _TOP_READ | _PADDING
+        rest = {name: value for name, value in chunk.items() if name not in read}
+        update(self._leftover, escape(rest))
         if self._created:  # some begin anew with each chunk, or begin with nothing
             self._leftover["created"] = self._created
         self._created = self._created or chunk.get("created")

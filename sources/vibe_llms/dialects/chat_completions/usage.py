@@ -88,4 +88,4 @@ def _subtract(total: object, *parts: int | None) -> int | None:
     if count is None:
         return None
     # Some vendors report more cached than read in all; nobody reads less than nothing.
-    return max(0, count - sum(part for part in parts if part is not None))
+    return max(0, count - sum(filter(None, parts)))

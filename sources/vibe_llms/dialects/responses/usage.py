@@ -63,4 +63,4 @@ def _subtract(total: Any, *parts: int | None) -> int | None:
     if not isinstance(total, int):
         return None
     # Some vendors report more cached than read in all; nobody reads less than nothing.
-    return max(0, total - sum(part for part in parts if part is not None))
+    return max(0, total - sum(filter(None, parts)))
