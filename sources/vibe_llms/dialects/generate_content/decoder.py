@@ -32,7 +32,7 @@ from vibe_llms.dialects.generate_content.parts import (
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.stops import normalize_stop
 from vibe_llms.dialects.generate_content.usage import normalize_usage
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.ledger import MARK, keep_native, seal_native
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -107,6 +107,8 @@ class Decoder:
         self._natives: dict[int, Native | None] = {}
         self._call: Call | None = None
         self._calls = 0
+        self._lengths: dict[int, list[int]] | None = None
+        """Of the plain parts that a content joins; none are kept of a stream."""
         self._vendor_id = ""
         self._leftovers = Leftovers()
         self._usage: msgspec.Raw | Mapping[str, Any] | None = None
@@ -146,6 +148,7 @@ class Decoder:
         Raises:
             ConverseError: It makes no sense, is an error of the vendor, or is not complete.
         """
+        self._lengths = {}
         events = self.decode(body)
         # An object comes whole or not at all; an array may be a stream that was cut off.
         self._is_whole = self._leftovers.is_answer and not self._is_array
@@ -183,7 +186,7 @@ class Decoder:
             ResponseFinishedEvent(
                 stop_reason=stop,
                 native_stop_reason=reason,
-                native=keep_native(PROTOCOL, self._leftovers.produce()),
+                native=keep_native(PROTOCOL, self._leftovers.produce() | self._mark_joints()),
             )
         )
         return events
@@ -289,7 +292,15 @@ class Decoder:
                 self._natives[self._open] = None
         if not thought:
             self._texts[self._open].append(text)
+        if self._lengths is not None:
+            self._lengths.setdefault(self._open, []).append(len(text))
         self._events.append(ContentDeltaEvent(self._open, text))
+
+    def _mark_joints(self) -> dict[str, Any]:
+        """Returns where the plain parts of a whole response were parted, if anywhere."""
+        lengths = list((self._lengths or {}).values())
+        is_joined = self._is_whole and any(len(each) > 1 for each in lengths)
+        return {MARK: {"lengths": lengths}} if is_joined else {}
 
     def _end_open(self) -> None:
         """Ends what pieces might have joined; a text only stops to grow, for its citations."""

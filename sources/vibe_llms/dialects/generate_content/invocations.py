@@ -10,7 +10,7 @@ import msgspec
 from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
-from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.ledger import MARK, Ledger, keep_native, seal_native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -200,8 +200,11 @@ def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None
 def remove_schema(native: dict[str, Any]) -> dict[str, Any]:
     """Returns a request's parameters without its schema; one in the older form stays beside."""
     config = camelize(native.get("generationConfig") or {})
-    if config.pop("responseJsonSchema", None) is None and config.get("responseSchema") is None:
+    newer, older = config.pop("responseJsonSchema", None), config.get("responseSchema")
+    if newer is None and older is None:
         return native
+    if newer is not None and older is not None:
+        config[MARK] = {"newer": newer}
     if config.get("responseMimeType") == _JSON:
         del config["responseMimeType"]
     else:
@@ -212,9 +215,11 @@ def remove_schema(native: dict[str, Any]) -> dict[str, Any]:
 def restore_schema(native: dict[str, Any], schema: JsonObject | None) -> dict[str, Any]:
     """Returns a body whose schema is in the older form, where that says the same."""
     config = dict(native.get("generationConfig") or {})
-    older = config.pop("responseSchema", None)
+    older, mark = config.pop("responseSchema", None), config.pop(MARK, None)
     if older is None:
         return native
-    if schema is not None and normalize_schema_form(older) == schema:
+    if isinstance(mark, Mapping) and mark.get("newer") == schema:
+        config |= {"responseJsonSchema": schema, "responseSchema": older}
+    elif schema is not None and normalize_schema_form(older) == schema:
         config = {**without(config, "responseJsonSchema"), "responseSchema": older}
     return {**native, "generationConfig": config}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from vibe_llms.dialects.generate_content.fields import merge_residue
@@ -12,7 +13,7 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.stops import nativize_stop
 from vibe_llms.dialects.generate_content.usage import nativize_usage
 from vibe_llms.dialects.history import Placed
-from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ledger import MARK, Ledger
 from vibe_llms.messages.canisters import AssistantCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.losses import Translation
@@ -30,6 +31,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     is_ours = origin.protocol == PROTOCOL
     parts = _write_parts(response, ledger)
     rest = ledger.open(response.metadata.native, "response")
+    parts = _part(parts, rest.pop(MARK, {}).get("lengths", ()))
     candidates = rest.pop("candidates", [])
     first, *others = candidates or [{}]
     reason = origin.native_stop_reason if is_ours else nativize_stop(origin.stop_reason)
@@ -49,6 +51,23 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     if origin.response_id:
         body["responseId"] = origin.response_id
     return Translation(merge_residue(body, rest), ledger.losses)
+
+
+def _part(parts: list[dict[str, Any]], lengths: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    """Parts plain texts where they were parted, as long as they are the same."""
+    remaining = list(lengths)
+    parted: list[dict[str, Any]] = []
+    for part in parts:
+        is_plain = "text" in part and part.keys() <= {"text", "thought"}
+        sizes = remaining.pop(0) if is_plain and remaining else ()
+        if sum(sizes) != len(part.get("text", "")):
+            sizes = ()
+        start = 0
+        for size in sizes:
+            parted.append({**part, "text": part["text"][start : start + size]})
+            start += size
+        parted += [] if sizes else [part]
+    return parted
 
 
 def _forget_absence(first: dict[str, Any]) -> dict[str, Any]:

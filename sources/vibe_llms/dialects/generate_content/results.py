@@ -15,7 +15,7 @@ import msgspec
 from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without, write_json
 from vibe_llms.dialects.generate_content.parts import PartsWriter, read_content
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
-from vibe_llms.dialects.ledger import keep_native
+from vibe_llms.dialects.ledger import MARK, keep_native
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
@@ -43,6 +43,8 @@ def read_result(
         rest["id"] = None
     if response is None:
         rest["response"] = None
+    elif not isinstance(response, Mapping):
+        rest[MARK] = {"bare": True}
     is_error = isinstance(response, Mapping) and "error" in response and "output" not in response
     residue = without(part, "functionResponse")
     if rest:
@@ -100,16 +102,20 @@ def write_result(
             writer.ledger.drop(place, f"a result has no place for {content.type}")
     if len(texts) > 1 or any(text.mime_type != JSON_TYPE for text in texts):
         _report_types(result, path, writer)
+    rest = dict(residue)
+    block_rest = dict(rest.get("functionResponse", {}))
+    is_bare = bool(block_rest.pop(MARK, None))
     response = _write_response(texts, is_error=result.is_error)
+    if is_bare and response.keys() == {"output"}:
+        response = response["output"]
     block: dict[str, Any] = {"id": result.invocation_id, "name": name, "response": response}
     if shown and takes_media:
         block["parts"] = shown
         shown = []
     elif shown:
         writer.ledger.coerce(path, "media in a result follow it: this model takes them so")
-    rest = dict(residue)
-    if "functionResponse" in rest and result.content:
-        rest["functionResponse"] = _keep_response(rest["functionResponse"])
+    if "functionResponse" in rest:
+        rest["functionResponse"] = _keep_response(block_rest) if result.content else block_rest
     return [merge_residue({"functionResponse": block}, rest), *shown]
 
 
@@ -125,7 +131,7 @@ def _keep_response(residue: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in residue.items() if k != "response" or v is not None}
 
 
-def _write_response(texts: list[TextualContent], *, is_error: bool) -> dict[str, Any]:
+def _write_response(texts: list[TextualContent], *, is_error: bool) -> Any:
     if len(texts) == 1 and texts[0].mime_type == JSON_TYPE:
         try:
             value = msgspec.json.decode(texts[0].text)

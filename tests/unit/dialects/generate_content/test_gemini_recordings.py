@@ -95,6 +95,15 @@ def split_chunks(exchange: Mapping[str, Any]) -> list[bytes]:
     return [frame.data for frame in frames]
 
 
+def add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
+    """Adds a part as the vendor itself does in a whole response: plain texts are one."""
+    last = parts[-1] if parts else {}
+    if last.keys() == part.keys() <= {"text", "thought"}:
+        last["text"] += part["text"]
+    else:
+        parts.append(part)
+
+
 def join_chunks(chunks: list[bytes]) -> dict[str, Any]:
     """Returns the whole response that a stream amounts to."""
     whole: dict[str, Any] = {}
@@ -104,7 +113,8 @@ def join_chunks(chunks: list[bytes]) -> dict[str, Any]:
             if position == len(held):
                 held.append({"content": {"parts": []}})
             content = candidate.pop("content", {})
-            held[position]["content"]["parts"] += content.pop("parts", [])
+            for part in content.pop("parts", []):
+                add_part(held[position]["content"]["parts"], part)
             held[position]["content"] |= content
             held[position] |= candidate
         whole |= chunk
