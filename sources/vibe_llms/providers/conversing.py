@@ -15,6 +15,7 @@ from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
 from vibe_llms.providers.streams import EventSource, ResponseStream
+from vibe_llms.providers.wholes import receive_whole
 
 _Native = TypeVar("_Native")
 
@@ -104,7 +105,6 @@ class ModelBase(abc.ABC, Generic[_Native]):
 
     async def _receive(self, request: Request) -> Response:
         """Answers a request that nobody follows."""
-        from vibe_llms.providers.wholes import receive_whole
 
         async def open_source() -> Translation[EventSource]:
             return await self._open(request, streaming=False)
