@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Final, Literal
 
 import attrs
@@ -90,7 +91,7 @@ class Quirks:
     required_word: str = "required"
     maximum_stops: int | None = 4
 
-    @property
+    @cached_property
     def history(self) -> HistoryRules:
         """What the vendor asks of ids."""
         return HistoryRules(
