@@ -78,6 +78,10 @@ contents = [{ text = "You said: {input}" }]
 '''.replace("CODE", _CODE).replace("WORDS", _WORDS)
 
 
+_WHERE_IS_THE_CURSOR = b"\x1b[6n"
+"""What prompt_toolkit asks."""
+
+
 class Terminal:
     """A program in a terminal of its own. Its screen is read while it runs."""
 
@@ -104,6 +108,7 @@ class Terminal:
         self._reader.start()
 
     def _read(self) -> None:
+        held = b""
         while True:
             try:
                 data = os.read(self._master, 65536)
@@ -111,12 +116,33 @@ class Terminal:
                 return
             if not data:
                 return
+            held = self._show(held + data)
+
+    def _show(self, data: bytes) -> bytes:
+        """Shows output, answers where the cursor is asked for, returns what may be half a question.
+
+        The answer is about the moment of the question, whatever has been written since.
+        """
+        *before, rest = data.split(_WHERE_IS_THE_CURSOR)
+        for piece in before:
             with self._lock:
-                self.raw += data
-                self._stream.feed(data)
-            if b"\x1b[6n" in data:  # prompt_toolkit asks where the cursor is
+                self.raw += piece + _WHERE_IS_THE_CURSOR
+                self._stream.feed(piece)
                 row, column = self.screen.cursor.y + 1, self.screen.cursor.x + 1
-                os.write(self._master, f"\x1b[{row};{column}R".encode())
+            os.write(self._master, f"\x1b[{row};{column}R".encode())
+        begun = next(
+            (
+                n
+                for n in range(len(_WHERE_IS_THE_CURSOR) - 1, 0, -1)
+                if rest.endswith(_WHERE_IS_THE_CURSOR[:n])
+            ),
+            0,
+        )
+        shown = rest[: len(rest) - begun]
+        with self._lock:
+            self.raw += shown
+            self._stream.feed(shown)
+        return rest[len(shown) :]
 
     def type(self, text: str) -> None:
         """Types; Enter is a carriage return."""
