@@ -21,7 +21,7 @@ from vibe_llms.dialects.history import (
     belongs,
     repair_history,
 )
-from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.parts import Parts, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ollama_chat.residues import merge_residue, open_residue
@@ -124,10 +124,11 @@ class MessagesWriter:
         function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
         call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
         kept = open_residue(canister.native, path, canister, self.ledger)
-        residue |= kept.pop("message", {})
-        if function["arguments"]:
-            kept.get("function", {}).pop("arguments", None)
-        merge_residue(call, kept)
+        with reading_natives(canister, path):
+            residue |= kept.pop("message", {})
+            if function["arguments"]:
+                kept.get("function", {}).pop("arguments", None)
+            merge_residue(call, kept)
         self._names[canister.invocation_id] = canister.name
         if not call.get("id"):
             self._nameless.add(canister.invocation_id)
