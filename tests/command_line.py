@@ -17,7 +17,8 @@ def produce_environment(home: Path, **variables: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("XDG_", "VIBE_", "COMP_", "_VIBE"))
+        # The sizes are those of whoever runs the tests, or of nobody.
+        if not name.startswith(("XDG_", "VIBE_", "COMP_", "_VIBE", "COLUMNS", "LINES"))
     }
     sources = str(Path(vibe_llms.__file__).parents[1])
     path = os.pathsep.join(filter(None, [sources, kept.get("PYTHONPATH", "")]))
