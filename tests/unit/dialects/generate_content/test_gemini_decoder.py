@@ -106,7 +106,7 @@ def test_a_stream_amounts_to_its_whole(parts: list[dict[str, Any]], data: st.Dat
         else:
             chunks.append(wrap(part, end=None))
     chunks.append(wrap())
-    whole = decode(wrap(*parts))
+    whole = decode(wrap(*join(parts)))
     streamed = decode_chunks([json.dumps(chunk).encode() for chunk in chunks])
     assert streamed == decode_chunks(chunks) == whole
     written: Any = nativize_response(streamed).value

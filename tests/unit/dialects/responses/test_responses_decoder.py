@@ -202,11 +202,16 @@ HABITS = st.builds(
 
 @given(responses(), HABITS)
 def test_a_stream_amounts_to_the_whole(response: dict[str, Any], habits: Habits) -> None:
-    """However a vendor streams, what comes of it is what the whole response gives."""
+    """However a vendor streams, what comes of it is what the whole response gives.
+
+    Where it does not say which part a delta is of, and sends parts without any, a delta may
+    be taken for another part's: the copy at the end sets that right, and it is told.
+    """
     streamed = decode(stream(response, habits))
     whole = Decoder(provider="p").decode_response(response)
     assert read(streamed) == read(whole)
-    assert not [event for event in streamed if isinstance(event, LossEvent)]
+    told = [event for event in streamed if isinstance(event, LossEvent)]
+    assert not (told and habits.places)
 
 
 @given(responses(), st.booleans())

@@ -553,6 +553,7 @@ def keep_survey(home: Path, age: timedelta) -> None:
     document = {
         "format": 1,
         "fetched_at": (datetime.now(UTC) - age).isoformat(),
+        "address": "",
         "models": [{"name": "parrot-2", "title": None}, {"name": "echo"}],
     }
     (directory / "models.json").write_text(json.dumps(document))
