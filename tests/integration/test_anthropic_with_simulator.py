@@ -136,7 +136,8 @@ async def test_a_server_with_real_weights_speaks_the_same(
     weights: Path, access_model: Access, stream: bool
 ) -> None:
     """llama.cpp answers Messages, too: its way to say them is understood."""
-    xllamacpp = pytest.importorskip("xllamacpp")
+    import xllamacpp  # heavy, and for this test alone
+
     parameters = xllamacpp.CommonParams()
     parameters.model.path = os.fspath(weights)
     parameters.port = 0
