@@ -24,6 +24,12 @@ class Limits:
         arguments_characters: The arguments of one invocation.
         attempts: How often one request may be sent, the first time included.
         retry_seconds: How long one wait between two attempts may be.
+        run_steps: How often the model may be asked in one run.
+        run_invocations: How many invocations one run may execute.
+        run_seconds: How long one run may work; waiting for approvals does not count.
+        run_tokens: What all answers of one run may use, input and output.
+        run_cents: What all answers of one run may cost, in US cents, as far as prices are known.
+        run_faults: How many invocations of one run may fail or make no sense.
     """
 
     attachment_bytes: int = 20_000_000
@@ -37,3 +43,9 @@ class Limits:
     arguments_characters: int = 4_194_304
     attempts: int = 3
     retry_seconds: int = 60
+    run_steps: int = 50
+    run_invocations: int = 200
+    run_seconds: int = 3_600
+    run_tokens: int = 5_000_000
+    run_cents: int = 1_000
+    run_faults: int = 20

@@ -81,6 +81,7 @@ class Invoker:
         output_limit_bytes: Of all media of one result.
         concurrency: How many executions may run at once; ``None`` for no limit.
         deduplicator: Tells which earlier results a result makes stale.
+        is_final: A result of it that is no error ends the run: it is the answer.
         is_asynchronous: Derived: the function is awaited, and runs in no thread.
 
     Raises:
@@ -99,6 +100,7 @@ class Invoker:
     output_limit_bytes: int = attrs.field(default=20_000_000, validator=_ensure_positive)
     concurrency: int | None = attrs.field(default=None, validator=_ensure_positive)
     deduplicator: Deduplicator | None = None
+    is_final: bool = False
     _gates: Gates | None = attrs.field(default=None, repr=False)
     is_asynchronous: bool = attrs.field(init=False, repr=False)
     _validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)

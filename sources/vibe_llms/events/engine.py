@@ -1,0 +1,237 @@
+"""What happens in a run: a conversation that acts until it ends.
+
+A run's log holds these events in their order, and is what remains beside the conversation: an
+invocation that has started and not finished may have taken effect, a generation that has
+started and not ended may have been billed, and what was answered to a request for an approval
+is found here again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.canisters import AnyCanister, ResultCanister, StopReason, Usage
+from vibe_llms.plain import JsonValue
+
+StateWord: TypeAlias = Literal["generate", "await", "execute", "terminate"]
+ReasonWord: TypeAlias = Literal["answered", "limit", "cancelled", "refused", "failed"]
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class RunStartedEvent:
+    """A run takes a conversation up.
+
+    Attributes:
+        length: How many canisters the conversation has by now.
+        limits: Those of the run, by their names.
+    """
+
+    type: Literal["run.started"] = attrs.field(default="run.started", init=False)
+    run_id: str
+    conversation_id: str
+    length: int
+    limits: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class StateEnteredEvent:
+    """The run is in another state. ``turn`` counts its generations so far."""
+
+    type: Literal["run.state"] = attrs.field(default="run.state", init=False)
+    state: StateWord
+    turn: int
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class GenerationStartedEvent:
+    """A model is about to be asked; written before anything is sent.
+
+    Attributes:
+        key: The place in the conversation: the id of the last canister that is sent.
+        turn: The number of the generation in its run, from 1.
+        model: Its address.
+    """
+
+    type: Literal["generation.started"] = attrs.field(default="generation.started", init=False)
+    key: str
+    turn: int
+    model: str
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class GenerationFinishedEvent:
+    """The model has answered, and what it said is in the conversation.
+
+    Attributes:
+        canisters: How many it brought.
+        cents: What it cost, in US cents; ``None`` where no price is known.
+        seconds: From sending to the end.
+    """
+
+    type: Literal["generation.finished"] = attrs.field(default="generation.finished", init=False)
+    key: str
+    turn: int
+    model: str
+    provider: str
+    canisters: int
+    stop_reason: StopReason
+    usage: Usage | None = None
+    cents: float | None = None
+    seconds: float = 0.0
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class GenerationFailedEvent:
+    """The model did not answer, or not to its end. ``canisters`` are what had arrived."""
+
+    type: Literal["generation.failed"] = attrs.field(default="generation.failed", init=False)
+    key: str
+    turn: int
+    model: str
+    error: ConverseError
+    canisters: tuple[AnyCanister, ...] = ()
+    seconds: float = 0.0
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class GenerationDoubtedEvent:
+    """An earlier run broke off while a model was asked: that may have been billed."""
+
+    type: Literal["generation.doubted"] = attrs.field(default="generation.doubted", init=False)
+    key: str
+    turn: int
+    model: str
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ApprovalRequestedEvent:
+    """A call waits for somebody's approval.
+
+    Attributes:
+        key: Of the invocation: the id of its canister.
+        arguments: Canonical JSON.
+        digest: The SHA-256 of name and arguments: what an answer refers to.
+        in_doubt: The call was begun before, and it is not known whether it took effect.
+    """
+
+    type: Literal["approval.requested"] = attrs.field(default="approval.requested", init=False)
+    key: str
+    invocation_id: str
+    name: str
+    arguments: str
+    digest: str
+    description: str = ""
+    effect: str = "once"
+    in_doubt: bool = False
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ApprovalAnsweredEvent:
+    """Somebody has answered. An edit brings the arguments to execute the call with."""
+
+    type: Literal["approval.answered"] = attrs.field(default="approval.answered", init=False)
+    key: str
+    digest: str
+    decision: Literal["allow", "deny", "edit"]
+    arguments: str | None = None
+    reason: str = ""
+    scope: Literal["once", "call", "always"] = "once"
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class InvocationStartedEvent:
+    """A call begins; written before it does anything.
+
+    Attributes:
+        key: The id of the invocation's canister.
+        arguments: With which it is executed, as canonical JSON.
+        idempotency_key: The same whenever this call is attempted again.
+    """
+
+    type: Literal["invocation.started"] = attrs.field(default="invocation.started", init=False)
+    key: str
+    invocation_id: str
+    name: str
+    arguments: str
+    effect: str
+    idempotency_key: str
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class InvocationProgressEvent:
+    """A call says how far it is. Not written to the log."""
+
+    type: Literal["invocation.progress"] = attrs.field(default="invocation.progress", init=False)
+    key: str
+    invocation_id: str
+    name: str
+    text: str
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class InvocationFinishedEvent:
+    """A call has a result, which is or soon will be in the conversation.
+
+    Attributes:
+        is_fault: The call could not be executed, or failed: it counts against the limit of those.
+    """
+
+    type: Literal["invocation.finished"] = attrs.field(default="invocation.finished", init=False)
+    key: str
+    invocation_id: str
+    name: str
+    result: ResultCanister
+    is_fault: bool = False
+    seconds: float = 0.0
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class RunSuspendedEvent:
+    """The run waits for approvals that nobody here can give; it can be taken up again.
+
+    Attributes:
+        digests: Of the requests.
+    """
+
+    type: Literal["run.suspended"] = attrs.field(default="run.suspended", init=False)
+    run_id: str
+    digests: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class RunEndedEvent:
+    """The run is over, and why; the last event of each run.
+
+    Attributes:
+        limit: The name of the limit that was reached, where one was.
+        readings: What the run used, by the names of its limits.
+    """
+
+    type: Literal["run.ended"] = attrs.field(default="run.ended", init=False)
+    run_id: str
+    reason: ReasonWord
+    detail: str = ""
+    limit: str = ""
+    error: ConverseError | None = None
+    readings: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+EngineEvent: TypeAlias = (
+    RunStartedEvent
+    | StateEnteredEvent
+    | GenerationStartedEvent
+    | GenerationFinishedEvent
+    | GenerationFailedEvent
+    | GenerationDoubtedEvent
+    | ApprovalRequestedEvent
+    | ApprovalAnsweredEvent
+    | InvocationStartedEvent
+    | InvocationProgressEvent
+    | InvocationFinishedEvent
+    | RunSuspendedEvent
+    | RunEndedEvent
+)
