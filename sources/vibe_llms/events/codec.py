@@ -12,6 +12,7 @@ import msgspec
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from vibe_llms.events.conversation import ConversationEvent
+from vibe_llms.events.engine import EngineEvent
 from vibe_llms.events.stream import FinishedItem, StreamEvent
 from vibe_llms.exceptions import CodecError, ConverseError
 from vibe_llms.messages.canisters import AnyCanister
@@ -24,7 +25,7 @@ from vibe_llms.messages.codec import (
 from vibe_llms.messages.codec.explanations import explain
 from vibe_llms.messages.contents import AnyContent
 
-AnyEvent: TypeAlias = ConversationEvent | StreamEvent
+AnyEvent: TypeAlias = ConversationEvent | StreamEvent | EngineEvent
 
 EVENT_CLASSES: dict[str, type[AnyEvent]] = {
     cast(Any, cls).__attrs_attrs__.type.default: cls for cls in get_args(AnyEvent)
@@ -71,7 +72,7 @@ def _produce_converter() -> cattrs.Converter:
         converter.register_unstructure_hook(
             cls, make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True)
         )
-    for union in (StreamEvent, ConversationEvent):
+    for union in (StreamEvent, ConversationEvent, EngineEvent):
         converter.register_structure_hook(union, _structure_event)
         converter.register_unstructure_hook(union, converter.unstructure)
     return converter

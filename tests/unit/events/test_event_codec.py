@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import typing
+from collections.abc import Mapping
 from typing import Any, cast
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,24 +17,62 @@ from strategies.messages import (
     citations,
     contents,
     conversations,
+    counts,
     errors_of,
     json_objects,
     losses,
     natives,
     responses,
+    seconds,
     survey_error_classes,
     texts,
     timestamps,
     usages,
 )
-from vibe_llms.events import conversation, stream
+from vibe_llms.events import conversation, engine, stream
 from vibe_llms.events.codec import EVENT_CLASSES, AnyEvent, decode_event, encode_event
-from vibe_llms.exceptions import CodecError
-from vibe_llms.messages.canisters import StopReason
+from vibe_llms.exceptions import CodecError, ConverseError
+from vibe_llms.messages.canisters import AnyCanister, ResultCanister, StopReason, Usage
 from vibe_llms.messages.codec import encode_error
+from vibe_llms.plain import JsonValue
 
 indices = st.integers(0, 9)
 errors = st.sampled_from(survey_error_classes()).flatmap(errors_of)
+_fields: dict[Any, st.SearchStrategy[Any]] = {
+    str: texts,
+    int: counts,
+    float: seconds,
+    bool: st.booleans(),
+    StopReason: st.sampled_from(StopReason),
+    Usage: usages,
+    ConverseError: errors,
+    ResultCanister: canisters_by_role["result"],
+    Mapping[str, JsonValue]: json_objects,
+    tuple[str, ...]: st.lists(texts, max_size=3).map(tuple),
+    tuple[AnyCanister, ...]: conversations.map(tuple),
+}
+
+
+def _compose_field(annotation: Any) -> st.SearchStrategy[Any]:
+    if annotation in _fields:
+        return _fields[annotation]
+    if typing.get_origin(annotation) is typing.Literal:
+        return st.sampled_from(typing.get_args(annotation))
+    inner, none = typing.get_args(annotation)  # nothing but `| None` is left
+    assert none is type(None)
+    return st.none() | _fields[inner]
+
+
+def _compose_fields(cls: type) -> dict[str, st.SearchStrategy[Any]]:
+    """Makes a strategy for each field from its annotation, so that a new one is covered."""
+    annotations = typing.get_type_hints(cls)
+    return {
+        field.name: _compose_field(annotations[field.name])
+        for field in attrs.fields(cls)
+        if field.init
+    }
+
+
 stream_events: dict[type, st.SearchStrategy[Any]] = {
     stream.ResponseStartedEvent: st.builds(
         stream.ResponseStartedEvent, response_id=st.none() | texts, model=texts
@@ -99,7 +139,10 @@ conversation_events: dict[type, st.SearchStrategy[Any]] = {
         **_common,
     ),
 }
-events = {**stream_events, **conversation_events}
+engine_events: dict[type, st.SearchStrategy[Any]] = {
+    cls: st.builds(cls, **_compose_fields(cls)) for cls in typing.get_args(engine.EngineEvent)
+}
+events = {**stream_events, **conversation_events, **engine_events}
 
 
 def test_every_class_of_events_is_tried_below() -> None:
