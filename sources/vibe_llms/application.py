@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.index import ConversationIndex
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.specification import Consent, Progress
@@ -139,6 +140,21 @@ class Application:
         import asyncio
 
         return await asyncio.to_thread(self.plugins.produce_reactors)
+
+    async def produce_ensembles(self, names: Sequence[str]) -> tuple[Ensemble, ...]:
+        """Makes the ensembles that are configured under these names, none of them connected.
+
+        Args:
+            names: In their order the ensembles come; a name that is repeated counts once.
+
+        Raises:
+            UnknownNameError: The configuration has no such ensemble; the nearest names come first.
+            ConverseError: One cannot be loaded, or its settings do not hold.
+        """
+        import asyncio
+
+        load = self.plugins.load_ensemble
+        return tuple([await asyncio.to_thread(load, name) for name in dict.fromkeys(names)])
 
     async def release(self, holder: object) -> None:
         """Closes those clients of this event loop that nobody but the holder still holds."""

@@ -66,7 +66,7 @@ class PluginEntry(NamedTuple):
     """A plugin which the configuration names.
 
     Attributes:
-        table: ``providers`` or ``plugins``: the table that names it.
+        table: ``providers``, ``ensembles`` or ``plugins``: the table that names it.
         name: Its name in that table.
         module: The module that has its hooks.
         source: Where the module was named.
@@ -190,6 +190,11 @@ class Configuration(NamedTuple):
     def providers(self) -> dict[str, PluginEntry]:
         """The plugins that are configured as providers, by name."""
         return {entry.name: entry for entry in self.plugins if entry.table == "providers"}
+
+    @property
+    def ensembles(self) -> dict[str, PluginEntry]:
+        """The plugins that are configured as ensembles, by name."""
+        return {entry.name: entry for entry in self.plugins if entry.table == "ensembles"}
 
     def access_table(self, table: str) -> dict[str, Any]:
         """Returns the values directly or deeper below a table, by the rest of their names."""

@@ -26,7 +26,7 @@ class Kind(NamedTuple):
 
 
 def is_plugin_name(text: str) -> bool:
-    """Tells whether the text can name a provider or another plugin."""
+    """Tells whether the text can name a provider, an ensemble or another plugin."""
     return _PLUGIN_NAME.fullmatch(text) is not None
 
 
@@ -136,7 +136,8 @@ _SETTINGS = (
     Definition(
         name="plugins.disabled",
         kind=NAMES,
-        summary="Providers and plugins never to be loaded; the lists of all layers add up.",
+        summary="Providers, ensembles and plugins never to be loaded; the lists of all "
+        "layers add up.",
         is_harmless=True,
     ),
 )
@@ -145,6 +146,9 @@ SETTINGS: Mapping[str, Definition] = {definition.name: definition for definition
 
 PLUGIN_KEYS: Mapping[str, Kind] = {"module": MODULE, "package": TEXT, "enabled": BOOLEAN}
 """What a plugin's table may say to us; its other keys are the plugin's own."""
+
+PLUGIN_TABLES = ("providers", "ensembles", "plugins")
+"""The tables that name plugins."""
 
 FREE_TABLES = frozenset({"controls"})
 """Tables whose keys are checked later, by the one who knows them."""

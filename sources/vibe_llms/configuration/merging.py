@@ -13,7 +13,7 @@ from vibe_llms.configuration.classes import (
     Setting,
     TrustRequest,
 )
-from vibe_llms.configuration.definitions import PLUGIN_KEYS, Definition
+from vibe_llms.configuration.definitions import PLUGIN_KEYS, PLUGIN_TABLES, Definition
 from vibe_llms.configuration.reading import LayerValues
 from vibe_llms.configuration.trust import is_harmless, is_trusted
 
@@ -154,7 +154,7 @@ def _produce_plugins(
 def _group_plugins(settings: Settings) -> dict[tuple[str, str], dict[str, Setting]]:
     groups: dict[tuple[str, str], dict[str, Setting]] = {}
     for path, setting in settings.items():
-        if path[0] in ("providers", "plugins") and len(path) == 3:
+        if path[0] in PLUGIN_TABLES and len(path) == 3:
             groups.setdefault((path[0], path[1]), {})[path[2]] = setting
     return groups
 

@@ -13,6 +13,7 @@ from vibe_llms.configuration.definitions import (
     FREE_TABLES,
     PATH,
     PLUGIN_KEYS,
+    PLUGIN_TABLES,
     Definition,
     Kind,
     define_limit,
@@ -64,10 +65,10 @@ class LayerReader:
     def read(self, tree: Mapping[str, Any]) -> LayerValues:
         """Reads the whole tree; what does not hold becomes a finding and is left out."""
         for key, value in tree.items():
-            if key == "providers":
-                self._read_plugin_tables(key, value)
-            elif key == "plugins":
+            if key == "plugins":
                 self._read_plugins(value)
+            elif key in PLUGIN_TABLES:
+                self._read_plugin_tables(key, value)
             elif key == "models":
                 self._read_overrides(value)
             elif key in FREE_TABLES:
@@ -169,7 +170,7 @@ class LayerReader:
 
     def _report_unknown(self, path: tuple[str, ...]) -> None:
         name = ".".join(path)
-        tables = ("providers", "plugins", "models", *FREE_TABLES)
+        tables = (*PLUGIN_TABLES, "models", *FREE_TABLES)
         known = {*self.definitions, *(known.partition(".")[0] for known in self.definitions)}
         self._report(path, f"There is no setting {name!r}{suggest(name, {*known, *tables})}")
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.configuration.classes import Setting
+from vibe_llms.configuration.definitions import PLUGIN_TABLES
 
 HIDDEN = "********"
 
 _HARMLESS_TEXTS = frozenset({"module", "package", "model", "path", "script", "base_url"})
+_HARMLESS_LISTS = frozenset({"directories", "read_only"})
 _SECRET_WORDS = frozenset(
     {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key"}
     | {"keys", "passphrase", "passwd", "password", "passwords", "pin", "secret", "secrets", "token"}
@@ -34,10 +36,15 @@ def redact_setting(setting: Setting) -> Any:
     if table == "models":  # the rest is a pattern, no name
         return _redact("", setting.value)
     name = rest[-1] if rest else table
-    if table in ("providers", "plugins") and len(rest) > 1:
+    if table in PLUGIN_TABLES and len(rest) > 1:
         is_harmless = name in _HARMLESS_TEXTS and isinstance(setting.value, str)
+        is_harmless = is_harmless or (name in _HARMLESS_LISTS and _is_list_of_texts(setting.value))
         return _redact(name, setting.value, are_texts_shown=is_harmless)
     return _redact(name, setting.value)
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
 def redact_addresses(text: str) -> str:

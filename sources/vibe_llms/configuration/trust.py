@@ -3,8 +3,8 @@
 A project's file comes with the folder, perhaps from a stranger. Unasked it may choose among
 what its user has: the model by name, the controls, which plugins not to load. Whatever
 could run code, open a file or fetch from elsewhere is inert: modules, packages, settings of
-providers, directories (the one for data holds plugins and this very record), attributes of
-models. Limits protect the user and are the user's.
+providers and ensembles, directories (the one for data holds plugins and this very record),
+attributes of models. Limits protect the user and are the user's.
 
 Trust belongs to a folder and to the digest of its file, so that a change asks again.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import tomli
 
 from vibe_llms.configuration.classes import Setting, TrustRequest
-from vibe_llms.configuration.definitions import FREE_TABLES, Definition
+from vibe_llms.configuration.definitions import FREE_TABLES, PLUGIN_TABLES, Definition
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification import Consent
@@ -34,7 +34,7 @@ def is_harmless(setting: Setting, definitions: Mapping[str, Definition]) -> bool
         return not _may_name_file(setting.value)
     if table in FREE_TABLES:
         return True
-    if table in ("providers", "plugins") and len(rest) == 2 and rest[1] == "enabled":
+    if table in PLUGIN_TABLES and len(rest) == 2 and rest[1] == "enabled":
         return setting.value is False
     definition = definitions.get(setting.name)
     return definition is not None and definition.is_harmless

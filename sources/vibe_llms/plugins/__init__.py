@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.specification import (
         CommandSpecification,
         Consent,
+        EnsembleContext,
+        EnsembleSpecification,
         ModelAttributesSpecification,
         Progress,
         ProviderContext,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "CommandSpecification": "specification",
     "Consent": "specification",
+    "EnsembleContext": "specification",
+    "EnsembleSpecification": "specification",
     "ModelAttributesSpecification": "specification",
     "PluginFailure": "loading",
     "PluginListing": "listings",
@@ -50,6 +54,8 @@ _HOMES = {
 __all__ = [
     "CommandSpecification",
     "Consent",
+    "EnsembleContext",
+    "EnsembleSpecification",
     "ModelAttributesSpecification",
     "PluginFailure",
     "PluginListing",

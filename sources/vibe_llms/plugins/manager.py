@@ -1,4 +1,4 @@
-"""The plugins of an application: what is configured, and the providers it makes of that."""
+"""The plugins of an application: what is configured, and what it makes of that."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ from vibe_llms.plugins.listings import PluginListing, PluginState
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.loading import PluginFailure, PluginHost
     from vibe_llms.plugins.specification import (
         CommandSpecification,
         Consent,
+        EnsembleContext,
+        EnsembleSpecification,
         Progress,
         ProviderContext,
         ProviderSpecification,
@@ -38,6 +41,7 @@ if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below pr
     from vibe_llms.providers.interfaces import Provider
 
 _T = TypeVar("_T")
+_S = TypeVar("_S", "ProviderSpecification", "EnsembleSpecification")
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -49,9 +53,9 @@ class PluginManager:
 
     Attributes:
         configuration: Names them.
-        consent: Asked before a package is installed, and by providers. By default nobody is
+        consent: Asked before a package is installed, and by plugins. By default nobody is
             asked, and the setting ``yes`` answers.
-        progress: Shows long work of providers; by default nothing is shown.
+        progress: Shows long work of plugins; by default nothing is shown.
     """
 
     configuration: Configuration
@@ -88,10 +92,24 @@ class PluginManager:
         """
         with self._lock:
             if name not in self._providers:
-                entry = self._access_entry(name)
-                specification = self._find_specification(entry)
-                self._providers[name] = self._produce(entry, specification)
+                entry = self._access_entry("providers", name)
+                self._providers[name] = self._produce_provider(entry)
             return self._providers[name]
+
+    def load_ensemble(self, name: str) -> Ensemble:
+        """Makes an ensemble of this name: a new one each time, as each is connected once.
+
+        Imports its plugin, and installs the plugin's package if need be, after consent.
+
+        Raises:
+            UnknownNameError: The configuration has no such ensemble.
+            TrustError: Its project folder is not trusted, or installing was not consented to.
+            DependencyError: A package that it needs is missing.
+            ConfigurationError: Its settings do not hold.
+            PluginError: It is disabled, or fails.
+        """
+        with self._lock:
+            return self._produce_ensemble(self._access_entry("ensembles", name))
 
     def load_all(self) -> tuple[PluginFailure, ...]:
         """Loads every plugin, asks each what it has, and returns all that failed.
@@ -114,6 +132,15 @@ class PluginManager:
 
         return tuple(item for _, item in self._survey("survey_providers", ProviderSpecification))
 
+    def survey_ensembles(self) -> tuple[EnsembleSpecification, ...]:
+        """Returns the ensembles of all plugins that are available, with their summaries.
+
+        Loads the plugins; see :meth:`survey` for a listing that does not.
+        """
+        from vibe_llms.plugins.specification import EnsembleSpecification
+
+        return tuple(item for _, item in self._survey("survey_ensembles", EnsembleSpecification))
+
     def survey_commands(self) -> tuple[CommandSpecification, ...]:
         """Returns the commands of all plugins that are available. Loads them."""
         from vibe_llms.plugins.specification import CommandSpecification
@@ -121,8 +148,8 @@ class PluginManager:
         return tuple(item for _, item in self._survey("survey_commands", CommandSpecification))
 
     def survey_reactors(self) -> tuple[ReactorsSpecification, ...]:
-        """Returns the reactors of the plugins in use: those without a provider, which are in
-        use always and so are loaded, and those whose provider has been loaded.
+        """Returns the reactors of the plugins in use: those of ``[plugins]``, which are in use
+        always and so are loaded, and those whose provider or ensemble has been loaded.
         """
         return tuple(specification for _, specification in self._survey_reactors())
 
@@ -172,19 +199,19 @@ class PluginManager:
         """Returns the directory for the plugin's package and all that it depends on."""
         return self.configuration.data_directory / "plugins" / entry.name
 
-    def _access_entry(self, name: str) -> PluginEntry:
-        entry = self.configuration.providers.get(name)
-        if entry is not None:
-            return entry
+    def _access_entry(self, table: str, name: str) -> PluginEntry:
+        entries = {each.name: each for each in self.configuration.plugins if each.table == table}
+        if name in entries:
+            return entries[name]
         from vibe_llms.nearness import find_nearest
 
-        known = sorted(self.configuration.providers)
+        known = sorted(entries)
         nearest = find_nearest(name, known)
         raise UnknownNameError(
-            kind="provider",
+            kind=table.removesuffix("s"),
             name=name,
             known=tuple(sorted(known, key=lambda word: word != nearest)),
-            remedy=f"Configure it: [providers.{name}] with its module, and its package.",
+            remedy=f"Configure it: [{table}.{name}] with its module, and its package.",
         )
 
     def _load(self, entry: PluginEntry) -> PluginHost:
@@ -267,8 +294,9 @@ class PluginManager:
         """Loads a plugin, asks it for all that it has, and reads what it says of models."""
         from vibe_llms.plugins import specification
 
-        hooks: dict[str, type[object]] = {
+        hooks: dict[str, type[Any]] = {
             "survey_providers": specification.ProviderSpecification,
+            "survey_ensembles": specification.EnsembleSpecification,
             "survey_reactors": specification.ReactorsSpecification,
             "survey_commands": specification.CommandSpecification,
             "survey_model_attributes": specification.ModelAttributesSpecification,
@@ -277,16 +305,17 @@ class PluginManager:
             host = self._load(entry)
             for hook, kind in hooks.items():
                 host.call(entry, hook, kind)
+            hook = f"survey_{entry.table}"
+            if hook in hooks and host.find_failure(entry) is None:  # the reason for another
+                self._find_specification(entry, hook, hooks[hook])
             if entry.table == "providers":
-                if host.find_failure(entry) is None:  # which would be the reason for another
-                    self._find_specification(entry)
                 self._produce_attributes(entry)
 
-    def _find_specification(self, entry: PluginEntry) -> ProviderSpecification:
-        from vibe_llms.plugins.specification import ANY_NAME, ProviderSpecification
+    def _find_specification(self, entry: PluginEntry, hook: str, kind: type[_S]) -> _S:
+        from vibe_llms.plugins.specification import ANY_NAME
 
         host = self._load(entry)
-        found = host.call(entry, "survey_providers", ProviderSpecification)
+        found = host.call(entry, hook, kind)
         for name in (entry.name, ANY_NAME):
             for specification in found:
                 if specification.name == name:
@@ -295,24 +324,17 @@ class PluginManager:
         failure = host.find_failure(entry)
         raise PluginError(
             plugin=entry.name,
-            detail=f"The module {entry.module} ({entry.source}) has no provider {entry.name!r}; "
-            f"its survey_providers names {names}.",
+            detail=f"The module {entry.module} ({entry.source}) has no "
+            f"{entry.table.removesuffix('s')} {entry.name!r}; its {hook} names {names}.",
             remedy=failure.reason if failure else "Configure it under the name it has.",
         )
 
-    def _produce(self, entry: PluginEntry, specification: ProviderSpecification) -> Provider:
-        try:
-            provider = specification.factory(self._produce_context(entry))
-        except ConverseError:
-            raise
-        except (Exception, SystemExit) as error:
-            from vibe_llms.plugins.loading import describe_error
+    def _produce_provider(self, entry: PluginEntry) -> Provider:
+        from vibe_llms.plugins.specification import ProviderSpecification
 
-            raise PluginError(
-                plugin=entry.name,
-                detail=f"The provider {entry.name!r} ({entry.module}) cannot be made: "
-                f"{describe_error(error)}.",
-            ) from error
+        specification = self._find_specification(entry, "survey_providers", ProviderSpecification)
+        with _explain_factory(entry):
+            provider = specification.factory(self._produce_context(entry))
         if not callable(getattr(provider, "produce_client", None)):
             raise PluginError(
                 plugin=entry.name,
@@ -320,6 +342,35 @@ class PluginManager:
                 f"{type(provider).__name__}, which cannot produce_client.",
             )
         return provider
+
+    def _produce_ensemble(self, entry: PluginEntry) -> Ensemble:
+        from vibe_llms.invocables.ensembles import Ensemble
+        from vibe_llms.plugins.specification import EnsembleSpecification
+
+        specification = self._find_specification(entry, "survey_ensembles", EnsembleSpecification)
+        with _explain_factory(entry):
+            ensemble = specification.factory(self._produce_ensemble_context(entry))
+        if not isinstance(ensemble, Ensemble):
+            raise PluginError(
+                plugin=entry.name,
+                detail=f"The factory of the ensemble {entry.name!r} ({entry.module}) returned "
+                f"{type(ensemble).__name__}, which is no ensemble.",
+            )
+        return ensemble
+
+    def _produce_ensemble_context(self, entry: PluginEntry) -> EnsembleContext:
+        from vibe_llms.plugins.specification import EnsembleContext
+
+        return EnsembleContext(
+            name=entry.name,
+            settings=entry.settings,
+            working_directory=Path.cwd(),
+            data_directory=self.configuration.data_directory / "ensembles" / entry.name,
+            cache_directory=self.configuration.cache_directory / "ensembles" / entry.name,
+            consent=self.consent,
+            progress=self.progress,
+            limits=self.configuration.limits,
+        )
 
     def _produce_context(self, entry: PluginEntry) -> ProviderContext:
         from vibe_llms.plugins.specification import ProviderContext
@@ -364,6 +415,23 @@ class PluginManager:
             plugin_directories=directories,
             overrides=tuple(overrides),
         )
+
+
+@contextmanager
+def _explain_factory(entry: PluginEntry) -> Iterator[None]:
+    """Says of a foreign error whose factory raised it."""
+    try:
+        yield
+    except ConverseError:
+        raise
+    except (Exception, SystemExit) as error:
+        from vibe_llms.plugins.loading import describe_error
+
+        raise PluginError(
+            plugin=entry.name,
+            detail=f"The {entry.table.removesuffix('s')} {entry.name!r} ({entry.module}) cannot "
+            f"be made: {describe_error(error)}.",
+        ) from error
 
 
 def _warn(failure: PluginFailure) -> None:

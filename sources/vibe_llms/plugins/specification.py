@@ -23,10 +23,11 @@ from vibe_llms.plugins.markers import hookspec
 from vibe_llms.secrets import Settings
 
 ANY_NAME: Final = "*"
-"""The name of a specification whose factory makes a provider under whatever name is configured."""
+"""The name of a specification whose factory makes what it makes under any configured name."""
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.providers.interfaces import Provider
 
 
@@ -117,6 +118,52 @@ class ProviderSpecification:
     factory: Callable[[ProviderContext], Provider]
 
 
+@attrs.frozen(kw_only=True)
+class EnsembleContext:
+    """What an ensemble is given when it is made.
+
+    Attributes:
+        name: Its name, as configured.
+        settings: The keys of its table in the configuration besides ``module``, ``package``
+            and ``enabled``: plain TOML values. The ensemble checks them.
+        working_directory: Where relative paths in the settings begin.
+        data_directory: A directory of its own for what must last. It may not exist yet.
+        cache_directory: A directory of its own for what may vanish at any time. It may not
+            exist yet.
+        consent: To be asked before anything is fetched or installed.
+        progress: To be told about work that takes longer than a second.
+        limits: Bound what may wait or grow.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = attrs.field(factory=dict, converter=Settings)
+    working_directory: Path
+    data_directory: Path
+    cache_directory: Path
+    consent: Consent
+    progress: Progress
+    limits: Limits = attrs.field(factory=Limits)
+
+
+@attrs.frozen
+class EnsembleSpecification:
+    """An ensemble that a plugin has.
+
+    Attributes:
+        name: What the user calls it: the ``NAME`` of ``[ensembles.NAME]``. It must be the name
+            under which the configuration names the plugin's module; :data:`ANY_NAME` stands
+            for all such names, and the factory reads the one that is meant from its context.
+        summary: What it lets a model do, in one line.
+        factory: Makes the ensemble from its context. Called each time the ensemble is wanted,
+            as an ensemble has one life. It opens nothing yet: ``connect`` does. Heavy libraries
+            are imported in here or later.
+    """
+
+    name: str
+    summary: str
+    factory: Callable[[EnsembleContext], Ensemble]
+
+
 @attrs.frozen
 class ModelAttributesSpecification:
     """A directory of TOML files that describe the models of a provider.
@@ -174,6 +221,20 @@ def survey_providers() -> Sequence[ProviderSpecification]:  # type: ignore[empty
 
     Returns:
         A list or tuple, perhaps empty. Among them one for each ``[providers.NAME]`` whose
+        ``module`` is the plugin's, or one for :data:`ANY_NAME`.
+    """
+
+
+@hookspec
+def survey_ensembles() -> Sequence[EnsembleSpecification]:  # type: ignore[empty-body]
+    """Names the ensembles of invocables that the plugin has.
+
+    Called:
+        When an ensemble of the plugin is first wanted, and when all plugins are checked: once
+        per process in either case. Never to list what is configured.
+
+    Returns:
+        A list or tuple, perhaps empty. Among them one for each ``[ensembles.NAME]`` whose
         ``module`` is the plugin's, or one for :data:`ANY_NAME`.
     """
 

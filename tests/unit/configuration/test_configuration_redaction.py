@@ -29,6 +29,8 @@ SPELLINGS = [
     f"openai.nested.deep = [[['{CANARY}']]]",
     f"model = {{ name = '{CANARY}' }}",
     f"path = ['{CANARY}']",
+    f"directories = [{{ x = '{CANARY}' }}]",
+    f"directories = ['.', ['{CANARY}']]",
     f"key.path = '{CANARY}'",
     f"base_url = 'https://{CANARY}@host.example/v1'",
     f"base_url = 'https://user:{CANARY}@host.example/v1'",
@@ -60,7 +62,7 @@ def load(folder: Path, text: str, *, project: bool = False) -> Configuration:
     return load_configuration(environment=environment, working_directory=folder)
 
 
-@pytest.mark.parametrize("table", ["providers", "plugins"])
+@pytest.mark.parametrize("table", ["providers", "ensembles", "plugins"])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_no_spelling_of_a_secret_is_shown(tmp_path: Path, table: str, spelling: str) -> None:
     """Neither by `vibe config show`, nor in the question about trust, nor by a debugger."""
@@ -105,7 +107,7 @@ def test_what_is_no_secret_can_be_read(tmp_path: Path) -> None:
         "model = 'p:m'\ndirectories.data = '/data'\ncontrols.stop = ['END']\n"
         "[providers.p]\nmodule = 'm.n'\npackage = 'p>=1'\nmodel = 'small'\npath = '/weights'\n"
         "script = 's.toml'\nbase_url = 'http://user:word@localhost:80/v1?a=b'\n"
-        "max_tokens = 5\nparallel = 2\nverify = true\nauth = false\n",
+        "directories = ['.', '/data']\nmax_tokens = 5\nparallel = 2\nverify = true\nauth = false\n",
     )
 
     shown = {each.name: each.value for each in explain_configuration(configuration)}
@@ -120,6 +122,7 @@ def test_what_is_no_secret_can_be_read(tmp_path: Path) -> None:
         "path": "/weights",
         "script": "s.toml",
         "base_url": "http://********@localhost:80/v1?********",
+        "directories": [".", "/data"],
         "max_tokens": 5,
         "parallel": 2,
         "verify": True,

@@ -48,7 +48,7 @@ def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
         f"{name}.{key}" if "properties" in table else name: inner["description"]
         for name, table in tables.items()
         for key, inner in table.get("properties", {"": table}).items()
-        if name not in ("limits", "controls", "providers", "models")
+        if name not in ("limits", "controls", "providers", "ensembles", "models")
     }
 
     assert described == {name: definition.summary for name, definition in SETTINGS.items()}
@@ -80,6 +80,9 @@ def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
         'providers.x = { module = "m.n", package = "p >= 1", own = [1] }',
         'providers."a b" = { module = "m" }',
         'providers.x = { module = "m-n" }',
+        'ensembles.x = { module = "m", directories = ["."] }',
+        "ensembles.x = { module = 1 }",
+        "ensembles = 1",
         'providers.x = "m"',
         'plugins.x = { module = "m", enabled = false }',
         "plugins.disabled = ['x', 1]",
