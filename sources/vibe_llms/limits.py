@@ -48,4 +48,4 @@ class Limits:
     run_seconds: int = 3_600
     run_tokens: int = 5_000_000
     run_cents: int = 1_000
-    run_faults: int = 20
+    run_faults: int = 50

@@ -105,6 +105,16 @@ class Conversation:
         self.add_canister(canister)
         return canister
 
+    def copy(self) -> Conversation:
+        """Produces another value of the same conversation; what is added to one, the other lacks.
+
+        Whichever is saved first goes on in the store; the other has to be saved with ``merge``.
+        """
+        copied = Conversation(id=self.id, canisters=self.canisters, metadata=self.metadata)
+        copied._home = self._home
+        copied._stored = None if self._stored is None else attrs.evolve(self._stored)
+        return copied
+
     def fork(self, from_index: int | None = None) -> Conversation:
         """Produces a conversation that shares this one's beginning and goes its own way.
 

@@ -14,10 +14,10 @@ import attrs
 from vibe_llms.events.engine import EngineEvent
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.plain import JsonObject
 
-Operation: TypeAlias = Callable[[JsonObject], Awaitable[JsonValue]]
-"""What performs a step: registered under a name, given JSON, returning JSON."""
+Operation: TypeAlias = Callable[[JsonObject], Awaitable[JsonObject]]
+"""What performs a step: registered under a name, given a JSON object, returning one."""
 RunEvent: TypeAlias = EngineEvent | StreamEvent
 """What somebody who follows a run hears: its own events, and those of the answers on their way."""
 
@@ -45,17 +45,17 @@ class RunContext(Protocol):
     def register(self, operations: Mapping[str, Operation]) -> None:
         """Takes the operations that steps may name. Called once, before the first step."""
 
-    async def step(self, operation: str, arguments: JsonObject, *, key: str) -> JsonValue:
+    async def step(self, operation: str, arguments: JsonObject, *, key: str) -> JsonObject:
         """Performs one step and returns its receipt.
 
         Raises:
             ConverseError: Whatever the operation raises.
         """
 
-    async def gather(self, steps: Sequence[Step]) -> list[JsonValue]:
+    async def gather(self, steps: Sequence[Step]) -> list[JsonObject]:
         """Performs steps at the same time; their receipts are in the order of the steps.
 
-        The first that raises cancels the others.
+        The first that raises cancels the others, and is raised when they have ended.
         """
 
     async def emit(self, event: EngineEvent, *, durable: bool = False) -> None:
@@ -66,11 +66,18 @@ class RunContext(Protocol):
                 it survives the loss of this process alone.
         """
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody hears what is told."""
+
+    def tell(self, event: RunEvent) -> None:
+        """Tells whoever follows the run of an event that is not kept: it must not be relied on.
+
+        Who hears it harms nobody: one that raises is warned of, and goes on being told.
+        """
+
     async def now(self) -> float:
         """Returns the seconds since some moment; only differences mean anything."""
-
-    async def uuid(self) -> str:
-        """Returns a new random id."""
 
     def survey(self) -> Sequence[EngineEvent]:
         """Returns what the log of the conversation holds from earlier runs, oldest first."""

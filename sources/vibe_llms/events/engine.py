@@ -86,13 +86,18 @@ class GenerationFinishedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class GenerationFailedEvent:
-    """The model did not answer, or not to its end. ``canisters`` are what had arrived."""
+    """The model did not answer, or not to its end.
+
+    Attributes:
+        error: Why; ``None`` where it was cancelled.
+        canisters: What had arrived; it is in the conversation, too.
+    """
 
     type: Literal["generation.failed"] = attrs.field(default="generation.failed", init=False)
     key: str
     turn: int
     model: str
-    error: ConverseError
+    error: ConverseError | None = None
     canisters: tuple[AnyCanister, ...] = ()
     seconds: float = 0.0
 
@@ -135,6 +140,7 @@ class ApprovalAnsweredEvent:
 
     type: Literal["approval.answered"] = attrs.field(default="approval.answered", init=False)
     key: str
+    name: str
     digest: str
     decision: Literal["allow", "deny", "edit"]
     arguments: str | None = None

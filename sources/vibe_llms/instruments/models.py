@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias, TypedDict, Unpack, cast
+from typing import Self, TypedDict, Unpack
 
 import attrs
 
@@ -18,44 +18,14 @@ from vibe_llms.asynchrony import access_portal
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.events.reactors import ConversationReactors, join_reactors
 from vibe_llms.exceptions import RequestError
-from vibe_llms.messages.canisters import (
-    CANISTER_CLASSES,
-    AnyCanister,
-    SupervisorCanister,
-    UserCanister,
-)
-from vibe_llms.messages.contents import AnyContent
+from vibe_llms.instruments.inputs import Input, gather_canisters
+from vibe_llms.messages.canisters import SupervisorCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.nearness import suggest
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
 from vibe_llms.providers.synchrony import PortalStream
-
-
-class HasCanisters(Protocol):
-    """Something with a history, such as a ``Conversation``."""
-
-    @property
-    def id(self) -> str:
-        """Its name."""
-
-    @property
-    def canisters(self) -> Sequence[AnyCanister]:
-        """What has been said, oldest first."""
-
-
-Prompt: TypeAlias = (
-    str
-    | AnyContent
-    | Sequence[str | AnyContent]
-    | AnyCanister
-    | Sequence[AnyCanister]
-    | HasCanisters
-)
-"""What can be asked: a text, contents of one message, canisters, or a conversation."""
-
-_CANISTERS = tuple(CANISTER_CLASSES.values())
 
 
 class RequestOptions(TypedDict, total=False):
@@ -111,7 +81,7 @@ class Model:
         """Where the model is found."""
         return self._given_application or access_application()
 
-    def request(self, prompt: Prompt | Request, **options: Unpack[RequestOptions]) -> Request:
+    def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:
         """Builds a request without sending it; a request is returned as it is.
 
         Args:
@@ -131,7 +101,7 @@ class Model:
                     remedy="Put them into the request; attrs.evolve makes a changed one.",
                 )
             return prompt
-        canisters = _gather_canisters(prompt)
+        canisters = gather_canisters(prompt)
         if "system" in options:
             canisters = (SupervisorCanister(options["system"]), *canisters)
         configured = self.application.configuration.controls
@@ -148,7 +118,7 @@ class Model:
         )
 
     async def ask(
-        self, prompt: Prompt | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
+        self, prompt: Input | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
     ) -> Response:
         """Asks and waits for the whole answer; its words are in the response's ``text``.
 
@@ -159,7 +129,7 @@ class Model:
 
     async def converse(
         self,
-        prompt: Prompt | Request,
+        prompt: Input | Request,
         *,
         reactors: ConversationReactors | None = None,
         stream: bool = True,
@@ -177,7 +147,7 @@ class Model:
         model = await self._access()
         return await model.converse(request, await self._join_reactors(reactors), stream=stream)
 
-    async def check(self, prompt: Prompt | Request) -> None:
+    async def check(self, prompt: Input | Request) -> None:
         """Refuses what the model could not take, and sends nothing.
 
         Raises:
@@ -190,7 +160,7 @@ class Model:
     @asynccontextmanager
     async def stream(
         self,
-        prompt: Prompt | Request,
+        prompt: Input | Request,
         *,
         reactors: ConversationReactors | None = None,
         **options: Unpack[RequestOptions],
@@ -209,7 +179,7 @@ class Model:
         async with model.stream(request, await self._join_reactors(reactors)) as stream:
             yield stream
 
-    async def count_tokens(self, prompt: Prompt | Request) -> TokenCount:
+    async def count_tokens(self, prompt: Input | Request) -> TokenCount:
         """Counts the tokens which the prompt would occupy as input."""
         model = await self._access()
         request = await self._hydrate(self.request(prompt))
@@ -267,19 +237,19 @@ class SyncModel:
             address, application=application, reactors=reactors, strict=strict, **controls
         )
 
-    def request(self, prompt: Prompt | Request, **options: Unpack[RequestOptions]) -> Request:
+    def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:
         """Builds a request without sending it; see :meth:`Model.request`."""
         return self._model.request(prompt, **options)
 
     def ask(
-        self, prompt: Prompt | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
+        self, prompt: Input | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
     ) -> Response:
         """Asks and waits for the whole answer; see :meth:`Model.ask`."""
         return self.converse(self.request(prompt, **options), stream=stream)
 
     def converse(
         self,
-        prompt: Prompt | Request,
+        prompt: Input | Request,
         *,
         reactors: ConversationReactors | None = None,
         stream: bool = True,
@@ -292,7 +262,7 @@ class SyncModel:
     @contextmanager
     def stream(
         self,
-        prompt: Prompt | Request,
+        prompt: Input | Request,
         *,
         reactors: ConversationReactors | None = None,
         **options: Unpack[RequestOptions],
@@ -307,7 +277,7 @@ class SyncModel:
             portal.call(stream.close)
             portal.call(lambda: context.__aexit__(None, None, None))
 
-    def count_tokens(self, prompt: Prompt | Request) -> TokenCount:
+    def count_tokens(self, prompt: Input | Request) -> TokenCount:
         """Counts the tokens which the prompt would occupy as input."""
         return access_portal().call(lambda: self._model.count_tokens(prompt))
 
@@ -334,16 +304,3 @@ def _check_options(options: Mapping[str, object]) -> None:
             f"There is no option {name!r}{hint} The value of a control goes into "
             f"'controls', as in controls={{{name!r}: …}}."
         )
-
-
-def _gather_canisters(prompt: Prompt) -> tuple[AnyCanister, ...]:
-    if isinstance(prompt, _CANISTERS):
-        return (prompt,)
-    if prompt == [] or prompt == ():
-        return ()
-    if not isinstance(prompt, str) and hasattr(prompt, "canisters"):
-        return tuple(prompt.canisters)
-    items = (prompt,) if isinstance(prompt, str) else prompt
-    if isinstance(items, Sequence) and items and isinstance(items[0], _CANISTERS):
-        return tuple(cast(Sequence[AnyCanister], items))
-    return (UserCanister(cast("str | AnyContent | Sequence[AnyContent]", prompt)),)

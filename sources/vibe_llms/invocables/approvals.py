@@ -29,6 +29,8 @@ class ApprovalRequest:
         digest: The SHA-256 of name and arguments.
         description: What the invocable is for.
         effect: What executing it does to the world; see :class:`.invokers.Effect`.
+        in_doubt: It was begun before, and it is not known whether it took effect: to allow it
+            is to let it be executed, perhaps, again.
     """
 
     invocation_id: str
@@ -37,6 +39,7 @@ class ApprovalRequest:
     digest: str
     description: str = ""
     effect: str = "once"
+    in_doubt: bool = False
 
 
 def produce_approval_request(
@@ -46,6 +49,7 @@ def produce_approval_request(
     *,
     description: str = "",
     effect: str = "once",
+    in_doubt: bool = False,
 ) -> ApprovalRequest:
     """Produces what is asked about a call.
 
@@ -59,6 +63,7 @@ def produce_approval_request(
         digest=digest_call(name, arguments),
         description=description,
         effect=effect,
+        in_doubt=in_doubt,
     )
 
 

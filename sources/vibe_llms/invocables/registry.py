@@ -180,6 +180,11 @@ class Registry:
         registration = self._registrations.get(name)
         return registration is not None and registration.invoker.effect is Effect.PURE
 
+    def is_final(self, name: str) -> bool:
+        """Tells whether a result of an invocable, if it is no error, ends the run."""
+        registration = self._registrations.get(name)
+        return registration is not None and registration.invoker.is_final
+
     def access_deduplicator(self, name: str) -> Deduplicator | None:
         """Returns what tells which results an invocable's results make stale, if anything."""
         registration = self._registrations.get(name)

@@ -84,6 +84,26 @@ class Request:
         _ensure_answerable(self)
         _ensure_choosable(self)
 
+    def extend(self, new: Iterable[AnyCanister], *, continuation: bool = False) -> Request:
+        """Returns the same request about a conversation that has grown.
+
+        Only what is new is checked, so that a long conversation costs no more than a short one.
+
+        Args:
+            new: What was said since.
+            continuation: The model shall go on with its own last turn.
+
+        Raises:
+            RequestError: There is nothing to answer; or something new is no canister.
+        """
+        grown = object.__new__(Request)
+        for name in _FIELDS:
+            object.__setattr__(grown, name, getattr(self, name))
+        object.__setattr__(grown, "canisters", self.canisters + _ensure_canisters(new))
+        object.__setattr__(grown, "continuation", continuation)
+        _ensure_answerable(grown)
+        return grown
+
     def digest(self) -> str:
         """Names the meaning of the request: the same without ids and timestamps. A cache key.
 
@@ -93,6 +113,9 @@ class Request:
         from vibe_llms.messages.codec import digest_request
 
         return digest_request(self)
+
+
+_FIELDS = tuple(field.name for field in attrs.fields(Request))
 
 
 def is_answerable(last: AnyCanister) -> bool:

@@ -12,7 +12,12 @@ import attrs
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import StopReason, UserCanister
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    StopReason,
+    UserCanister,
+)
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
@@ -127,7 +132,7 @@ class ScriptedModel(ModelBase[JsonObject]):
         """Begins to play the response that the script has for this request."""
         said = [c for c in request.canisters if isinstance(c, UserCanister)]
         text = text_of(said[-1]) if said else ""
-        answers = len({c.turn_id or c.id for c in request.canisters if c.role == "assistant"})
+        answers = _count_answers(request)
         response = self._script.choose(text, answers)
         frames = list(_produce_frames(response, text))
         return _PerformanceSource(
@@ -151,6 +156,12 @@ def _produce_frames(response: ScriptedResponse, text: str) -> Iterator[Frame]:
     invokes = any(part.kind == "invocation" for part in response.parts)
     natural = StopReason.INVOCATION if invokes else StopReason.ANSWERED
     yield {"stop": str(response.stop_reason or natural)}
+
+
+def _count_answers(request: Request) -> int:
+    """Counts the turns of the model, those which only invoke included."""
+    models = (AssistantCanister, InvocationCanister)
+    return len({c.turn_id or c.id for c in request.canisters if isinstance(c, models)})
 
 
 class _PerformanceSource:

@@ -1,0 +1,107 @@
+"""Asking for the approvals of a turn, and keeping the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vibe_llms.engine.calls import Call
+from vibe_llms.engine.contexts import RunContext
+from vibe_llms.engine.recovery import Record
+from vibe_llms.events.engine import ApprovalAnsweredEvent, ApprovalRequestedEvent
+from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver, settle
+
+
+class Arbiter:
+    """Brings requests for approvals to whoever can answer them.
+
+    Args:
+        approver: Is asked, one request after the other; ``None`` where nobody can be.
+        answers: What was answered beforehand; each answers one invocation, unless its scope
+            reaches further.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        record: Record,
+        approver: Approver | None,
+        answers: Sequence[Approval],
+    ) -> None:
+        self._context = context
+        self._record = record
+        self._approver = approver
+        self._answers = list(answers)
+
+    async def ask(self, calls: Sequence[Call]) -> tuple[ApprovalRequest, ...]:
+        """Asks about the calls of a turn that wait.
+
+        Returns:
+            The requests that nobody here could answer.
+
+        Raises:
+            ConverseError: Whoever was asked failed, or answered something else.
+        """
+        left: list[ApprovalRequest] = []
+        for call in calls:
+            request = call.request
+            if request is None or self._is_settled(call, request):
+                continue  # by an answer, just now, that reaches so far
+            await self._context.emit(_produce_event(call.key, request))
+            approval = await self._find_answer(request)
+            if approval is None:
+                left.append(request)
+            else:
+                await self._keep(call.key, request, approval)
+        return tuple(left)
+
+    def _is_settled(self, call: Call, request: ApprovalRequest) -> bool:
+        found = self._record.find_approval(
+            call.key, request.digest, request.name, in_doubt=request.in_doubt
+        )
+        return found is not None
+
+    async def _find_answer(self, request: ApprovalRequest) -> Approval | None:
+        for approval in self._answers:
+            if approval.digest == request.digest:
+                self._answers.remove(approval)
+                return approval
+        if self._approver is None:
+            return None
+        try:
+            return await self._approver.approve(request)
+        except ConverseError:
+            raise
+        except Exception as error:
+            raise ConverseError(
+                detail=f"Asking for the approval of {request.name} failed: {error}.",
+                remedy="Nothing of the turn was executed; run the conversation again.",
+                stage=Stage.EXECUTE,
+            ) from error
+
+    async def _keep(self, key: str, request: ApprovalRequest, approval: Approval) -> None:
+        settle(request, approval)
+        event = ApprovalAnsweredEvent(
+            key=key,
+            name=request.name,
+            digest=approval.digest,
+            decision=approval.decision.value,
+            arguments=approval.arguments,
+            reason=approval.reason,
+            scope=approval.scope.value,
+        )
+        await self._context.emit(event, durable=True)
+        self._record.note(event)
+
+
+def _produce_event(key: str, request: ApprovalRequest) -> ApprovalRequestedEvent:
+    return ApprovalRequestedEvent(
+        key=key,
+        invocation_id=request.invocation_id,
+        name=request.name,
+        arguments=request.arguments,
+        digest=request.digest,
+        description=request.description,
+        effect=request.effect,
+        in_doubt=request.in_doubt,
+    )

@@ -1,0 +1,110 @@
+"""An owed invocation, prepared: what it would execute, and what has to be settled before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from vibe_llms.engine.recovery import Record
+from vibe_llms.events.engine import ApprovalAnsweredEvent
+from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.invocables.approvals import ApprovalRequest, produce_approval_request
+from vibe_llms.invocables.calls import canonicalize, read_arguments
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.invocables.validation import Fault
+from vibe_llms.messages.canisters import InvocationCanister
+from vibe_llms.plain import JsonObject
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """One invocation of a turn.
+
+    Attributes:
+        canister: What the model asked for.
+        invoker: What executes it; ``None`` where nothing can.
+        arguments: With which.
+        canonical: The same as text, keys in order.
+        fault: Why it cannot be executed, in words for the model; empty where it can.
+        request: What has to be approved, where something has.
+        approval: The answer to that.
+    """
+
+    canister: InvocationCanister
+    invoker: Invoker | None = None
+    arguments: JsonObject = attrs.field(factory=dict)
+    canonical: str = "{}"
+    fault: str = ""
+    request: ApprovalRequest | None = None
+    approval: ApprovalAnsweredEvent | None = None
+
+    @property
+    def key(self) -> str:
+        """Its place in the conversation: the id of its canister."""
+        return self.canister.id
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody has to approve it first."""
+        return self.request is not None and self.approval is None
+
+
+def prepare_calls(
+    owed: Iterable[InvocationCanister], registry: Registry, record: Record
+) -> tuple[Call, ...]:
+    """Prepares the invocations of a turn that have no result."""
+    return tuple(_prepare(canister, registry, record) for canister in owed)
+
+
+def _prepare(canister: InvocationCanister, registry: Registry, record: Record) -> Call:
+    try:
+        invoker = registry.access(canister.name)
+    except UnknownNameError as error:
+        return Call(canister=canister, fault=str(error))
+    arguments = read_arguments(canister)
+    if isinstance(arguments, Fault):
+        return Call(canister=canister, fault=f"The arguments of {canister.name}: {arguments.rule}.")
+    try:
+        canonical = canonicalize(arguments)
+        return _settle(canister, invoker, arguments, canonical, record)
+    except ConverseError as error:
+        return Call(canister=canister, fault=str(error))
+
+
+def _settle(
+    canister: InvocationCanister,
+    invoker: Invoker,
+    arguments: JsonObject,
+    canonical: str,
+    record: Record,
+) -> Call:
+    """Finds out whether a call that can be executed may be."""
+    in_doubt = invoker.effect is Effect.ONCE and canister.id in record.started
+    call = Call(canister=canister, invoker=invoker, arguments=arguments, canonical=canonical)
+    if canister.id in record.results or not (invoker.needs_approval or in_doubt):
+        return call
+    if invoker.check(arguments):
+        return call  # nobody is asked about what will not be executed, but explained
+    request = produce_approval_request(
+        canister.invocation_id,
+        invoker.name,
+        arguments,
+        description=invoker.description,
+        effect=invoker.effect.value,
+        in_doubt=in_doubt,
+    )
+    approval = record.find_approval(canister.id, request.digest, invoker.name, in_doubt=in_doubt)
+    return attrs.evolve(call, request=request, approval=approval)
+
+
+def find_denial(call: Call) -> str:
+    """Returns why a call may not be executed, in words for the model; empty where it may."""
+    approval = call.approval
+    if approval is None or approval.decision != "deny":
+        return ""
+    asked = "The call was begun before, and it is not known whether it took effect."
+    begun = f"{asked} " if call.request is not None and call.request.in_doubt else ""
+    reason = f" {approval.reason}" if approval.reason else ""
+    return f"{begun}The call was not approved.{reason}"

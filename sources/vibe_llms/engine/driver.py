@@ -1,0 +1,276 @@
+"""The driver: performs what the machine decides, until it decides to end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import attrs
+
+from vibe_llms.engine.approving import Arbiter
+from vibe_llms.engine.calls import Call, prepare_calls
+from vibe_llms.engine.contexts import Journal, RunContext
+from vibe_llms.engine.executing import OPERATION, Executor
+from vibe_llms.engine.generating import Asking, Generator, describe_stored
+from vibe_llms.engine.limits import Readings, export_limits
+from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, View, decide
+from vibe_llms.engine.recovery import Record
+from vibe_llms.engine.states import Reason, State
+from vibe_llms.engine.tails import Tail, find_end, read_tail
+from vibe_llms.events.engine import (
+    GenerationDoubtedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+    StateEnteredEvent,
+)
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.messages.losses import Loss
+from vibe_llms.plain import JsonObject
+
+GENERATE_OPERATION = "model.request"
+_STATES = {
+    Generate: State.GENERATE,
+    Await: State.AWAIT,
+    Execute: State.EXECUTE,
+    End: State.TERMINATE,
+}
+
+
+@attrs.frozen(kw_only=True)
+class Ending:
+    """How a run came to rest.
+
+    Attributes:
+        state: ``TERMINATE``; or ``AWAIT`` where it waits for approvals that nobody here can give.
+        reason: Why it ended; ``None`` where it waits.
+        limit: The name of the limit that was reached.
+        error: What the run failed of.
+        requests: What waits for an approval.
+        final: The result that is the answer, where a final invocation brought it.
+        doubted: How many generations of earlier runs may have been billed for nothing.
+        losses: What translations changed or left out.
+    """
+
+    state: State
+    reason: Reason | None = None
+    detail: str = ""
+    limit: str = ""
+    error: ConverseError | None = None
+    requests: tuple[ApprovalRequest, ...] = ()
+    final: ResultCanister | None = None
+    doubted: int = 0
+    readings: Readings = attrs.field(factory=Readings)
+    losses: tuple[Loss, ...] = ()
+
+
+class Driver:
+    """One run of a conversation; it serves once.
+
+    Args:
+        asking: The model, and how it is asked.
+        registry: What may be invoked; connected.
+        journal: The conversation.
+        context: Where steps are performed, and the log.
+        limits: ``run_…`` hold here.
+        approver: Is asked about invocations that need it.
+        answers: Approvals that were given beforehand.
+    """
+
+    def __init__(
+        self,
+        asking: Asking,
+        registry: Registry,
+        journal: Journal,
+        context: RunContext,
+        *,
+        limits: Limits | None = None,
+        approver: Approver | None = None,
+        answers: Sequence[Approval] = (),
+    ) -> None:
+        self._registry = registry
+        self._journal = journal
+        self._context = context
+        self._limits = limits or Limits()
+        self._record = Record.read(context.survey())
+        self._generator = Generator(asking, journal, registry, context)
+        self._executor = Executor(journal, registry, context, self._record)
+        self._arbiter = Arbiter(context, self._record, approver, answers)
+        self._command: Generate | None = None
+        self._readings = Readings()
+        self._state: State | None = None
+        self._doubted = 0
+
+    async def drive(self) -> Ending:
+        """Goes on with the conversation until nothing is left to do, or a limit is reached.
+
+        Raises:
+            CancelledError: It was cancelled; what had arrived is in the conversation.
+        """
+        context = self._context
+        context.register({GENERATE_OPERATION: self._generate, OPERATION: self._executor.perform})
+        await context.emit(
+            RunStartedEvent(
+                run_id=context.run_id,
+                conversation_id=self._journal.conversation_id,
+                length=len(self._journal.canisters),
+                limits=export_limits(self._limits),
+            )
+        )
+        try:
+            await self._recover()
+            end = await self._work_in_time()
+        except ConverseError as error:
+            end = End(reason=Reason.FAILED, detail=str(error))
+            return await self._conclude(end, error)
+        except asyncio.CancelledError:
+            await self._conclude(End(reason=Reason.CANCELLED))
+            raise
+        except Exception as error:
+            await self._conclude(End(reason=Reason.FAILED, detail=repr(error)))
+            raise
+        return await self._suspend(end) if isinstance(end, tuple) else await self._conclude(end)
+
+    async def _work_in_time(self) -> End | tuple[ApprovalRequest, ...]:
+        try:
+            async with asyncio.timeout(self._limits.run_seconds) as clock:
+                return await self._work(clock)
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            seconds = float(self._limits.run_seconds)
+            self._readings = attrs.evolve(self._readings, seconds=seconds)
+            detail = f"The limit run_seconds = {seconds:g} was reached, and what was begun stopped."
+            return End(reason=Reason.LIMIT, limit="run_seconds", detail=detail)
+
+    async def _work(self, clock: asyncio.Timeout) -> End | tuple[ApprovalRequest, ...]:
+        is_silent = False
+        started = await self._context.now()
+        while True:
+            self._measure(await self._context.now() - started)
+            command = decide(self._view(is_silent), self._readings, self._limits)
+            await self._enter(command)
+            match command:
+                case End():
+                    return command
+                case Await():
+                    paused, deadline = await self._context.now(), clock.when()
+                    clock.reschedule(None)
+                    if left := await self._arbiter.ask(command.calls):
+                        return left
+                    waited = await self._context.now() - paused
+                    started += waited
+                    clock.reschedule(None if deadline is None else deadline + waited)
+                case Execute():
+                    await self._executor.execute(command.calls)
+                    done = self._readings.invocations + len(command.calls)
+                    self._readings = attrs.evolve(self._readings, invocations=done)
+                case Generate():
+                    is_silent = await self._ask(command)
+
+    def _view(self, is_silent: bool) -> View:
+        canisters = self._journal.canisters
+        tail = read_tail(canisters)
+        calls = () if tail.is_broken_off else self._prepare(tail)
+        return View(
+            length=len(canisters),
+            tail=tail,
+            calls=calls,
+            final=self._find_final(tail),
+            is_silent=is_silent,
+        )
+
+    def _prepare(self, tail: Tail) -> tuple[Call, ...]:
+        return prepare_calls(tail.owed, self._registry, self._record) if tail.owed else ()
+
+    def _find_final(self, tail: Tail) -> ResultCanister | None:
+        for result in tail.results:
+            if not result.is_error and self._registry.is_final(result.name or ""):
+                return result
+        return None
+
+    async def _enter(self, command: Command) -> None:
+        state = _STATES[type(command)]
+        if state is not self._state:
+            self._state = state
+            await self._context.emit(
+                StateEnteredEvent(state=state.value, turn=self._readings.steps)
+            )
+
+    async def _ask(self, command: Generate) -> bool:
+        """Lets the model be asked; returns whether it said nothing at all."""
+        self._command = command
+        key = self._journal.canisters[command.length - 1].id
+        arguments: JsonObject = {"turn": self._readings.steps + 1}
+        receipt = await self._context.step(GENERATE_OPERATION, arguments, key=f"model/{key}")
+        self._readings = attrs.evolve(self._readings, steps=self._readings.steps + 1)
+        return receipt["canisters"] == 0
+
+    async def _generate(self, _: JsonObject) -> JsonObject:
+        assert self._command is not None
+        count = await self._generator.generate(self._command, self._readings.steps + 1)
+        return {"canisters": count}
+
+    def _measure(self, seconds: float) -> None:
+        self._readings = attrs.evolve(
+            self._readings,
+            seconds=seconds,
+            tokens=self._generator.tokens,
+            cents=self._generator.cents,
+            faults=self._executor.faults,
+        )
+
+    async def _recover(self) -> None:
+        """Tells what became of a generation during which an earlier run broke off."""
+        begun = self._record.generation
+        if begun is None:
+            return
+        canisters = self._journal.canisters
+        position = next((i for i, each in enumerate(canisters) if each.id == begun.key), None)
+        stored = () if position is None else canisters[position + 1 :]
+        finished = describe_stored(begun, stored[: find_end(stored)])
+        if finished is not None:
+            await self._context.emit(finished)
+            return
+        self._doubted = 1
+        await self._context.emit(
+            GenerationDoubtedEvent(key=begun.key, turn=begun.turn, model=begun.model)
+        )
+
+    async def _suspend(self, requests: tuple[ApprovalRequest, ...]) -> Ending:
+        digests = tuple(request.digest for request in requests)
+        event = RunSuspendedEvent(run_id=self._context.run_id, digests=digests)
+        await self._context.emit(event, durable=True)
+        return attrs.evolve(self._rest(State.AWAIT), requests=requests)
+
+    async def _conclude(self, end: End, error: ConverseError | None = None) -> Ending:
+        await self._enter(end)
+        event = RunEndedEvent(
+            run_id=self._context.run_id,
+            reason=end.reason.value,
+            detail=end.detail,
+            limit=end.limit,
+            error=error,
+            readings=self._readings.export(),
+        )
+        await self._context.emit(event)
+        return attrs.evolve(
+            self._rest(State.TERMINATE),
+            reason=end.reason,
+            detail=end.detail,
+            limit=end.limit,
+            error=error,
+            final=end.final,
+        )
+
+    def _rest(self, state: State) -> Ending:
+        return Ending(
+            state=state,
+            doubted=self._doubted,
+            readings=self._readings,
+            losses=tuple(self._generator.losses),
+        )

@@ -1,0 +1,166 @@
+"""Executing the invocations of one turn: at the same time, with results in the calls' order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import attrs
+
+from vibe_llms.engine.calls import Call, find_denial
+from vibe_llms.engine.contexts import Journal, RunContext, Step
+from vibe_llms.engine.recovery import Record
+from vibe_llms.events.engine import (
+    InvocationFinishedEvent,
+    InvocationProgressEvent,
+    InvocationStartedEvent,
+)
+from vibe_llms.invocables.calls import canonicalize, compose_result, group_identical
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.outcomes import Outcome, fail
+from vibe_llms.invocables.performing import perform
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
+from vibe_llms.messages.contents import TextualContent
+from vibe_llms.plain import JsonObject
+
+OPERATION = "tool.call"
+
+
+class Executor:
+    """Performs the executions of one run.
+
+    Attributes:
+        faults: How many calls failed or made no sense.
+    """
+
+    def __init__(
+        self, journal: Journal, registry: Registry, context: RunContext, record: Record
+    ) -> None:
+        self.faults = 0
+        self._journal = journal
+        self._registry = registry
+        self._context = context
+        self._record = record
+        self._groups: dict[str, Sequence[Call]] = {}
+        self._owed: list[str] = []
+        self._door = asyncio.Lock()
+
+    async def execute(self, calls: Sequence[Call]) -> None:
+        """Executes the calls of a turn; when it returns, each has its result.
+
+        Calls that are identical share one execution where that is pure.
+
+        Raises:
+            StoreError: A result could not be stored; none is lost that the log has.
+        """
+        self._owed = [call.key for call in calls]
+        await self._deliver()  # what an earlier run had complete already
+        left = [call for call in calls if call.key not in self._record.results]
+        indexes = group_identical([call.canister for call in left], self._registry.is_pure)
+        self._groups = {left[group[0]].key: [left[each] for each in group] for group in indexes}
+        steps = [Step(OPERATION, {"key": key}, f"tool/{key}") for key in self._groups]
+        if len(steps) == 1:  # one call needs no group of tasks
+            await self._context.step(OPERATION, steps[0].arguments, key=steps[0].key)
+        elif steps:
+            await self._context.gather(steps)
+
+    async def perform(self, arguments: JsonObject) -> JsonObject:
+        """Performs one step: a call, and those that are identical to it."""
+        calls = self._groups[str(arguments["key"])]
+        started = await self._context.now()
+        outcome, is_fault = await self._perform(calls[0])
+        seconds = await self._context.now() - started
+        for call in calls:
+            result = compose_result(call.canister, outcome)
+            event = InvocationFinishedEvent(
+                key=call.key,
+                invocation_id=call.canister.invocation_id,
+                name=call.canister.name,
+                result=result,
+                is_fault=is_fault,
+                seconds=seconds,
+            )
+            self.faults += is_fault
+            self._record.note(event)
+            await self._context.emit(event, durable=self._is_held(call))
+        await self._deliver()
+        return {"is_error": outcome.is_error}
+
+    def _is_held(self, call: Call) -> bool:
+        """Tells whether the log alone has the result of a side effect for a while."""
+        is_next = bool(self._owed) and self._owed[0] == call.key
+        return not is_next and call.invoker is not None and call.invoker.effect is Effect.ONCE
+
+    async def _perform(self, call: Call) -> tuple[Outcome, bool]:
+        """Returns what a call brought, and whether it counts as a fault."""
+        invoker = call.invoker
+        if call.fault or invoker is None:
+            return fail(call.fault), True
+        denial = find_denial(call)
+        if denial:
+            return fail(denial), False
+        arguments, canonical = _access_arguments(call)
+        context = self._produce_context(call.canister, invoker)
+        event = InvocationStartedEvent(
+            key=call.key,
+            invocation_id=context.invocation_id,
+            name=invoker.name,
+            arguments=canonical,
+            effect=invoker.effect.value,
+            idempotency_key=context.idempotency_key,
+        )
+        self._record.note(event)
+        await self._context.emit(event, durable=invoker.effect is Effect.ONCE)
+        outcome = await perform(invoker, arguments, context)
+        return _mark_edit(call, outcome), outcome.is_error
+
+    def _produce_context(self, canister: InvocationCanister, invoker: Invoker) -> InvocationContext:
+        def tell(text: str) -> None:
+            event = InvocationProgressEvent(
+                key=canister.id,
+                invocation_id=canister.invocation_id,
+                name=invoker.name,
+                text=text,
+            )
+            self._context.tell(event)
+
+        return InvocationContext(
+            invocation_id=canister.invocation_id,
+            run_id=self._context.run_id,
+            idempotency_key=f"{self._journal.conversation_id}/{canister.id}",
+            listener=tell,
+        )
+
+    async def _deliver(self) -> None:
+        """Adds to the conversation those results that nothing before them is waiting for."""
+        async with self._door:
+            ready: list[ResultCanister] = []
+            for key in self._owed:
+                if key not in self._record.results:
+                    break
+                ready.append(self._record.results[key])
+            if ready:
+                await self._journal.append(ready)
+                del self._owed[: len(ready)]
+
+
+def _access_arguments(call: Call) -> tuple[JsonObject, str]:
+    """Returns the arguments with which a call is executed: those asked for, or an edit."""
+    approval = call.approval
+    if approval is None or approval.arguments is None:
+        return call.arguments, call.canonical
+    arguments: JsonObject = json.loads(approval.arguments)
+    return arguments, canonicalize(arguments)
+
+
+def _mark_edit(call: Call, outcome: Outcome) -> Outcome:
+    """Tells the model where somebody has changed its arguments."""
+    approval = call.approval
+    if approval is None or approval.arguments is None:
+        return outcome
+    reason = f" {approval.reason}" if approval.reason else ""
+    note = f"[executed with other arguments, as approved: {approval.arguments}]{reason}\n"
+    return attrs.evolve(outcome, contents=(TextualContent(note), *outcome.contents))

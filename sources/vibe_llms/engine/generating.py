@@ -1,0 +1,239 @@
+"""Asking the model: what is sent, what is stored of the answer, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from vibe_llms.engine.contexts import Journal, RunContext
+from vibe_llms.engine.machine import Generate
+from vibe_llms.events.engine import (
+    GenerationFailedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+)
+from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.invocables.deduplicators import trim_stale
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.messages.canisters import AnyCanister, Origin, Usage
+from vibe_llms.messages.contents import Native
+from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.providers.interfaces import ConverserModel
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Asking:
+    """How a model is asked in every turn of a run.
+
+    Attributes:
+        model: Who is asked.
+        address: What it is called.
+        controls, schema, invocation_choice, strict, native: As of a :class:`Request`; a choice
+            that requires an invocation does not hold after a result, or no run would end.
+        reactors: Hear of every answer.
+        stream: Whether answers are wanted piece by piece.
+        price: Returns what an answer cost, in US cents; ``None`` where that is not known.
+    """
+
+    model: ConverserModel
+    address: str = ""
+    controls: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    schema: JsonObject | None = None
+    invocation_choice: str = "auto"
+    strict: bool = False
+    native: Native | None = None
+    reactors: ConversationReactors | None = None
+    stream: bool = True
+    price: Callable[[Origin], float | None] | None = None
+
+
+class Generator:
+    """Performs the generations of one run.
+
+    Attributes:
+        losses: What translations changed or left out, each once.
+        tokens: What the answers used, input and output, as far as the vendors say.
+        cents: What they cost, in US cents; ``None`` while no price is known.
+    """
+
+    def __init__(
+        self, asking: Asking, journal: Journal, registry: Registry, context: RunContext
+    ) -> None:
+        self.losses: dict[Loss, None] = {}
+        self.tokens = 0
+        self.cents: float | None = None
+        self._asking = asking
+        self._journal = journal
+        self._registry = registry
+        self._context = context
+        self._request: Request | None = None
+        self._arrived: tuple[AnyCanister, ...] = ()
+        self._occupied = 0
+
+    async def generate(self, command: Generate, turn: int) -> int:
+        """Asks the model once, and adds what it says to the conversation.
+
+        Returns:
+            How many canisters it brought.
+
+        Raises:
+            ConverseError: No answer, or not to its end; what had arrived is in the conversation.
+        """
+        if await self._registry.refresh():
+            self._request = None
+        request = self._compose(command)
+        event = GenerationStartedEvent(
+            key=request.canisters[-1].id, turn=turn, model=self._asking.address
+        )
+        await self._context.emit(event, durable=True)
+        started = await self._context.now()
+        self._arrived = ()
+        try:
+            response = await self._ask(request)
+        except BaseException as error:
+            await self._fail(event, error, started)
+            raise
+        await self._journal.append(response.canisters)
+        await self._finish(event, response, started)
+        return len(response.canisters)
+
+    async def _ask(self, request: Request) -> Response:
+        asking = self._asking
+        if not asking.stream:
+            return await asking.model.converse(request, asking.reactors, stream=False)
+        async with asking.model.stream(request, asking.reactors) as stream:
+            try:
+                if self._context.is_followed:
+                    async for event in stream:
+                        self._context.tell(event)
+                return await stream.response()
+            finally:
+                self._arrived = stream.canisters
+
+    def _compose(self, command: Generate) -> Request:
+        """Makes the request: the one before, with what was said since, where that holds."""
+        known, canisters = self._request, self._journal.canisters
+        is_whole = command.length == len(canisters)
+        choice = self._choose(canisters[command.length - 1])
+        if known is not None and is_whole and known.invocation_choice == choice:
+            length = len(known.canisters)
+            if canisters[length - 1] is known.canisters[-1]:  # others may have come in between
+                new, continuation = canisters[length:], command.is_continuation
+                self._request = known.extend(new, continuation=continuation)
+                return self._trim(self._request)
+        request = self._produce(tuple(canisters[: command.length]), choice, command)
+        self._request = request if is_whole else None
+        return self._trim(request)
+
+    def _choose(self, last: AnyCanister) -> str:
+        choice = self._asking.invocation_choice
+        return "auto" if last.role == "result" and choice != "none" else choice
+
+    def _produce(
+        self, canisters: tuple[AnyCanister, ...], choice: str, command: Generate
+    ) -> Request:
+        asking = self._asking
+        return Request(
+            canisters=canisters,
+            model=asking.address,
+            controls=asking.controls,
+            invocables=self._registry.describe(),
+            invocation_choice=choice,
+            schema=asking.schema,
+            continuation=command.is_continuation,
+            strict=asking.strict,
+            native=asking.native,
+            conversation_id=self._journal.conversation_id,
+        )
+
+    def _trim(self, request: Request) -> Request:
+        """Leaves out stale results where the conversation nears the window of the model."""
+        attributes = self._asking.model.descriptor.attributes
+        window = attributes.access_value("context_window_tokens") if self._occupied else None
+        if not isinstance(window, int):
+            return request
+        trimmed = trim_stale(
+            request.canisters,
+            self._registry.access_deduplicator,
+            used_tokens=self._occupied,
+            window_tokens=window,
+        )
+        if not trimmed.losses:
+            return request
+        self.losses.update(dict.fromkeys(trimmed.losses))
+        return attrs.evolve(request, canisters=trimmed.value)
+
+    async def _fail(
+        self, event: GenerationStartedEvent, error: BaseException, started: float
+    ) -> None:
+        """Keeps what had arrived, marked as interrupted, and tells why there is no more."""
+        ours = error if isinstance(error, ConverseError) else None
+        arrived = self._arrived or (() if ours is None else ours.arrived)
+        if any(canister.content or canister.role == "invocation" for canister in arrived):
+            await self._journal.append(arrived)
+        else:
+            arrived = ()
+        seconds = await self._context.now() - started
+        failed = GenerationFailedEvent(
+            key=event.key,
+            turn=event.turn,
+            model=event.model,
+            error=ours,
+            canisters=tuple(arrived),
+            seconds=seconds,
+        )
+        await self._context.emit(failed)
+
+    async def _finish(
+        self, event: GenerationStartedEvent, response: Response, started: float
+    ) -> None:
+        origin = response.metadata.origin
+        cents = None if self._asking.price is None else self._asking.price(origin)
+        self._count(origin.usage, cents)
+        self.losses.update(dict.fromkeys(response.losses))
+        finished = GenerationFinishedEvent(
+            key=event.key,
+            turn=event.turn,
+            model=event.model,
+            provider=origin.provider,
+            canisters=len(response.canisters),
+            stop_reason=origin.stop_reason,
+            usage=origin.usage,
+            cents=cents,
+            seconds=await self._context.now() - started,
+        )
+        await self._context.emit(finished)
+
+    def _count(self, usage: Usage | None, cents: float | None) -> None:
+        if cents is not None:
+            self.cents = (self.cents or 0.0) + cents
+        if usage is not None:
+            self._occupied = (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
+            self.tokens += self._occupied
+
+
+def describe_stored(
+    event: GenerationStartedEvent, turn: Sequence[AnyCanister]
+) -> GenerationFinishedEvent | None:
+    """Makes the event that a crash prevented after an answer had been stored.
+
+    Args:
+        event: What the log says of its beginning.
+        turn: What is stored of it; nothing can be said where that names no origin.
+    """
+    origin = next((found for each in turn if (found := getattr(each, "origin", None))), None)
+    if origin is None:
+        return None
+    return GenerationFinishedEvent(
+        key=event.key,
+        turn=event.turn,
+        model=event.model,
+        provider=origin.provider,
+        canisters=len(turn),
+        stop_reason=origin.stop_reason,
+        usage=origin.usage,
+    )

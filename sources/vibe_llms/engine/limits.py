@@ -1,0 +1,57 @@
+"""What a run has used, and which of its limits that reaches."""
+
+from __future__ import annotations
+
+import attrs
+
+from vibe_llms.limits import Limits
+
+
+@attrs.frozen(kw_only=True)
+class Readings:
+    """What a run has used so far.
+
+    Attributes:
+        steps: Generations.
+        invocations: Executed invocations.
+        seconds: Of work; waiting for approvals is none.
+        tokens: Input and output of all answers, as far as the vendors say.
+        cents: What the answers cost, in US cents; ``None`` while no price is known of any.
+        faults: Invocations that failed or made no sense.
+    """
+
+    steps: int = 0
+    invocations: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    cents: float | None = None
+    faults: int = 0
+
+    def export(self) -> dict[str, float | None]:
+        """Returns them by the names of their limits."""
+        return {f"run_{name}": getattr(self, name) for name in NAMES}
+
+
+NAMES = tuple(field.name for field in attrs.fields(Readings))
+_BEFORE_GENERATING = ("run_steps", "run_tokens", "run_cents", "run_faults", "run_seconds")
+
+
+def find_reached(readings: Readings, limits: Limits) -> str:
+    """Returns the limit that forbids another generation; empty where none does."""
+    for limit in _BEFORE_GENERATING:
+        used = getattr(readings, limit.removeprefix("run_"))
+        if used is not None and used >= getattr(limits, limit):
+            return limit
+    return ""
+
+
+def forbids_executing(readings: Readings, limits: Limits, count: int) -> str:
+    """Returns the limit that forbids executing so many more invocations; empty where none does."""
+    if readings.invocations + count > limits.run_invocations:
+        return "run_invocations"
+    return "run_seconds" if readings.seconds >= limits.run_seconds else ""
+
+
+def export_limits(limits: Limits) -> dict[str, int]:
+    """Returns the limits of a run by their names."""
+    return {f"run_{name}": getattr(limits, f"run_{name}") for name in NAMES}

@@ -1,0 +1,144 @@
+"""The tail of a conversation: its last turn, from which alone it follows what comes next.
+
+What one response brought shares a turn id; our results follow it. Input of any kind (of the
+user, a supervisor, a document) is a tail of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    StopReason,
+)
+
+_BROKEN_OFF = frozenset({StopReason.INTERRUPTED, StopReason.FAILED})
+
+
+@attrs.frozen(kw_only=True)
+class Tail:
+    """The last turn of a conversation.
+
+    Attributes:
+        last: The last canister of all.
+        start: The index of the turn's first canister.
+        owed: Our invocations in the turn that have no result, in their order.
+        results: Our results that follow the turn.
+        stop_reason: Why the model stopped; ``None`` where the tail is input.
+    """
+
+    last: AnyCanister
+    start: int
+    owed: tuple[InvocationCanister, ...] = ()
+    results: tuple[ResultCanister, ...] = ()
+    stop_reason: StopReason | None = None
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether the response did not come to its end: what it asks for may not be whole."""
+        return self.stop_reason in _BROKEN_OFF
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the model has only paused, and shall go on."""
+        return self.stop_reason is StopReason.PAUSED
+
+    @property
+    def ends_in_words(self) -> bool:
+        """Whether the last is the assistant's, so that nothing is left to be answered."""
+        return isinstance(self.last, AssistantCanister)
+
+
+def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
+    """Reads the last turn; however long the conversation is, no more than that is looked at.
+
+    Raises:
+        RequestError: The conversation is empty.
+    """
+    if not canisters:
+        raise RequestError(
+            path="canisters",
+            detail="The conversation is empty.",
+            remedy="Add what the user says.",
+            stage=Stage.EXECUTE,
+        )
+    last = canisters[-1]
+    end = len(canisters)
+    while end and _is_our_result(canisters[end - 1]):
+        end -= 1
+    start = _find_start(canisters, end)
+    turn = canisters[start:end]
+    results = tuple(each for each in canisters[end:] if isinstance(each, ResultCanister))
+    return Tail(
+        last=last,
+        start=start,
+        owed=_find_owed(turn, results),
+        results=results,
+        stop_reason=_find_stop_reason(turn),
+    )
+
+
+def _is_our_result(canister: AnyCanister) -> bool:
+    return isinstance(canister, ResultCanister) and canister.owner is Owner.OURS
+
+
+def _is_of_model(canister: AnyCanister) -> bool:
+    if isinstance(canister, ResultCanister):
+        return canister.owner is Owner.VENDOR
+    return isinstance(canister, AssistantCanister | InvocationCanister)
+
+
+def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
+    """Returns where the turn begins that ends before an index."""
+    start = end
+    while start and _is_of_model(canisters[start - 1]):
+        if start < end and _access_turn(canisters[start - 1]) != _access_turn(canisters[end - 1]):
+            break
+        start -= 1
+    return start
+
+
+def find_end(canisters: Sequence[AnyCanister]) -> int:
+    """Returns where the turn ends that begins at the first canister; 0 where none begins there."""
+    end = 0
+    while end < len(canisters) and _is_of_model(canisters[end]):
+        if _access_turn(canisters[end]) != _access_turn(canisters[0]):
+            break
+        end += 1
+    return end
+
+
+def _access_turn(canister: AnyCanister) -> str | None:
+    return getattr(canister, "turn_id", None)
+
+
+def _find_owed(
+    turn: Sequence[AnyCanister], results: Sequence[ResultCanister]
+) -> tuple[InvocationCanister, ...]:
+    """Returns the invocations without a result; an id that recurs wants a result each time."""
+    answered = [result.invocation_id for result in results]
+    owed = []
+    for canister in turn:
+        if not isinstance(canister, InvocationCanister) or canister.owner is not Owner.OURS:
+            continue
+        if canister.invocation_id in answered:
+            answered.remove(canister.invocation_id)
+        else:
+            owed.append(canister)
+    return tuple(owed)
+
+
+def _find_stop_reason(turn: Sequence[AnyCanister]) -> StopReason | None:
+    for canister in reversed(turn):
+        origin = getattr(canister, "origin", None)
+        if origin is not None:
+            return StopReason(origin.stop_reason)
+    return StopReason.UNKNOWN if turn else None

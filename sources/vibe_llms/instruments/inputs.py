@@ -1,0 +1,48 @@
+"""What can be asked of an instrument: a text, contents, canisters, or a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias, cast
+
+from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister, UserCanister
+from vibe_llms.messages.contents import AnyContent
+
+
+class HasCanisters(Protocol):
+    """Something with a history, such as a ``Conversation``."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def canisters(self) -> Sequence[AnyCanister]:
+        """What has been said, oldest first."""
+
+
+Input: TypeAlias = (
+    str
+    | AnyContent
+    | Sequence[str | AnyContent]
+    | AnyCanister
+    | Sequence[AnyCanister]
+    | HasCanisters
+)
+"""What can be asked: a text, contents of one message, canisters, or a conversation."""
+
+_CANISTERS = tuple(CANISTER_CLASSES.values())
+
+
+def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
+    """Returns the canisters that an input amounts to, oldest first."""
+    if isinstance(prompt, _CANISTERS):
+        return (prompt,)
+    if prompt == [] or prompt == ():
+        return ()
+    if not isinstance(prompt, str) and hasattr(prompt, "canisters"):
+        return tuple(prompt.canisters)
+    items = (prompt,) if isinstance(prompt, str) else prompt
+    if isinstance(items, Sequence) and items and isinstance(items[0], _CANISTERS):
+        return tuple(cast(Sequence[AnyCanister], items))
+    return (UserCanister(cast("str | AnyContent | Sequence[AnyContent]", prompt)),)
