@@ -10,7 +10,12 @@ import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History, Position
-from vibe_llms.exceptions import Finding, StoreError, UnknownConversationError
+from vibe_llms.exceptions import (
+    Finding,
+    StaleConversationError,
+    StoreError,
+    UnknownConversationError,
+)
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent
 from vibe_llms.messages.identities import access_now, produce_identity
@@ -180,6 +185,38 @@ class Conversation:
                 self._append(stored, new, merge)
             self._save_metadata(stored)
 
+    def catch_up(self, store: ConversationStore) -> bool:
+        """Stores what is new here and takes over what others have added meanwhile, which then
+        comes first. Looks into the store also where nothing is new; that is a short look.
+
+        Returns:
+            Whether others have added anything.
+
+        Raises:
+            StoreError: It could not be written. It can be tried again.
+        """
+        with self._saving:
+            stored = self._access_stored(store)
+            new = self._canisters_since(stored.canisters)
+            merge = False
+            try:
+                self._append(stored, new, merge=False)
+            except StaleConversationError:
+                merge = True
+                self._append(stored, new, merge=True)
+            self._save_metadata(stored)
+        return merge
+
+    def take_back(self, canisters: Iterable[AnyCanister]) -> None:
+        """Removes what was added and could not be stored; what a store has remains."""
+        doomed = {id(canister) for canister in canisters}
+        with self._saving:
+            own = self._own_canisters()
+            start = 0 if self._stored is None else self._stored.canisters
+            # A new list: forks may still share the old one.
+            kept = [canister for canister in own[start:] if id(canister) not in doomed]
+            self._canisters = [*own[:start], *kept]
+
     def _access_stored(self, store: ConversationStore) -> _Stored:
         if self._stored is not None and self._stored.store is store:
             return self._stored
@@ -205,7 +242,8 @@ class Conversation:
         stored.position = receipt.position
         stored.canisters += len(new)
         self.notices += receipt.notices
-        self.metadata = attrs.evolve(self.metadata, updated=access_now())
+        if new:
+            self.metadata = attrs.evolve(self.metadata, updated=access_now())
         if merge:
             self._take_over(stored, stored.store.read(self.id))
 

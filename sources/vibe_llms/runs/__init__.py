@@ -2,3 +2,39 @@
 
 May import the engine and whatever lies below. Refuses to decide anything: that is the engine's.
 """
+
+from __future__ import annotations
+
+from vibe_llms.laziness import produce_attribute_access
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vibe_llms.runs.file_log import FileLog
+    from vibe_llms.runs.local import ConversationJournal, LocalRunContext, open_run
+    from vibe_llms.runs.log import LoggedEvent, MemoryLog, RunLog
+    from vibe_llms.runs.places import produce_log
+
+__all__ = [
+    "ConversationJournal",
+    "FileLog",
+    "LocalRunContext",
+    "LoggedEvent",
+    "MemoryLog",
+    "RunLog",
+    "open_run",
+    "produce_log",
+]
+
+__getattr__, __dir__ = produce_attribute_access(
+    __name__,
+    {
+        "ConversationJournal": "local",
+        "FileLog": "file_log",
+        "LocalRunContext": "local",
+        "LoggedEvent": "log",
+        "MemoryLog": "log",
+        "RunLog": "log",
+        "open_run": "local",
+        "produce_log": "places",
+    },
+)

@@ -278,6 +278,10 @@ class DirectoryStore:
             written = status.st_mtime_ns if status.st_size else None
         return toml.interpret_table(table, self.layout.metadata(identity), written)
 
+    def locate(self, identity: str) -> str:
+        """Returns the folder of a conversation, for what else is to live and end with it."""
+        return self.layout.folder(identity)
+
     @mapping_errors
     def survey(self) -> Iterator[str]:
         """Yields the identities of all conversations."""
@@ -303,7 +307,7 @@ class DirectoryStore:
         except (FileNotFoundError, NotADirectoryError):  # somebody else's file, or just deleted
             return found
         for name in names:
-            if name.startswith("messages."):  # what was set aside counts, too
+            if name.startswith(("messages.", "runs.")):  # what was set aside counts, too
                 with open(f"{folder}/{name}", "rb") as file:
                     found.update(match.decode() for match in _REFERENCE.findall(file.read()))
         return found

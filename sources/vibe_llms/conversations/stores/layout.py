@@ -11,6 +11,9 @@
         metadata.toml           makes the folder a conversation
         messages.jsonl          one canister a line
         messages.torn-<n>       what a crash left of a last line
+        runs.jsonl              what happened in the conversation's runs, one event a line
+        runs.torn-<n>           what a crash left of its last line
+        runs.lock               held by the run that is on its way
     content/
       .lock                     shared by who adds; alone by who collects
       <first 4>/<sha256>/{data, metadata.toml}

@@ -42,27 +42,33 @@ def find_torn_start(descriptor: int, size: int) -> int:
     return 0
 
 
-def set_torn_aside(disk: Disk, folder: str, descriptor: int, start: int, size: int) -> Finding:
-    """Moves the torn end of the messages into a file beside them. The lock must be held.
+def set_torn_aside(
+    disk: Disk, folder: str, descriptor: int, start: int, size: int, name: str = MESSAGES
+) -> Finding:
+    """Moves the torn end of a file of lines into one beside it. The lock must be held.
 
     The copy is certain before the original is cut off; a crash between leaves both.
+
+    Args:
+        name: Of the file.
     """
     torn = read_at(descriptor, start, size - start)
+    stem = name.removesuffix(".jsonl")
     number = 1
-    while os.path.lexists(f"{folder}/messages.torn-{number}"):
+    while os.path.lexists(f"{folder}/{stem}.torn-{number}"):
         number += 1
-    target = f"{folder}/messages.torn-{number}"
+    target = f"{folder}/{stem}.torn-{number}"
     write_new_file(disk, target, torn)
     disk.synchronize_folder(folder)
     disk.truncate(descriptor, start)
     disk.synchronize(descriptor)
-    return describe_torn(folder, f"was set aside in {target}", size - start)
+    return describe_torn(folder, f"was set aside in {target}", size - start, name)
 
 
-def describe_torn(folder: str, fate: str, size: int) -> Finding:
+def describe_torn(folder: str, fate: str, size: int, name: str = MESSAGES) -> Finding:
     """Words the notice of a torn line."""
     return Finding(
-        place=f"{folder}/{MESSAGES}",
+        place=f"{folder}/{name}",
         message=f"The last line was torn by a crash ({size} bytes, never acknowledged); it {fate}.",
     )
 

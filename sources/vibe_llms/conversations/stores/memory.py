@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import attrs
 
@@ -33,6 +34,8 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent, compute_content_id
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.views import media_of
+
+_Companion = TypeVar("_Companion")
 
 
 @attrs.define
@@ -116,6 +119,7 @@ class _Entry:
     metadata: ConversationMetadata
     own: list[AnyCanister] = attrs.field(factory=list)
     merged: int = 0
+    companions: dict[type, object] = attrs.field(factory=dict)
 
 
 @attrs.define
@@ -263,6 +267,16 @@ class MemoryStore:
                 child.merged += len(share)
                 child.metadata = attrs.evolve(child.metadata, parent=above)
             del self._entries[identity]
+
+    def access_companion(self, identity: str, kind: type[_Companion]) -> _Companion:
+        """Returns what else lives and ends with a conversation; makes it when first wanted."""
+        with self._lock:
+            companions = self._access(identity).companions
+            if kind not in companions:
+                companions[kind] = kind()
+            companion = companions[kind]
+        assert isinstance(companion, kind)
+        return companion
 
     def survey(self) -> Iterator[str]:
         """Yields the identities of all conversations."""

@@ -1,0 +1,252 @@
+"""The log in a file beside the conversation's messages: one event a line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import attrs
+import msgspec
+
+from vibe_llms.conversations.contents import replace_media
+from vibe_llms.conversations.stores import lines, locks
+from vibe_llms.conversations.stores.disk import Disk
+from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.conversations.stores.mapping import mapping_errors
+from vibe_llms.conversations.stores.media import detach
+from vibe_llms.events.codec import decode_event, encode_event
+from vibe_llms.events.engine import (
+    EngineEvent,
+    GenerationFailedEvent,
+    InvocationFinishedEvent,
+)
+from vibe_llms.exceptions import (
+    CodecError,
+    CorruptionError,
+    Finding,
+    StoreError,
+    UnknownConversationError,
+)
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import MediaContent
+from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.views import media_of
+from vibe_llms.runs.log import LoggedEvent, describe_busy
+
+RUNS = "runs.jsonl"
+LOCK = "runs.lock"
+
+_Canister = TypeVar("_Canister", bound=AnyCanister)
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    sequence: int
+    timestamp: datetime
+    run_id: str
+    event: msgspec.Raw
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+class FileLog:
+    """Keeps the log of one conversation in its folder; see :class:`.log.RunLog`.
+
+    Nothing is opened or made before it is claimed, read or written to.
+
+    Args:
+        folder: Of the conversation.
+        contents: Where the bytes of media go; ``None`` leaves them in the lines.
+        disk: Performs every change; tests replace it.
+    """
+
+    def __init__(
+        self, folder: str, *, contents: ContentStore | None = None, disk: Disk | None = None
+    ) -> None:
+        self.path = f"{folder}/{RUNS}"
+        self.notices: tuple[Finding, ...] = ()
+        self._folder = folder
+        self._contents = contents
+        self._disk = Disk() if disk is None else disk
+        self._lock: int | None = None
+        self._descriptor: int | None = None
+        self._size = self._last = self._synchronized = 0
+        self._door = threading.Lock()  # a file is not closed while it is synchronized
+        self._turnstile = asyncio.Lock()
+
+    # --- writing ---------------------------------------------------------------------------
+
+    @mapping_errors
+    def claim(self) -> None:
+        """Keeps other runs out, and puts right what a crash has left."""
+        if self._lock is not None:
+            raise describe_busy(f"{self._folder}/{LOCK}")
+        self._lock = self._acquire_lock()
+        try:
+            self._descriptor = self._open()
+            self._size = os.fstat(self._descriptor).st_size
+            self._settle(self._descriptor)
+            self._last = self._find_last(self._descriptor)
+        except BaseException:
+            self.close()
+            raise
+
+    def _acquire_lock(self) -> int:
+        path = f"{self._folder}/{LOCK}"
+        while True:
+            try:
+                return locks.acquire(path, wait_seconds=0)
+            except FileNotFoundError:
+                try:
+                    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+                except FileNotFoundError:
+                    raise UnknownConversationError(
+                        identity=Path(self._folder).name, path=self._folder
+                    ) from None
+            except StoreError as error:
+                raise describe_busy(path) from error
+
+    def _open(self) -> int:
+        try:
+            return self._disk.open_to_append(self.path)
+        except FileNotFoundError:
+            os.close(self._disk.create(self.path))
+            self._disk.synchronize_folder(self._folder)
+            return self._disk.open_to_append(self.path)
+
+    def _settle(self, descriptor: int) -> None:
+        """Sets aside what a crash has left of a last line."""
+        start = lines.find_torn_start(descriptor, self._size)
+        if start < self._size:
+            notice = lines.set_torn_aside(
+                self._disk, self._folder, descriptor, start, self._size, RUNS
+            )
+            self.notices += (notice,)
+            self._size = start
+
+    def _find_last(self, descriptor: int) -> int:
+        """Returns the number of the last event."""
+        if not self._size:
+            return 0
+        start = lines.find_torn_start(descriptor, self._size - 1)
+        line = lines.read_at(descriptor, start, self._size - start)
+        try:
+            return _DECODER.decode(line).sequence
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise self._describe_damage("last line", str(error)) from error
+
+    async def write(self, run_id: str, event: EngineEvent, *, durable: bool = False) -> int:
+        """Appends an event."""
+        if self._contents is not None and _has_media(event):
+            event = await asyncio.to_thread(_detach, event, self._contents)
+        sequence = self.write_now(run_id, event)
+        if durable:
+            await self._synchronize(sequence)
+        return sequence
+
+    @mapping_errors
+    def write_now(self, run_id: str, event: EngineEvent) -> int:
+        """Appends an event without waiting for the disk; the log must be claimed."""
+        if self._descriptor is None:
+            raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
+        line = _Line(self._last + 1, access_now(), run_id, msgspec.Raw(encode_event(event)))
+        data = _ENCODER.encode(line) + b"\n"
+        try:
+            self._disk.write(self._descriptor, data)
+        except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
+            self._disk.truncate(self._descriptor, self._size)
+            raise
+        self._size += len(data)
+        self._last += 1
+        return self._last
+
+    async def _synchronize(self, sequence: int) -> None:
+        async with self._turnstile:
+            if self._synchronized < sequence:  # else it went along with a later one
+                await asyncio.to_thread(self.synchronize)
+
+    @mapping_errors
+    def synchronize(self) -> None:
+        """Returns when all that was written has reached the disk."""
+        last = self._last
+        with self._door:
+            if self._descriptor is not None:
+                self._disk.synchronize(self._descriptor)
+                self._synchronized = last
+
+    def close(self) -> None:
+        """Lets others in."""
+        with self._door:
+            descriptor, self._descriptor = self._descriptor, None
+            lock, self._lock = self._lock, None
+        with suppress(OSError):
+            if descriptor is not None:
+                os.close(descriptor)
+        if lock is not None:
+            locks.release(lock)
+
+    # --- reading ---------------------------------------------------------------------------
+
+    @mapping_errors
+    def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
+        """Returns the events after a sequence number. Changes nothing."""
+        try:
+            whole = Path(self.path).read_bytes().split(b"\n")[:-1]  # the last is empty, or torn
+        except FileNotFoundError:
+            return []
+        return [self._decode(line, number) for number, line in enumerate(whole[after:], after + 1)]
+
+    def _decode(self, data: bytes, number: int) -> LoggedEvent:
+        try:
+            line = _DECODER.decode(data)
+            event = decode_event(bytes(line.event))
+        except (msgspec.MsgspecError, UnicodeDecodeError, CodecError) as error:
+            raise self._describe_damage("line", str(error), number) from error
+        if line.sequence != number:
+            detail = f"it says that it is number {line.sequence}"
+            raise self._describe_damage("line", detail, number)
+        return LoggedEvent(
+            sequence=number,
+            timestamp=line.timestamp.astimezone(UTC),
+            run_id=line.run_id,
+            event=cast(EngineEvent, event),
+        )
+
+    def _describe_damage(self, what: str, detail: str, number: int = 0) -> CorruptionError:
+        return CorruptionError(
+            path=self.path,
+            line=number,
+            detail=f"The {what} does not read: {detail}.",
+            remedy="Correct the file by hand; what was said is in messages.jsonl beside it.",
+        )
+
+
+def _has_media(event: EngineEvent) -> bool:
+    match event:
+        case InvocationFinishedEvent():
+            return bool(media_of((event.result,)))
+        case GenerationFailedEvent():
+            return bool(media_of(event.canisters))
+    return False
+
+
+def _detach(event: EngineEvent, contents: ContentStore) -> Any:
+    """Moves the bytes of media to the content store; they are there before a line names them."""
+
+    def place(content: MediaContent, data: bytes) -> str:
+        return contents.add(data, mime_type=content.mime_type, name=content.name)
+
+    def put(canister: _Canister) -> _Canister:
+        return replace_media(canister, lambda item: detach(item, place, contents.contains))
+
+    if isinstance(event, InvocationFinishedEvent):
+        return attrs.evolve(event, result=put(event.result))
+    assert isinstance(event, GenerationFailedEvent)
+    return attrs.evolve(event, canisters=tuple(map(put, event.canisters)))

@@ -1,0 +1,264 @@
+"""Runs in this process: steps are performed in place, and what was said goes to a store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import msgspec
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.engine.contexts import Operation, RunEvent, Step
+from vibe_llms.events.bus import EventBus
+from vibe_llms.events.engine import EngineEvent
+from vibe_llms.exceptions import (
+    CodecError,
+    Finding,
+    Stage,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.codec import encode_document
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.plain import JsonObject
+from vibe_llms.runs.log import RunLog
+from vibe_llms.runs.places import produce_log, survey_inherited
+
+_T = TypeVar("_T")
+
+
+class LocalRunContext:
+    """Performs a run in this process; see :class:`vibe_llms.engine.contexts.RunContext`.
+
+    Args:
+        run_id: The name of the run.
+        log: Where events go; claimed already where it can be.
+        listener: Hears each event when it has been written. One that raises gets one logged
+            warning and harms nobody.
+        inherited: What the runs of the conversations left from which this one was forked.
+        checked: Whether all that goes into a step and comes out of it really passes through
+            JSON, as it would on the way to another machine; costs what that costs.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        log: RunLog,
+        *,
+        listener: Callable[[RunEvent], object] | None = None,
+        inherited: Sequence[EngineEvent] = (),
+        checked: bool = False,
+    ) -> None:
+        self.run_id = run_id
+        self._log = log
+        self._inherited = inherited
+        self._checked = checked
+        self._operations: dict[str, Operation] = {}
+        self._bus: EventBus[RunEvent] | None = None
+        if listener is not None:
+            self._bus = EventBus()
+            self._bus.subscribe(listener)
+
+    def register(self, operations: Mapping[str, Operation]) -> None:
+        """Takes the operations that steps may name."""
+        self._operations.update(operations)
+
+    async def step(self, operation: str, arguments: JsonObject, *, key: str) -> JsonObject:
+        """Performs one step and returns its receipt.
+
+        Raises:
+            UnknownNameError: No operation was registered under the name.
+            CodecError: Checked, the arguments or the receipt are not JSON.
+        """
+        perform = self._operations.get(operation)
+        if perform is None:
+            raise UnknownNameError(
+                kind="operation",
+                name=operation,
+                known=tuple(sorted(self._operations)),
+                stage=Stage.EXECUTE,
+            )
+        if not self._checked:
+            return await perform(arguments)
+        sent = _pass_through_json(arguments, f"the arguments of {operation} ({key})")
+        return _pass_through_json(await perform(sent), f"the receipt of {operation} ({key})")
+
+    async def gather(self, steps: Sequence[Step]) -> list[JsonObject]:
+        """Performs steps at the same time."""
+        if len(steps) == 1:
+            (only,) = steps
+            return [await self.step(only.operation, only.arguments, key=only.key)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self.step(step.operation, step.arguments, key=step.key))
+                    for step in steps
+                ]
+        except BaseExceptionGroup as errors:
+            first = errors.exceptions[0]
+        else:
+            return [task.result() for task in tasks]
+        raise first  # by itself: what cancelled the others is what there is to know
+
+    async def emit(self, event: EngineEvent, *, durable: bool = False) -> None:
+        """Adds an event to the log, then tells the listener."""
+        await self._log.write(self.run_id, event, durable=durable)
+        if self._bus is not None:
+            self._bus.publish(event)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether there is a listener."""
+        return self._bus is not None
+
+    def tell(self, event: RunEvent) -> None:
+        """Tells the listener of an event that is not kept."""
+        if self._bus is not None:
+            self._bus.publish(event)
+
+    async def now(self) -> float:
+        """Returns the seconds since some moment."""
+        return time.monotonic()
+
+    def survey(self) -> Sequence[EngineEvent]:
+        """Returns what the log holds from earlier runs, what was inherited first."""
+        own = [logged.event for logged in self._log.read() if logged.run_id != self.run_id]
+        return [*self._inherited, *own]
+
+
+def _pass_through_json(value: JsonObject, what: str) -> JsonObject:
+    try:
+        passed: JsonObject = msgspec.json.decode(encode_document(value), type=dict)
+        return passed
+    except (CodecError, msgspec.ValidationError) as error:
+        raise CodecError(path=what, detail=str(error), stage=Stage.EXECUTE) from error
+
+
+class ConversationJournal:
+    """A conversation, and the store that keeps it; see :class:`vibe_llms.engine.contexts.Journal`.
+
+    Args:
+        conversation: What was said; grows.
+        store: Where it is kept; ``None`` for nowhere.
+    """
+
+    def __init__(self, conversation: Conversation, store: ConversationStore | None = None) -> None:
+        self.conversation = conversation
+        self._store = store
+
+    @property
+    def conversation_id(self) -> str:
+        """The name of the conversation."""
+        return self.conversation.id
+
+    @property
+    def canisters(self) -> Sequence[AnyCanister]:
+        """All that was said, oldest first."""
+        return self.conversation.canisters
+
+    async def append(self, canisters: Sequence[AnyCanister]) -> None:
+        """Adds what was said. It is stored or not, and the conversation says which, when this
+        returns, raises or is cancelled."""
+        self.conversation.add_canisters(canisters)
+        if self._store is None:
+            return
+        try:
+            await self.catch_up()
+        except BaseException:
+            self.conversation.take_back(canisters)
+            raise
+
+    async def catch_up(self) -> None:
+        """Stores what is new, and takes over what others have added meanwhile."""
+        store = self._store
+        if store is None:
+            return
+        if isinstance(store, MemoryStore):
+            is_shared = self.conversation.catch_up(store)
+        else:
+            is_shared = await _finish_in_thread(lambda: self.conversation.catch_up(store))
+        if is_shared:
+            notice = Finding(place=self.conversation.id, message="Others have written to it, too.")
+            self.conversation.notices += (notice,)
+
+
+async def _finish_in_thread(function: Callable[[], _T]) -> _T:
+    """Runs a function in a thread to its end, also where nobody waits for it any longer."""
+    work = asyncio.ensure_future(asyncio.to_thread(function))
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait((work,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        work.exception()  # looked at: what failed has not happened, which whoever looks can see
+        raise cancelled
+    return work.result()
+
+
+@asynccontextmanager
+async def open_run(
+    conversation: Conversation,
+    store: ConversationStore | None = None,
+    *,
+    run_id: str | None = None,
+    listener: Callable[[RunEvent], object] | None = None,
+    checked: bool = False,
+) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
+    """Takes a conversation up for a run, alone, and lets it go in the end.
+
+    What of it was not stored yet is stored then, and what others have added since it was read
+    is there.
+
+    Args:
+        conversation: Grows by what the run brings.
+        store: Where it is kept, and the run's log beside it; ``None`` for nowhere.
+        run_id: The name of the run; a new one by default.
+        listener, checked: See :class:`LocalRunContext`.
+
+    Raises:
+        StoreError: Another run of the conversation is on its way, or something cannot be
+            written.
+    """
+    journal = ConversationJournal(conversation, store)
+    log = await _claim_log(journal, store)
+    try:
+        await journal.catch_up()
+        inherited = survey_inherited(store, conversation)
+        yield (
+            LocalRunContext(
+                run_id or produce_identity(),
+                log,
+                listener=listener,
+                inherited=inherited,
+                checked=checked,
+            ),
+            journal,
+        )
+    finally:
+        log.close()
+        conversation.notices += log.notices
+
+
+async def _claim_log(journal: ConversationJournal, store: ConversationStore | None) -> RunLog:
+    identity = journal.conversation_id
+    for is_stored in (False, True):
+        try:
+            log = produce_log(store, identity)
+            if store is None or isinstance(store, MemoryStore):
+                log.claim()
+            else:
+                await _finish_in_thread(log.claim)
+            return log
+        except UnknownConversationError:
+            if is_stored:
+                raise
+            await journal.catch_up()  # a new one: it has a place from now on
+    raise AssertionError

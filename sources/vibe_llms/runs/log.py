@@ -1,0 +1,121 @@
+"""The log of a conversation's runs: what happened, numbered, in order, and only ever appended.
+
+One run at a time may write to it; anybody may read it meanwhile, from any number on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+import attrs
+
+from vibe_llms.events.engine import EngineEvent
+from vibe_llms.exceptions import Finding, StoreError
+from vibe_llms.messages.identities import access_now
+
+
+@attrs.frozen(kw_only=True)
+class LoggedEvent:
+    """An event and its place in the log.
+
+    Attributes:
+        sequence: Counts the events of a conversation's log, of all its runs, from 1 and
+            without gaps. Who has heard one asks for what comes after it.
+        timestamp: When it was written.
+        run_id: Of the run in which it happened.
+    """
+
+    sequence: int
+    timestamp: datetime
+    run_id: str
+    event: EngineEvent
+
+
+class RunLog(Protocol):
+    """Where a conversation's runs write down what happens.
+
+    A writer claims the log before it reads what earlier runs have left, writes, and closes it.
+    """
+
+    @property
+    def notices(self) -> tuple[Finding, ...]:
+        """What was found on the way, such as a torn line that was set aside."""
+
+    def claim(self) -> None:
+        """Keeps other runs of the conversation out until the log is closed. Does file work.
+
+        Raises:
+            StoreError: Another run has it.
+            UnknownConversationError: There is no such conversation in the store (yet).
+            CorruptionError: The log's end does not read.
+        """
+
+    async def write(self, run_id: str, event: EngineEvent, *, durable: bool = False) -> int:
+        """Appends an event; whoever calls this at the same time gets into order, too.
+
+        Args:
+            durable: When this returns, the event survives the loss of power, too; without it,
+                it survives the end of this process alone.
+
+        Returns:
+            Its sequence number.
+
+        Raises:
+            StoreError: It could not be written; the log is as it was.
+        """
+
+    def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
+        """Returns the events that come after a sequence number, oldest first.
+
+        Raises:
+            CorruptionError: A line does not read; says file and line.
+        """
+
+    def close(self) -> None:
+        """Lets others in; may be called again. What was written stays readable."""
+
+
+def describe_busy(path: str = "") -> StoreError:
+    """Words that another run has the log."""
+    return StoreError(
+        path=path,
+        detail="A run of this conversation is on its way"
+        + (f": it keeps {path} locked." if path else "."),
+        remedy="Wait for its end, or stop it; or fork the conversation and run the fork.",
+    )
+
+
+class MemoryLog:
+    """A log that forgets everything when it is dropped; see :class:`RunLog`."""
+
+    notices: tuple[Finding, ...] = ()
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[datetime, str, EngineEvent]] = []
+        self._claim = threading.Lock()
+
+    def claim(self) -> None:
+        """Keeps other runs out."""
+        if not self._claim.acquire(blocking=False):
+            raise describe_busy()
+
+    async def write(self, run_id: str, event: EngineEvent, *, durable: bool = False) -> int:
+        """Appends an event."""
+        entries = self._entries
+        entries.append((access_now(), run_id, event))
+        return len(entries)
+
+    def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
+        """Returns the events after a sequence number."""
+        return [
+            LoggedEvent(sequence=sequence, timestamp=timestamp, run_id=run_id, event=event)
+            for sequence, (timestamp, run_id, event) in enumerate(self._entries[after:], after + 1)
+        ]
+
+    def close(self) -> None:
+        """Lets others in."""
+        if self._claim.locked():
+            self._claim.release()

@@ -1,0 +1,413 @@
+"""What a run in this process is given: a place for its steps, and the conversation it is about."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
+from vibe_llms.conversations.stores.disk import Disk
+from vibe_llms.engine.contexts import Journal, RunContext, RunEvent, Step
+from vibe_llms.events.engine import (
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationProgressEvent,
+    InvocationStartedEvent,
+    StateEnteredEvent,
+)
+from vibe_llms.exceptions import (
+    CodecError,
+    RequestError,
+    StoreError,
+    UnknownNameError,
+)
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+)
+from vibe_llms.messages.views import text_of
+from vibe_llms.runs import (
+    ConversationJournal,
+    LocalRunContext,
+    MemoryLog,
+    open_run,
+    produce_log,
+)
+
+STATE = StateEnteredEvent(state="generate", turn=0)
+PROGRESS = InvocationProgressEvent(key="k", invocation_id="i", name="f", text="half")
+STARTED = InvocationStartedEvent(
+    key="k", invocation_id="i", name="f", arguments="{}", effect="once", idempotency_key="x"
+)
+FINISHED = InvocationFinishedEvent(
+    key="k", invocation_id="i", name="f", result=ResultCanister("done", invocation_id="i")
+)
+
+
+def produce_context(**options: Any) -> LocalRunContext:
+    return LocalRunContext("run", MemoryLog(), checked=True, **options)
+
+
+def produce_conversation() -> Conversation:
+    conversation = Conversation()
+    conversation.add_user_message("Do it.")
+    return conversation
+
+
+async def test_000_a_step_is_performed_by_the_operation_of_its_name() -> None:
+    """Arguments go in, the receipt comes out; both are what JSON makes of them."""
+    context: RunContext = produce_context()
+    heard: list[object] = []
+
+    async def double(arguments: Any) -> Any:
+        heard.append(arguments)
+        return {"twice": (arguments["number"] * 2,)}
+
+    context.register({"double": double})
+
+    assert await context.step("double", {"number": 2, "more": (1,)}, key="turn1") == {"twice": [4]}
+    assert heard == [{"number": 2, "more": [1]}]
+
+
+async def test_001_an_operation_nobody_registered_is_refused() -> None:
+    """The error names those that there are."""
+    context = produce_context()
+    context.register({"model.request": lambda _: asyncio.sleep(0)})
+
+    with pytest.raises(UnknownNameError, match=r"operation 'model\.reqest'.*model\.request"):
+        await context.step("model.reqest", {}, key="turn1")
+
+
+async def test_002_what_is_not_json_does_not_come_through_a_step() -> None:
+    """Or it would fail only where the step is performed elsewhere; the error says which step."""
+    context = produce_context()
+
+    async def give_away(_: object) -> Any:
+        return object()
+
+    async def give_number(_: object) -> Any:
+        return 1
+
+    context.register({"give": give_away, "count": give_number})
+
+    with pytest.raises(CodecError, match=r"Expected `object`.*receipt of count \(turn2\)"):
+        await context.step("count", {}, key="turn2")
+    with pytest.raises(CodecError, match=r"receipt of give \(turn1\)"):
+        await context.step("give", {}, key="turn1")
+    with pytest.raises(CodecError, match=r"arguments of give \(turn1\)"):
+        await context.step("give", {"it": object()}, key="turn1")  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+async def test_003_steps_at_once_return_in_their_order(count: int) -> None:
+    """The first to end need not be the first in the list."""
+    context = produce_context()
+    running = set()
+
+    async def rest(arguments: Any) -> Any:
+        running.add(arguments["number"])
+        while len(running) < count:  # noqa: ASYNC110  # all of them run before any ends
+            await asyncio.sleep(0)
+        for _ in range(count - arguments["number"]):
+            await asyncio.sleep(0)
+        return arguments
+
+    context.register({"rest": rest})
+
+    numbers = [{"number": number} for number in range(count)]
+    assert await context.gather([Step("rest", each, "") for each in numbers]) == numbers
+
+
+async def test_004_the_first_step_that_raises_cancels_the_others() -> None:
+    """Its own error comes out, not a group of them; nothing goes on behind the scenes."""
+    context = produce_context()
+    cancelled: list[object] = []
+
+    async def act(arguments: Any) -> Any:
+        if arguments["number"] == 1:
+            raise RequestError(detail="It cannot be.")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(arguments["number"])
+            raise
+
+    context.register({"act": act})
+
+    with pytest.raises(RequestError, match=r"It cannot be\."):
+        await context.gather([Step("act", {"number": number}, "") for number in range(3)])
+
+    assert cancelled == [0, 2]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_005_cancelling_a_run_cancels_its_steps() -> None:
+    """And the run is told that it was cancelled, not that its steps failed."""
+    context = produce_context()
+    started = asyncio.Event()
+
+    async def wait(_: object) -> Any:
+        started.set()
+        await asyncio.sleep(60)
+
+    context.register({"wait": wait})
+    run = asyncio.create_task(context.gather([Step("wait", {}, "a"), Step("wait", {}, "b")]))
+    await started.wait()
+    run.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_010_what_is_emitted_is_kept_and_told_and_what_is_told_is_not_kept() -> None:
+    """What a call says on its way is for whoever looks on, in order, not for the record."""
+    log, heard = MemoryLog(), list[RunEvent]()
+    context: RunContext = LocalRunContext("run", log, listener=heard.append)
+
+    await context.emit(STATE)
+    context.tell(PROGRESS)
+    await context.emit(STARTED, durable=True)
+
+    assert heard == [STATE, PROGRESS, STARTED]
+    assert [each.event for each in log.read()] == [STATE, STARTED]
+    assert context.is_followed
+    alone = LocalRunContext("alone", log)
+    alone.tell(PROGRESS)
+    assert not alone.is_followed
+
+
+async def test_011_a_listener_that_raises_gets_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The run goes on, and so does the listener."""
+    heard = []
+
+    def complain(event: RunEvent) -> None:
+        heard.append(event)
+        raise ValueError("I do not like it")
+
+    context = produce_context(listener=complain)
+    with caplog.at_level(logging.WARNING):
+        await context.emit(STATE)
+        context.tell(PROGRESS)
+
+    assert len(heard) == 2
+    assert len(caplog.records) == 1
+    assert "complain raised ValueError" in caplog.text
+
+
+async def test_012_an_event_is_written_before_it_is_told(tmp_path: Path) -> None:
+    """Whoever has heard it finds it in the log, whatever happens next."""
+    store, conversation = DirectoryStore(tmp_path), produce_conversation()
+    counts = []
+
+    def look(_: RunEvent) -> None:
+        counts.append(len(produce_log(store, conversation.id).read()))
+
+    async with open_run(conversation, store, listener=look) as (context, _):
+        await context.emit(STATE)
+        await context.emit(STARTED)
+
+    assert counts == [1, 2]
+
+
+async def test_013_a_run_learns_what_earlier_runs_have_left(tmp_path: Path) -> None:
+    """Its own events are not among them, and those of its conversation's parents come first."""
+    for store in (DirectoryStore(tmp_path), MemoryStore()):
+        conversation = produce_conversation()
+        asked = GenerationStartedEvent(key="k", turn=1, model="m")
+        async with open_run(conversation, store) as (context, _):
+            for event in (STATE, asked, STARTED):
+                await context.emit(event)
+        async with open_run(conversation, store) as (context, _):
+            await context.emit(FINISHED)
+            assert context.survey() == [STATE, asked, STARTED]
+
+        fork = conversation.fork()
+        async with open_run(fork, store) as (context, _):
+            await context.emit(STATE)
+            assert context.survey() == [STARTED, FINISHED]
+        grandchild = Conversation.restore(store, store.fork(fork.id))
+        async with open_run(grandchild, store) as (context, _):
+            assert context.survey() == [STARTED, FINISHED]
+        store.delete(conversation.id)
+        async with open_run(Conversation.restore(store, grandchild.id), store) as (context, _):
+            assert context.survey() == []
+
+
+async def test_014_time_goes_on() -> None:
+    """Only differences of moments mean anything."""
+    context = produce_context()
+
+    before = await context.now()
+    await asyncio.sleep(0.001)
+
+    assert 0.001 <= await context.now() - before < 60
+
+
+async def test_020_a_run_without_a_store_makes_no_file_and_keeps_the_conversation() -> None:
+    """What was said is in the conversation that was given."""
+    conversation = produce_conversation()
+
+    async with open_run(conversation) as (context, journal):
+        at_hand: Journal = journal
+        await at_hand.append([AssistantCanister("Done.")])
+        await context.emit(STATE)
+        assert at_hand.conversation_id == conversation.id
+
+    assert [text_of(canister) for canister in conversation.canisters] == ["Do it.", "Done."]
+
+
+@pytest.mark.parametrize("kind", ["files", "memory"])
+async def test_021_what_was_appended_is_stored(tmp_path: Path, kind: str) -> None:
+    """What the conversation had not stored before the run is stored when the run begins."""
+    store = DirectoryStore(tmp_path) if kind == "files" else MemoryStore()
+    conversation = produce_conversation()
+
+    async with open_run(conversation, store) as (_, journal):
+        assert len(store.read(conversation.id).canisters) == 1
+        await journal.append([AssistantCanister("One."), AssistantCanister("Two.")])
+        stored = store.read(conversation.id).canisters
+
+    assert stored == tuple(journal.canisters)
+    assert len(stored) == 3
+
+
+@pytest.mark.parametrize("kind", ["files", "memory"])
+async def test_022_what_others_have_said_meanwhile_comes_first(tmp_path: Path, kind: str) -> None:
+    """Before the run and while it goes on: it is there, and there is a notice of it."""
+    store = DirectoryStore(tmp_path) if kind == "files" else MemoryStore()
+    conversation = produce_conversation()
+    conversation.save(store)
+
+    def say(text: str) -> None:
+        other = Conversation.restore(store, conversation.id)
+        other.add_user_message(text)
+        other.save(store)
+
+    say("Before.")
+    async with open_run(conversation, store) as (_, journal):
+        assert text_of(journal.canisters[-1]) == "Before."
+        say("Meanwhile.")
+        await journal.append([AssistantCanister("Done.")])
+
+    texts = [text_of(canister) for canister in conversation.canisters]
+    assert texts == ["Do it.", "Before.", "Meanwhile.", "Done."]
+    assert [text_of(each) for each in store.read(conversation.id).canisters] == texts
+    assert [str(each).split(": ")[1] for each in conversation.notices] == [
+        "Others have written to it, too."
+    ] * 2
+
+
+class BreakingDisk(Disk):
+    """Breaks the writing of messages when told to, and takes its time."""
+
+    is_broken = False
+    seconds = 0.0
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        time.sleep(self.seconds)
+        if self.is_broken:
+            raise OSError(5, "Input/output error", "messages.jsonl")
+        super().write(descriptor, data)
+
+
+async def test_023_what_could_not_be_stored_was_not_said(tmp_path: Path) -> None:
+    """It is not in the conversation then, and may be said again when the disk is back."""
+    disk = BreakingDisk()
+    store, conversation = DirectoryStore(tmp_path, disk=disk), produce_conversation()
+    async with open_run(conversation, store) as (_, journal):
+        disk.is_broken = True
+        with pytest.raises(StoreError, match="Input/output"):
+            await journal.append([AssistantCanister("Done.")])
+        disk.is_broken = False
+        assert len(journal.canisters) == 1
+
+        await journal.append([AssistantCanister("Done.")])
+
+    assert store.read(conversation.id).canisters == tuple(conversation.canisters)
+    assert len(conversation) == 2
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_024_a_cancelled_append_has_happened_or_not(tmp_path: Path, is_broken: bool) -> None:
+    """When the cancelling is through, the conversation and the store agree."""
+    disk = BreakingDisk()
+    store, conversation = DirectoryStore(tmp_path, disk=disk), produce_conversation()
+    async with open_run(conversation, store) as (_, journal):
+        disk.seconds, disk.is_broken = 0.05, is_broken
+        task = asyncio.create_task(journal.append([AssistantCanister("Done.")]))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        disk.seconds, disk.is_broken = 0.0, False
+
+        said: Sequence[AnyCanister] = journal.canisters
+        assert store.read(conversation.id).canisters == tuple(said)
+        assert len(said) == (1 if is_broken else 2)
+
+
+async def test_030_two_runs_of_one_conversation_at_once_are_refused(tmp_path: Path) -> None:
+    """The one that is on its way is not disturbed; afterwards the next may begin."""
+    for store in (DirectoryStore(tmp_path), MemoryStore()):
+        conversation = produce_conversation()
+        async with open_run(conversation, store) as (context, journal):
+            other = Conversation.restore(store, conversation.id)
+            other.add_user_message("Me, too!")
+            with pytest.raises(StoreError, match="on its way"):
+                async with open_run(other, store):
+                    pass
+            await journal.append([AssistantCanister("Done.")])
+            await context.emit(STATE)
+
+        assert len(store.read(conversation.id).canisters) == 2
+        async with open_run(other, store) as (_, journal):
+            assert len(journal.canisters) == 3
+
+
+async def test_031_a_run_ends_with_its_lock_given_back_whatever_happens(tmp_path: Path) -> None:
+    """Also where it raises; and what was torn before is told in the conversation's notices."""
+    store, conversation = DirectoryStore(tmp_path), produce_conversation()
+
+    async def fail() -> None:
+        async with open_run(conversation, store) as (context, _):
+            await context.emit(STATE)
+            raise ValueError("oops")
+
+    with pytest.raises(ValueError, match="oops"):
+        await fail()
+    path = Path(store.locate(conversation.id), "runs.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"seq')
+
+    async with open_run(conversation, store, run_id="again") as (context, _):
+        assert context.run_id == "again"
+        assert context.survey() == [STATE]
+
+    assert "torn by a crash (5 bytes" in str(conversation.notices)
+
+
+def test_040_taking_back_touches_neither_what_is_stored_nor_forks() -> None:
+    """Only what was added last and never stored can be taken back."""
+    store, conversation = MemoryStore(), produce_conversation()
+    conversation.save(store)
+    first = conversation.canisters[0]
+    call = InvocationCanister(invocation_id="i", name="f", arguments="{}")
+    conversation.add_canister(call)
+    fork = conversation.fork()
+
+    conversation.take_back([first, call])
+
+    assert list(conversation.canisters) == [first]
+    assert list(fork.canisters) == [first, call]
+    ConversationJournal(conversation).conversation.take_back([first])
+    assert list(conversation.canisters) == [first]

@@ -1,0 +1,381 @@
+"""The log of a conversation's runs: numbered, appended, torn, read from anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from disks import Ledger
+from vibe_llms.conversations import (
+    ConversationMetadata,
+    DirectoryStore,
+    MemoryStore,
+    collect_content,
+    plan_collection,
+    verify,
+)
+from vibe_llms.conversations.stores.disk import Disk
+from vibe_llms.events.codec import encode_event
+from vibe_llms.events.engine import (
+    EngineEvent,
+    GenerationFailedEvent,
+    InvocationFinishedEvent,
+    RunStartedEvent,
+    StateEnteredEvent,
+)
+from vibe_llms.exceptions import (
+    CorruptionError,
+    StoreError,
+    StreamTruncatedError,
+    UnknownConversationError,
+)
+from vibe_llms.messages.canisters import AssistantCanister, ResultCanister
+from vibe_llms.messages.contents import ImageContent
+from vibe_llms.runs import FileLog, MemoryLog, RunLog, produce_log
+
+EVENTS: list[EngineEvent] = [
+    RunStartedEvent(run_id="run", conversation_id="a", length=1, limits={"run_steps": 50}),
+    StateEnteredEvent(state="generate", turn=0),
+    InvocationFinishedEvent(
+        key="k", invocation_id="call_1", name="f", result=ResultCanister("ü", invocation_id="i")
+    ),
+    StateEnteredEvent(state="terminate", turn=1),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> DirectoryStore:
+    """A store in files with one conversation, ``a``."""
+    store = DirectoryStore(tmp_path)
+    store.create("a", ConversationMetadata())
+    return store
+
+
+def find_path(store: DirectoryStore) -> Path:
+    """Returns where the log of ``a`` is, or will be."""
+    return Path(store.locate("a"), "runs.jsonl")
+
+
+def open_log(store: DirectoryStore) -> FileLog:
+    """Returns the log of ``a``, claimed."""
+    log = produce_log(store, "a")
+    assert isinstance(log, FileLog)
+    log.claim()
+    return log
+
+
+def produce_memory_log(_: DirectoryStore) -> RunLog:
+    log = MemoryLog()
+    log.claim()
+    return log
+
+
+@pytest.mark.parametrize("produce", [open_log, produce_memory_log])
+async def test_000_events_are_numbered_without_gaps_and_read_from_any_number_on(
+    store: DirectoryStore, produce: Callable[[DirectoryStore], RunLog]
+) -> None:
+    """Whoever has heard one asks for what comes after it, also while the run goes on."""
+    log = produce(store)
+
+    numbers = [await log.write("run", event, durable=True) for event in EVENTS]
+
+    assert numbers == [1, 2, 3, 4]
+    for after in range(6):
+        read = log.read(after=after)
+        assert [each.sequence for each in read] == numbers[after:]
+        assert [each.event for each in read] == EVENTS[after:]
+        assert {each.run_id for each in read} <= {"run"}
+    assert log.read()[0].timestamp <= log.read()[-1].timestamp
+    log.close()
+    log.close()
+    assert len(log.read()) == 4
+
+
+async def test_001_a_later_run_goes_on_counting(store: DirectoryStore) -> None:
+    """The numbers are the conversation's, so that a client need not know where a run began."""
+    for run_id in ("one", "two"):
+        log = open_log(store)
+        await log.write(run_id, EVENTS[0])
+        await log.write(run_id, EVENTS[1])
+        log.close()
+
+    assert [(each.sequence, each.run_id) for each in log.read()] == [
+        (1, "one"),
+        (2, "one"),
+        (3, "two"),
+        (4, "two"),
+    ]
+
+
+async def test_002_a_line_is_an_envelope_around_the_event(store: DirectoryStore) -> None:
+    """One JSON object a line, which other programs can read."""
+    log = open_log(store)
+    await log.write("run", EVENTS[1])
+    log.close()
+
+    line = json.loads(find_path(store).read_text())
+
+    assert list(line) == ["sequence", "timestamp", "run_id", "event"]
+    assert line["sequence"] == 1
+    assert line["event"] == json.loads(encode_event(EVENTS[1]))
+
+
+async def test_003_many_writers_of_one_run_get_into_order(store: DirectoryStore) -> None:
+    """Parallel invocations write at the same time; no line is torn, no number given twice."""
+    log = open_log(store)
+
+    numbers = await asyncio.gather(
+        *(log.write("run", EVENTS[index % 4], durable=index % 2 == 0) for index in range(40))
+    )
+
+    log.close()
+    assert sorted(numbers) == list(range(1, 41))
+    assert [each.sequence for each in log.read()] == list(range(1, 41))
+
+
+async def test_004_nothing_is_made_before_it_is_claimed(store: DirectoryStore) -> None:
+    """To look for a log makes none, and reading one that is not there finds nothing."""
+    log = produce_log(store, "a")
+
+    assert log.read() == []
+
+    names = {path.name for path in find_path(store).parent.iterdir()}
+    assert names == {"lock", "messages.jsonl", "metadata.toml"}
+    with pytest.raises(StoreError, match="was not claimed"):
+        await log.write("run", EVENTS[0])
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40])
+async def test_010_a_torn_line_is_set_aside_and_reported(store: DirectoryStore, cut: int) -> None:
+    """What a crash left of a last line is kept in a file of its own; counting goes on."""
+    log = open_log(store)
+    for event in EVENTS:
+        await log.write("run", event)
+    log.close()
+    path = find_path(store)
+    whole = path.read_bytes()
+    torn = whole[:-cut]
+    path.write_bytes(torn)
+    assert len(produce_log(store, "a").read()) == 3  # a reader leaves it where it is
+    assert path.read_bytes() == torn
+
+    log = open_log(store)
+    number = await log.write("run", EVENTS[3])
+    log.close()
+
+    assert number == 4
+    assert [each.event for each in log.read()] == EVENTS
+    assert len(log.notices) == 1
+    assert "runs.torn-1" in log.notices[0].message
+    aside = path.with_name("runs.torn-1").read_bytes()
+    assert torn.endswith(aside)
+    assert whole.startswith(path.read_bytes()[: len(torn) - len(aside)] + aside)
+
+
+@pytest.mark.parametrize(
+    ("line", "detail"),
+    [
+        (b"nonsense\n", "malformed"),
+        (b'{"sequence":2,"timestamp":"2025-01-01T00:00:00Z","run_id":"r","event":{}}\n', "event"),
+        (
+            b'{"sequence":7,"timestamp":"2025-01-01T00:00:00Z","run_id":"r",'
+            b'"event":{"type":"run.state","state":"generate","turn":0}}\n',
+            "number 7",
+        ),
+        (b"\xff\xfe\n", "line 2"),
+    ],
+)
+async def test_011_damage_is_named_with_its_line(
+    store: DirectoryStore, line: bytes, detail: str
+) -> None:
+    """A line that does not read is not passed over: the run it tells of may have acted."""
+    log = open_log(store)
+    await log.write("run", EVENTS[0])
+    log.close()
+    with find_path(store).open("ab") as file:
+        file.write(line)
+
+    with pytest.raises(CorruptionError) as caught:
+        log.read()
+
+    assert caught.value.line == 2
+    assert detail in str(caught.value).replace("runs.jsonl:2", "line 2")
+    assert log.read(after=2) == []
+
+
+async def test_012_what_could_not_be_written_is_taken_back(tmp_path: Path) -> None:
+    """A full disk leaves the log as it was, and the next event takes the number."""
+
+    class FullDisk(Disk):
+        is_full = False
+
+        def write(self, descriptor: int, data: bytes) -> None:
+            if self.is_full:
+                super().write(descriptor, data[:10])
+                raise OSError(28, "No space left on device", "runs.jsonl")
+            super().write(descriptor, data)
+
+    disk = FullDisk()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    log = open_log(store)
+    await log.write("run", EVENTS[0])
+    disk.is_full = True
+
+    with pytest.raises(StoreError, match="No space left"):
+        await log.write("run", EVENTS[1])
+
+    disk.is_full = False
+    assert await log.write("run", EVENTS[1]) == 2
+    log.close()
+    assert [each.event for each in log.read()] == EVENTS[:2]
+
+
+async def test_013_durable_means_on_the_disk(tmp_path: Path) -> None:
+    """After a durable event nothing is owed to the disk, neither bytes nor the file's name."""
+    disk = Ledger()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    log = open_log(store)
+
+    await log.write("run", EVENTS[0])
+    owed = disk.settle()
+    await log.write("run", EVENTS[1], durable=True)
+    log.close()
+
+    assert owed == {str(find_path(store))}
+    assert disk.settle() == set()
+
+
+async def test_014_durable_events_at_once_share_their_way_to_the_disk(tmp_path: Path) -> None:
+    """Ten that wait together are not synchronized ten times."""
+
+    class CountingDisk(Disk):
+        count = 0
+
+        def synchronize(self, descriptor: int) -> None:
+            self.count += 1
+            super().synchronize(descriptor)
+
+    disk = CountingDisk()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    log = open_log(store)
+    disk.count = 0
+
+    await asyncio.gather(*(log.write("run", EVENTS[0], durable=True) for _ in range(10)))
+
+    log.close()
+    assert 1 <= disk.count <= 2
+
+
+def test_020_two_runs_of_one_conversation_are_refused(store: DirectoryStore) -> None:
+    """The second learns what to do; when the first has ended, the next may begin."""
+    first = open_log(store)
+
+    with pytest.raises(StoreError, match=r"on its way.*Wait for its end"):
+        open_log(store)
+
+    first.close()
+    open_log(store).close()
+    memory = MemoryLog()
+    memory.claim()
+    with pytest.raises(StoreError, match="on its way"):
+        memory.claim()
+    memory.close()
+    memory.claim()
+
+
+HOLDER = """
+import sys
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.runs import produce_log
+produce_log(DirectoryStore(sys.argv[1]), "a").claim()
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_021_the_lock_of_a_dead_process_is_no_lock(store: DirectoryStore, tmp_path: Path) -> None:
+    """A run that was killed does not stand in the way of the next."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"ready\n"
+        with pytest.raises(StoreError, match="on its way"):
+            open_log(store)
+        holder.kill()
+
+    open_log(store).close()
+
+
+def test_022_there_is_no_log_without_a_conversation(store: DirectoryStore) -> None:
+    """A log ends with its conversation; one that was never stored has none."""
+    with pytest.raises(UnknownConversationError):
+        produce_log(store, "b").claim()
+    with pytest.raises(UnknownConversationError):
+        produce_log(MemoryStore(), "b")
+
+
+@pytest.mark.parametrize("kind", ["files", "memory"])
+async def test_030_deleting_a_conversation_deletes_its_log(tmp_path: Path, kind: str) -> None:
+    """Nothing of what was done in it is left; a fork of it is whole and has a log of its own."""
+    store = DirectoryStore(tmp_path) if kind == "files" else MemoryStore()
+    store.create("a", ConversationMetadata())
+    log = produce_log(store, "a")
+    log.claim()
+    await log.write("run", EVENTS[0])
+    log.close()
+    child = store.fork("a")
+    assert produce_log(store, child).read() == []
+
+    store.delete("a")
+
+    assert list(store.survey()) == [child]
+    assert not list(tmp_path.rglob("runs*"))
+    store.create("a", ConversationMetadata())
+    assert produce_log(store, "a").read() == []
+    assert verify(store).findings == ()
+
+
+async def test_031_media_of_results_go_to_the_content_store(store: DirectoryStore) -> None:
+    """The line names them; while the log names them, a collection leaves them alone."""
+    picture = ImageContent(mime_type="image/png", data=b"picture" * 100)
+    log = open_log(store)
+    result = ResultCanister([picture], invocation_id="i")
+    await log.write(
+        "run", InvocationFinishedEvent(key="k", invocation_id="i", name="f", result=result)
+    )
+    error = StreamTruncatedError(detail="It broke off.")
+    said = AssistantCanister([picture])
+    await log.write(
+        "run",
+        GenerationFailedEvent(key="k", turn=1, model="m", error=error, canisters=(said,)),
+    )
+    log.close()
+
+    plan = plan_collection(store, grace_seconds=0)
+
+    assert collect_content(store, plan, grace_seconds=0).content_ids == ()
+    assert find_path(store).stat().st_size < 2000
+    for logged in log.read():
+        canister = getattr(logged.event, "result", None) or logged.event.canisters[0]
+        (content,) = canister.content
+        assert content.data is None
+        assert store.contents.read(content.content_id) == picture.data
+
+
+def test_032_a_store_without_a_place_for_logs_is_refused() -> None:
+    """Better than a run that could repeat in silence what must happen once."""
+    with pytest.raises(StoreError, match=r"no place for the logs.*locate"):
+        produce_log(object(), "a")  # type: ignore[arg-type]
