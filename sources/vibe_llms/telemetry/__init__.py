@@ -9,9 +9,20 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vibe_llms.telemetry.accounts import Account, ModelAccount, StateAccount, ToolAccount
+    from vibe_llms.telemetry.measuring import add_times, measure_canisters
+    from vibe_llms.telemetry.odometer import Odometer, measure_events
     from vibe_llms.telemetry.prices import BucketPrice, Price, PriceResult, Unpriced, price_usage
 
 _HOMES = {
+    "Account": "accounts",
+    "ModelAccount": "accounts",
+    "StateAccount": "accounts",
+    "ToolAccount": "accounts",
+    "add_times": "measuring",
+    "measure_canisters": "measuring",
+    "Odometer": "odometer",
+    "measure_events": "odometer",
     "BucketPrice": "prices",
     "Price": "prices",
     "PriceResult": "prices",
@@ -20,10 +31,18 @@ _HOMES = {
 }
 
 __all__ = [
+    "Account",
     "BucketPrice",
+    "ModelAccount",
+    "Odometer",
     "Price",
     "PriceResult",
+    "StateAccount",
+    "ToolAccount",
     "Unpriced",
+    "add_times",
+    "measure_canisters",
+    "measure_events",
     "price_usage",
 ]
 

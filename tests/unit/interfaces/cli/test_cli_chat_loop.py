@@ -272,10 +272,15 @@ async def test_the_model_can_be_exchanged_on_the_way(session: ChatSession) -> No
 
 
 async def test_usage_adds_up(session: ChatSession) -> None:
-    """``/usage`` tells the tokens of all turns."""
+    """``/usage`` tells the tokens of all turns, by state and by model, and how long they took."""
     output = await _chat(session, "Hello", "Again", "/usage")
 
-    assert output.remarks == ["Tokens: 24 input, 14 output."]
+    states, models, *_ = output.remarks[0].split("\n\n")
+    assert [line.split()[:3] for line in states.splitlines()[2:3]] == [["generation", "24", "14"]]
+    assert models.splitlines()[1].startswith("scripted:")
+    assert models.splitlines()[1].split()[1] == "2"
+    (model,) = session.measure().models
+    assert model.untimed == 0
 
 
 async def test_tokens_are_counted(session: ChatSession) -> None:

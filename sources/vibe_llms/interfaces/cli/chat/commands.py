@@ -115,22 +115,10 @@ def _unquote(argument: str) -> str:
 
 
 async def usage(loop: ChatLoop, argument: str) -> None:
-    """Tells what the conversation has used."""
-    from vibe_llms.messages.views import usage_of
+    """Tells what the conversation has used, and how long that took as far as it was watched."""
+    from vibe_llms.interfaces.cli.accounting import compose_tables
 
-    used = usage_of(loop.session.conversation.canisters)
-    if used is None:
-        loop.output.say("Nobody has said how many tokens were used.")
-        return
-    parts = {
-        "input": used.input_tokens,
-        "read from cache": used.cache_read_tokens,
-        "written to cache": used.cache_write_tokens,
-        "output": used.output_tokens,
-        "reasoning": used.reasoning_tokens,
-    }
-    said = [f"{count} {word}" for word, count in parts.items() if count is not None]
-    loop.output.say(f"Tokens: {', '.join(said)}.")
+    loop.output.say(compose_tables(loop.session.measure()))
 
 
 async def export(loop: ChatLoop, argument: str) -> None:
@@ -169,7 +157,7 @@ _ALL = (
     SlashCommand("/name", "[TEXT]", "Show or set the conversation's name.", name),
     SlashCommand("/file", "PATH", "Attach a file to your next message.", file),
     SlashCommand("/image", "PATH", "Attach a picture to your next message.", image),
-    SlashCommand("/usage", "", "Tell how many tokens were used.", usage),
+    SlashCommand("/usage", "", "Tell what was used: tokens, money, time.", usage),
     SlashCommand("/tokens", "", "Count the tokens of the conversation so far.", tokens),
     SlashCommand("/export", "[PATH]", "Write it to a file: .md, .json or .html.", export),
     SlashCommand("/quit", "", "Leave; so does Ctrl-D.", leave),

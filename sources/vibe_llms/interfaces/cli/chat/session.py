@@ -26,6 +26,9 @@ from vibe_llms.messages.requests import Response
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import TokenCount
+from vibe_llms.telemetry.accounts import Account
+from vibe_llms.telemetry.measuring import add_times, measure_canisters
+from vibe_llms.telemetry.odometer import Odometer
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -47,6 +50,7 @@ class ChatSession:
         strict: Whether a translation that loses something is an error.
         schema: A JSON Schema to which answers must conform.
         attachments: What goes with the next message.
+        odometer: Measures how long things take from here on.
     """
 
     application: Application
@@ -58,6 +62,7 @@ class ChatSession:
     strict: bool = False
     schema: JsonObject | None = None
     attachments: list[Attachment] = attrs.field(factory=list)
+    odometer: Odometer = attrs.field(factory=Odometer)
     _model: Model | None = attrs.field(default=None, init=False)
 
     @property
@@ -198,6 +203,10 @@ class ChatSession:
         await self.application.access_model(address)
         self.address = address
 
+    def measure(self) -> Account:
+        """Returns what the conversation has used; times are those of this session."""
+        return add_times(measure_canisters(self.conversation.canisters), self.odometer.account)
+
     async def count_tokens(self) -> TokenCount:
         """Counts the tokens that the conversation so far takes as input."""
         model = self._produce_model()
@@ -215,7 +224,12 @@ class ChatSession:
 
     def _produce_model(self) -> Model:
         if self._model is None or self._model.address != self.address:
-            self._model = Model(self.address, application=self.application, strict=self.strict)
+            self._model = Model(
+                self.address,
+                application=self.application,
+                reactors=self.odometer.reactors,
+                strict=self.strict,
+            )
         return self._model
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from vibe_llms.interfaces.cli.options import command, conversation_argument, json_option
 
 if TYPE_CHECKING:
@@ -12,9 +14,10 @@ if TYPE_CHECKING:
 
 @command("show")
 @conversation_argument
+@click.option("--usage", is_flag=True, help="Show what it used: tokens, money, calls.")
 @json_option
-def show(identity: str, as_json: bool) -> None:
-    """Show what was said in a conversation.
+def show(identity: str, usage: bool, as_json: bool) -> None:
+    """Show what was said in a conversation, or what that used.
 
     ID may be shortened, as long as only one conversation begins so. What is damaged is left
     out and reported.
@@ -26,6 +29,9 @@ def show(identity: str, as_json: bool) -> None:
     history = store.read(resolve_identity(store, identity), tolerant=True)
     for notice in history.notices:
         note(str(notice))
+    if usage:
+        _write_usage(history, as_json)
+        return
     if as_json:
         import attrs
 
@@ -42,6 +48,18 @@ def show(identity: str, as_json: bool) -> None:
         )
         return
     _write_history(history)
+
+
+def _write_usage(history: History, as_json: bool) -> None:
+    from vibe_llms.interfaces.cli.accounting import compose_document, compose_tables
+    from vibe_llms.interfaces.cli.output import write, write_json
+    from vibe_llms.telemetry.measuring import measure_canisters
+
+    account = measure_canisters(history.canisters)
+    if as_json:
+        write_json({"id": history.identity, "usage": compose_document(account)})
+    else:
+        write(compose_tables(account))
 
 
 def _write_history(history: History) -> None:

@@ -1,0 +1,187 @@
+"""How an account is shown: as tables for people, as a document for programs, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from vibe_llms.interfaces.cli.output import measure_text, measure_width, shorten
+
+if TYPE_CHECKING:
+    from vibe_llms.telemetry.accounts import Account, ModelAccount, StateAccount, ToolAccount
+
+_UNKNOWN = "?"
+_LEAST_NAME = 12
+"""What the name of a model keeps where the terminal is narrow."""
+
+
+def compose_tables(account: Account) -> str:
+    """Writes an account for people: by state, by model, by tool, and what is missing from it."""
+    if not account.models and not account.tools:
+        return "Nothing has been used yet."
+    blocks = [_compose_states(account), _compose_models(account.models)]
+    if account.tools:
+        blocks.append(_compose_tools(account.tools))
+    remarks = _survey_remarks(account)
+    if remarks:
+        blocks.append("\n".join(remarks))
+    return "\n\n".join(blocks)
+
+
+def compose_document(account: Account) -> dict[str, Any]:
+    """Writes an account for programs: amounts as exact texts, ``None`` for what is not known."""
+    import attrs
+
+    def write(_: object, __: object, value: Any) -> Any:
+        return str(value) if isinstance(value, Decimal) else value
+
+    def list_all(parts: Iterable[Any]) -> list[dict[str, Any]]:
+        return [attrs.asdict(part, value_serializer=write) for part in parts]
+
+    models = list_all(account.models)
+    for document, model in zip(models, account.models, strict=True):
+        document["amount"] = write(None, None, model.amount)
+        if document["usage"] is not None:
+            del document["usage"]["native"]
+    return {
+        "amount": write(None, None, account.amount),
+        "currency": "USD",
+        "unpriced": list(account.unpriced),
+        "states": list_all(account.states),
+        "models": models,
+        "tools": list_all(account.tools),
+        "approvals": account.approvals,
+        "retries": account.retries,
+        "doubted": account.doubted,
+    }
+
+
+def summarize(account: Account) -> str:
+    """Writes an account in one line, of what is known."""
+    usage = account.usage
+    parts = []
+    if account.calls:
+        parts.append(f"{count(account.generations, 'answer')}, {count(account.calls, 'call')}")
+    if usage is not None:
+        parts.append(f"{_write_count(usage.total_input_tokens)} tokens in")
+        parts.append(f"{_write_count(usage.total_output_tokens)} out")
+    if account.amount is not None:
+        parts.append(write_amount(account.amount))
+    return ", ".join(parts)
+
+
+def count(number: int, word: str) -> str:
+    """Writes how many there are of something: ``1 call``, ``2 calls``."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def write_amount(amount: Decimal | None) -> str:
+    """Writes US dollars, to at least two places and at most six."""
+    if amount is None:
+        return _UNKNOWN
+    whole, _, places = f"{amount:,.6f}".partition(".")
+    return f"${whole}.{places.rstrip('0').ljust(2, '0')}"
+
+
+def write_seconds(seconds: float | None) -> str:
+    """Writes a duration as people say it."""
+    if seconds is None:
+        return _UNKNOWN
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds >= 0.1 or not seconds else f"{seconds * 1000:.0f} ms"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
+
+
+def _write_count(number: int | None) -> str:
+    return _UNKNOWN if number is None else f"{number:,}"
+
+
+def _compose_states(account: Account) -> str:
+    def write(state: StateAccount) -> list[str]:
+        if state.state in ("tools", "approval"):  # neither tokens nor money are theirs
+            return [state.state, "", "", "", write_seconds(state.seconds)]
+        read = _write_count(state.input_tokens) if state.state == "generation" else ""
+        written = _write_count(state.output_tokens)
+        amount, seconds = write_amount(state.amount), write_seconds(state.seconds)
+        return [state.state, read, written, amount, seconds]
+
+    absent = {"tools": not account.calls, "approval": not account.approvals}
+    states = [state for state in account.states if not absent.get(state.state)]
+    return _lay_out(["state", "input", "output", "cost", "time"], map(write, states))
+
+
+def _compose_models(models: Sequence[ModelAccount]) -> str:
+    def write(model: ModelAccount) -> list[str]:
+        usage = model.usage
+        buckets = ("total_input_tokens", "cache_read_tokens", "cache_write_tokens")
+        tokens = [
+            _write_count(None if usage is None else getattr(usage, name))
+            for name in (*buckets, "total_output_tokens")
+        ]
+        tokens[2] = _write_count(_add_writes(model))
+        asked, failed = f"{model.generations:,}", f"{model.failures:,}"
+        amount, seconds = write_amount(model.amount), write_seconds(model.seconds)
+        return [model.model, asked, failed, *tokens, amount, seconds]
+
+    heading = ["model", "asked", "failed", "input", "cached", "to cache", "output", "cost", "time"]
+    return _lay_out(heading, map(write, models), optional=(2, 4, 5))
+
+
+def _add_writes(model: ModelAccount) -> int | None:
+    if model.usage is None:
+        return None
+    kinds = (model.usage.cache_write_tokens, model.usage.cache_write_long_tokens)
+    known = [kind for kind in kinds if kind is not None]
+    return sum(known) if known else None
+
+
+def _compose_tools(tools: Sequence[ToolAccount]) -> str:
+    rows = (
+        [tool.name, f"{tool.calls:,}", f"{tool.failures:,}", write_seconds(tool.seconds)]
+        for tool in tools
+    )
+    return _lay_out(["tool", "calls", "failed", "time"], rows)
+
+
+def _survey_remarks(account: Account) -> list[str]:
+    remarks = [f"Not in the cost: {reason}" for reason in account.unpriced]
+    unreported = sum(model.unreported for model in account.models)
+    if unreported:
+        remarks.append(f"Of {count(unreported, 'answer')} it is not known what was used.")
+    untimed = sum(model.untimed for model in account.models)
+    if untimed and untimed < account.generations:
+        remarks.append(f"Of {count(untimed, 'answer')} it is not known how long it took.")
+    if account.approvals:
+        remarks.append(f"Somebody was asked for {count(account.approvals, 'approval')}.")
+    if account.retries:
+        remarks.append(f"Requests were sent again {count(account.retries, 'time')}.")
+    if account.doubted:
+        remarks.append(f"{count(account.doubted, 'answer')} broken off may have been billed.")
+    return remarks
+
+
+def _lay_out(heading: list[str], rows: Iterable[list[str]], *, optional: Sequence[int] = ()) -> str:
+    """Lays a table out: names to the left and cut to fit, numbers to the right.
+
+    Args:
+        optional: Columns that are left out where they say nothing.
+    """
+    table = [heading, *rows]
+    columns = [
+        list(column)
+        for index, column in enumerate(zip(*table, strict=True))
+        if index not in optional or any(cell not in ("0", _UNKNOWN) for cell in column[1:])
+    ]
+    widths = [max(map(measure_text, column)) for column in columns]
+    excess = sum(widths) + 2 * (len(widths) - 1) - measure_width()
+    widths[0] = max(min(_LEAST_NAME, widths[0]), widths[0] - max(0, excess))
+    lines = []
+    for name, *cells in zip(*columns, strict=True):
+        name = shorten(name, widths[0])
+        line = name + " " * (widths[0] - measure_text(name))
+        numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append("  ".join([line, *numbers]).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,131 @@
+"""Accounts of what is stored: what the canisters of a conversation tell of its use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import attrs
+
+from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
+from vibe_llms.messages.views import pairs_of
+from vibe_llms.telemetry.accounts import Account, ModelAccount, ToolAccount, join_accounts
+from vibe_llms.telemetry.prices import Price, price_usage
+
+_BROKEN = frozenset({StopReason.FAILED, StopReason.INTERRUPTED})
+
+
+def measure_canisters(canisters: Sequence[AnyCanister]) -> Account:
+    """Makes an account of stored canisters, as far as these tell.
+
+    They tell of tokens, of money (at the prices of the day on which each answer came) and of
+    calls. How long anything took they do not tell: the time between two canisters may as well
+    be that of somebody who thought, or slept. That stays unknown.
+
+    Args:
+        canisters: Of one conversation, oldest first. Those of a turn bear the same account of
+            what it used, which counts once.
+    """
+    models = join_accounts(
+        measure_generation(
+            provider=origin.provider,
+            model=origin.model,
+            usage=origin.usage,
+            at=at,
+            is_failure=origin.stop_reason in _BROKEN,
+        )
+        for origin, at in _survey_turns(canisters)
+    )
+    tools = join_accounts(
+        ToolAccount(
+            name=pair.invocation.name,
+            calls=1,
+            failures=int(pair.result is not None and pair.result.is_error),
+            untimed=1,
+        )
+        for pair in pairs_of(canisters)
+    )
+    return Account(models=models, tools=tools)
+
+
+def measure_generation(
+    *,
+    provider: str,
+    model: str,
+    usage: Usage | None,
+    at: datetime | None = None,
+    seconds: float | None = None,
+    reasoning_seconds: float | None = None,
+    is_failure: bool = False,
+) -> ModelAccount:
+    """Makes the account of one answer, priced by the day on which it came; today by default."""
+    price = price_usage(usage, provider=provider, model=model, at=at)
+    if isinstance(price, Price):
+        prices = price.buckets
+        unpriced = tuple(f"No price is known for {bucket} of {model}." for bucket in price.unpriced)
+    else:
+        prices, unpriced = (), (price.reason,)
+    return ModelAccount(
+        model=f"{provider}:{model}" if provider else model,
+        generations=1,
+        failures=int(is_failure),
+        unreported=int(usage is None),
+        usage=None if usage is None else attrs.evolve(usage, native=None),
+        prices=prices,
+        unpriced=unpriced,
+        seconds=seconds,
+        reasoning_seconds=reasoning_seconds,
+        untimed=int(seconds is None),
+    )
+
+
+def _survey_turns(canisters: Iterable[AnyCanister]) -> Iterable[tuple[Origin, datetime]]:
+    """Yields each answer once: where it is from, and when it came."""
+    seen: set[str] = set()
+    for canister in canisters:
+        origin: Origin | None = getattr(canister, "origin", None)
+        if origin is None:
+            continue
+        name = getattr(canister, "turn_id", None) or canister.id
+        if name not in seen:
+            seen.add(name)
+            yield origin, canister.timestamp
+
+
+def add_times(account: Account, heard: Account) -> Account:
+    """Adds to an account of what is stored the times that somebody heard of, and nothing else.
+
+    Args:
+        account: Of the conversation, from its canisters.
+        heard: From an odometer, or a log: of all of the conversation or of a part.
+    """
+    models = {model.key: model for model in heard.models}
+    tools = {tool.key: tool for tool in heard.tools}
+    return attrs.evolve(
+        account,
+        models=tuple(_time_model(model, models.get(model.key)) for model in account.models),
+        tools=tuple(_time_tool(tool, tools.get(tool.key)) for tool in account.tools),
+        tools_seconds=heard.tools_seconds,
+        approvals=heard.approvals,
+        approval_seconds=heard.approval_seconds,
+        retries=heard.retries,
+        doubted=heard.doubted,
+    )
+
+
+def _time_model(model: ModelAccount, heard: ModelAccount | None) -> ModelAccount:
+    if heard is None:
+        return model
+    return attrs.evolve(
+        model,
+        seconds=heard.seconds,
+        reasoning_seconds=heard.reasoning_seconds,
+        untimed=max(0, model.generations - heard.generations + heard.untimed),
+    )
+
+
+def _time_tool(tool: ToolAccount, heard: ToolAccount | None) -> ToolAccount:
+    if heard is None:
+        return tool
+    untimed = max(0, tool.calls - heard.calls + heard.untimed)
+    return attrs.evolve(tool, seconds=heard.seconds, untimed=untimed)

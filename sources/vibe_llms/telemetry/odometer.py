@@ -1,0 +1,280 @@
+"""The odometer: listens to runs and calls, and keeps account of what they use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.events.conversation import (
+    ConversationEndedEvent,
+    ConversationStartedEvent,
+    ConversationUpdatedEvent,
+)
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    EngineEvent,
+    GenerationDoubtedEvent,
+    GenerationFailedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.events.stream import (
+    ContentStartedEvent,
+    ResponseFailedEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    RetryEvent,
+    StreamEvent,
+)
+from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.identities import access_now
+from vibe_llms.telemetry.accounts import Account, ModelAccount, ToolAccount, join_accounts
+from vibe_llms.telemetry.measuring import measure_generation
+from vibe_llms.telemetry.watches import Hearing, Stopwatch
+
+_UNPRICED_ANSWERS: Final = 1000
+"""So many answers wait for their prices before they are looked up unasked."""
+
+_NOTHING: Final[Mapping[object, Hearing]] = MappingProxyType({})
+_hearings: ContextVar[Mapping[object, Hearing]] = ContextVar("vibe_llms_hearings", default=_NOTHING)
+"""What each odometer hears of the answer that the present task receives. So answers
+that come at the same time are told apart; the tasks that clean up after one belong to it."""
+
+
+class Odometer:
+    """Keeps account of tokens, money and time, by model, by tool and by state.
+
+    It is itself the listener of an engine, ``Engine(..., listener=odometer)``; its
+    :attr:`reactors` are for calls without one, ``Model(..., reactors=odometer.reactors)``. It may
+    listen to any number of runs and calls at the same time.
+
+    Args:
+        clock: Returns the seconds since some moment.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._name = object()
+        self._models: tuple[ModelAccount, ...] = ()
+        self._answers: list[Mapping[str, Any]] = []
+        self._tools: dict[str, ToolAccount] = {}
+        self._working = Stopwatch(clock)
+        self._waiting = Stopwatch(clock)
+        self._approvals = self._retries = self._doubted = 0
+        self._runs: set[str] = set()
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            RunStartedEvent: self._hear_run,
+            RunSuspendedEvent: self._hear_end,
+            RunEndedEvent: self._hear_end,
+            GenerationStartedEvent: self._hear_generation,
+            GenerationFinishedEvent: self._hear_answer,
+            GenerationFailedEvent: self._hear_failure,
+            GenerationDoubtedEvent: self._hear_doubt,
+            ApprovalRequestedEvent: self._hear_request,
+            ApprovalAnsweredEvent: self._hear_approval,
+            InvocationStartedEvent: self._hear_invocation,
+            InvocationFinishedEvent: self._hear_result,
+            ResponseStartedEvent: self._hear_content,
+            ContentStartedEvent: self._hear_content,
+            RetryEvent: self._hear_retry,
+            ResponseFinishedEvent: self._hear_response,
+            ResponseFailedEvent: self._hear_response,
+        }
+
+    def __call__(self, event: StreamEvent | EngineEvent) -> None:
+        """Hears of one event; of most of them it makes nothing."""
+        handler = self._handlers.get(event.__class__)
+        if handler is not None:
+            handler(event)
+
+    @property
+    def reactors(self) -> ConversationReactors:
+        """Listen to calls without an engine; what they hear within a run counts once."""
+        return ConversationReactors(
+            allocator=self._react_to_start,
+            updater=self._react_to_update,
+            deallocator=self._react_to_end,
+        )
+
+    @property
+    def account(self) -> Account:
+        """What was used so far; of what is still on its way, only what has ended."""
+        self._settle()
+        return Account(
+            models=self._models,
+            tools=join_accounts(self._tools.values()),
+            tools_seconds=self._working.seconds,
+            approvals=self._approvals,
+            approval_seconds=self._waiting.seconds,
+            retries=self._retries,
+            doubted=self._doubted,
+        )
+
+    def _settle(self) -> None:
+        """Looks the prices up, which takes a while the first time: not while somebody streams."""
+        answers, self._answers = self._answers, []
+        if answers:
+            settled = (measure_generation(**answer) for answer in answers)
+            self._models = join_accounts((*self._models, *settled))
+
+    def _keep(self, **answer: Any) -> None:
+        self._answers.append({"at": access_now(), **answer})
+        if len(self._answers) >= _UNPRICED_ANSWERS:
+            self._settle()
+
+    # What an engine tells
+
+    def _hear_run(self, event: RunStartedEvent) -> None:
+        self._runs.add(event.run_id)
+
+    def _hear_end(self, event: RunEndedEvent | RunSuspendedEvent) -> None:
+        self._runs.discard(event.run_id)
+        if not self._runs:  # whatever has not ended by now never will
+            self._working.stop_all()
+            self._waiting.stop_all()
+
+    def _hear_generation(self, event: GenerationStartedEvent) -> None:
+        self._remember(Hearing(model=event.model, is_in_run=True))
+
+    def _hear_answer(self, event: GenerationFinishedEvent) -> None:
+        hearing = self._forget()
+        origin = hearing.origin
+        self._keep(
+            provider=origin.provider if origin else event.provider,
+            model=origin.model if origin else event.model.removeprefix(f"{event.provider}:"),
+            usage=event.usage,
+            seconds=event.seconds,
+            reasoning_seconds=hearing.reasoning_seconds,
+        )
+
+    def _hear_failure(self, event: GenerationFailedEvent) -> None:
+        self._keep_failure(self._forget(), event.canisters, event.seconds)
+
+    def _hear_doubt(self, event: GenerationDoubtedEvent) -> None:
+        self._doubted += 1
+
+    def _hear_request(self, event: ApprovalRequestedEvent) -> None:
+        self._approvals += 1
+        self._waiting.start(event.key)
+
+    def _hear_approval(self, event: ApprovalAnsweredEvent) -> None:
+        self._waiting.stop(event.key)
+
+    def _hear_invocation(self, event: InvocationStartedEvent) -> None:
+        self._working.start(event.key)
+
+    def _hear_result(self, event: InvocationFinishedEvent) -> None:
+        self._working.stop(event.key)
+        call = ToolAccount(
+            name=event.name,
+            calls=1,
+            failures=int(event.is_fault or event.result.is_error),
+            seconds=event.seconds,
+        )
+        known = self._tools.get(event.name)
+        self._tools[event.name] = call if known is None else known + call
+
+    # What a stream tells
+
+    def _hear_content(self, event: ContentStartedEvent | ResponseStartedEvent) -> None:
+        hearing = self._access_hearing()
+        hearing.follow(self._clock(), getattr(event, "kind", "") == "reasoning")
+
+    def _hear_retry(self, event: RetryEvent) -> None:
+        self._retries += 1
+        self._access_hearing().follow(self._clock(), False)
+
+    def _hear_response(self, event: ResponseFinishedEvent | ResponseFailedEvent) -> None:
+        hearing = self._access_hearing()
+        hearing.follow(self._clock(), False)
+        response = event.response if isinstance(event, ResponseFinishedEvent) else None
+        if response is not None:
+            hearing.origin = response.metadata.origin
+        if hearing.is_in_run:
+            return  # the engine tells how it ended
+        if isinstance(event, ResponseFailedEvent):
+            self._keep_failure(self._forget(), event.canisters)
+        elif response is not None:
+            self._forget()
+            self._keep(
+                provider=response.metadata.origin.provider,
+                model=response.metadata.origin.model,
+                usage=response.metadata.usage,
+                seconds=response.metadata.duration_seconds,
+                reasoning_seconds=hearing.reasoning_seconds,
+            )
+
+    # What the reactors of a call without an engine tell
+
+    def _react_to_start(self, event: ConversationStartedEvent) -> None:
+        if not self._access_hearing().is_in_run:
+            said = event.metadata
+            model = f"{said.get('provider', '')}:{said.get('model', '')}"
+            self._remember(Hearing(model=model, began=self._clock()))
+
+    def _react_to_update(self, event: ConversationUpdatedEvent) -> None:
+        if not self._access_hearing().is_in_run:
+            self(event.event)
+
+    def _react_to_end(self, event: ConversationEndedEvent) -> None:
+        if event.outcome != "completed" and not self._access_hearing().is_in_run:
+            self._keep_failure(self._forget(), event.canisters)
+
+    def _keep_failure(
+        self, hearing: Hearing, canisters: tuple[AnyCanister, ...], seconds: float | None = None
+    ) -> None:
+        if seconds is None and hearing.began is not None:
+            seconds = self._clock() - hearing.began
+        provider, colon, model = hearing.model.partition(":")
+        origin = _access_origin(canisters)
+        self._keep(
+            provider=origin.provider if origin else provider if colon else "",
+            model=origin.model if origin else model or provider,
+            usage=origin.usage if origin else None,
+            seconds=seconds,
+            reasoning_seconds=hearing.reasoning_seconds,
+            is_failure=True,
+        )
+
+    def _access_hearing(self) -> Hearing:
+        hearing = _hearings.get().get(self._name)
+        return self._remember(Hearing()) if hearing is None else hearing
+
+    def _remember(self, hearing: Hearing) -> Hearing:
+        _hearings.set({**_hearings.get(), self._name: hearing})
+        return hearing
+
+    def _forget(self) -> Hearing:
+        hearings = dict(_hearings.get())
+        hearing = hearings.pop(self._name, None)
+        _hearings.set(hearings)
+        return hearing or Hearing()
+
+
+def measure_events(events: Iterable[EngineEvent]) -> Account:
+    """Makes an account of the log of runs, which knows how long things took.
+
+    What ran at the same time it cannot tell, nor how long anybody was waited for, nor how much
+    of an answer's time was reasoning: that stays unknown.
+    """
+    odometer = Odometer(clock=lambda: 0.0)
+    for event in events:
+        odometer(event)
+    return attrs.evolve(odometer.account, tools_seconds=None, approval_seconds=None)
+
+
+def _access_origin(canisters: tuple[AnyCanister, ...]) -> Origin | None:
+    origins = (getattr(canister, "origin", None) for canister in canisters)
+    return next((origin for origin in origins if origin is not None), None)

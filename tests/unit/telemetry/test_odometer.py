@@ -1,0 +1,371 @@
+"""The odometer listens, and keeps account."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import attrs
+import pytest
+
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    GenerationDoubtedEvent,
+    GenerationFailedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    RetryEvent,
+    StreamEvent,
+    UsageEvent,
+)
+from vibe_llms.exceptions import ConverseError, ProviderError
+from vibe_llms.messages.canisters import ResultCanister, StopReason, Usage, UserCanister
+from vibe_llms.messages.requests import Request
+from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.interfaces import Translation
+from vibe_llms.providers.streams import EventSource, ResponseStream
+from vibe_llms.telemetry.accounts import Account
+from vibe_llms.telemetry.odometer import Odometer, measure_events
+
+USAGE = Usage(input_tokens=10, output_tokens=5, reasoning_tokens=3)
+
+
+@attrs.define
+class Bench:
+    """An odometer with a clock that goes by hand."""
+
+    now: float = 100.0
+    odometer: Odometer = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.odometer = Odometer(clock=lambda: self.now)
+
+    @property
+    def account(self) -> Account:
+        return self.odometer.account
+
+    def hear(self, *events: Any, then: float = 0.0) -> None:
+        for event in events:
+            self.odometer(event)
+        self.now += then
+
+
+@attrs.define
+class Source:
+    """An event source that brings one event a read, and then an error, if there is one."""
+
+    events: list[StreamEvent]
+    error: ConverseError | None = None
+
+    async def receive(self) -> list[StreamEvent] | None:
+        if not self.events and self.error is not None:
+            raise self.error
+        return [self.events.pop(0)] if self.events else None
+
+    async def close(self) -> None: ...
+
+
+def _answer(
+    reactors: ConversationReactors | None = None, *, error: ConverseError | None = None
+) -> ResponseStream:
+    """The stream of a short answer, which can break off in the middle."""
+    beginning = [ContentStartedEvent(index=0, kind="text"), ContentDeltaEvent(0, "Yes")]
+    end = [
+        ContentFinishedEvent(index=0),
+        UsageEvent(usage=USAGE),
+        ResponseFinishedEvent(stop_reason=StopReason.ANSWERED),
+    ]
+
+    async def open_source() -> Translation[EventSource]:
+        return Translation(Source([*beginning, *([] if error else end)], error), ())
+
+    return ResponseStream(
+        request=Request(canisters=(UserCanister("Well?"),)),
+        assembler=Assembler(provider="mine", model="m-2026"),
+        open_source=open_source,
+        reactors=reactors,
+    )
+
+
+async def _follow(stream: ResponseStream, odometer: Odometer) -> None:
+    async for event in stream:
+        odometer(event)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def _start(key: str, turn: int = 1) -> GenerationStartedEvent:
+    return GenerationStartedEvent(key=key, turn=turn, model="openai:gpt")
+
+
+def _finish(key: str, seconds: float = 4.0, usage: Usage | None = USAGE) -> GenerationFinishedEvent:
+    return GenerationFinishedEvent(
+        key=key,
+        turn=1,
+        model="openai:gpt",
+        provider="openai",
+        canisters=1,
+        stop_reason=StopReason.ANSWERED,
+        usage=usage,
+        seconds=seconds,
+    )
+
+
+def _begin_call(key: str, name: str = "read") -> InvocationStartedEvent:
+    return InvocationStartedEvent(
+        key=key,
+        invocation_id=key,
+        name=name,
+        arguments="{}",
+        effect="pure",
+        idempotency_key=key,
+    )
+
+
+def _end_call(
+    key: str, seconds: float, name: str = "read", *, is_error: bool = False
+) -> InvocationFinishedEvent:
+    result = ResultCanister("x", invocation_id=key, is_error=is_error)
+    return InvocationFinishedEvent(
+        key=key, invocation_id=key, name=name, result=result, seconds=seconds
+    )
+
+
+def _ask(key: str) -> ApprovalRequestedEvent:
+    return ApprovalRequestedEvent(
+        key=key, invocation_id=key, name="write", arguments="{}", digest=key
+    )
+
+
+def test_reasoning_is_timed_from_its_beginning_to_whatever_comes_next(bench: Bench) -> None:
+    """What a model thinks between two texts counts, too; the rest is generation."""
+    bench.hear(_start("u1"), then=1.0)
+    bench.hear(ResponseStartedEvent(), ContentStartedEvent(index=0, kind="reasoning"), then=0.5)
+    bench.hear(ContentDeltaEvent(0, "Hm"), then=0.5)
+    bench.hear(ContentStartedEvent(index=1, kind="text"), then=1.0)
+    bench.hear(ContentStartedEvent(index=2, kind="reasoning"), then=0.25)
+    bench.hear(ContentStartedEvent(index=3, kind="invocation"), then=0.75)
+    bench.hear(ResponseFinishedEvent(stop_reason=StopReason.INVOCATION), _finish("u1"))
+
+    (model,) = bench.account.models
+    assert (model.seconds, model.reasoning_seconds, model.generation_seconds) == (4.0, 1.25, 2.75)
+    assert [state.seconds for state in bench.account.states] == [1.25, 2.75, None, None]
+
+
+def test_an_answer_in_one_piece_does_not_tell_when_it_was_thought(bench: Bench) -> None:
+    """How long it took is known, how much of that was reasoning is not."""
+    bench.hear(_start("u1"), then=3.0)
+    bench.hear(
+        ContentStartedEvent(index=0, kind="reasoning"),
+        ContentStartedEvent(index=1, kind="text"),
+        ResponseFinishedEvent(stop_reason=StopReason.ANSWERED),
+        _finish("u1", seconds=3.0),
+    )
+
+    (model,) = bench.account.models
+    assert (model.seconds, model.reasoning_seconds) == (3.0, None)
+
+
+def test_parallel_calls_have_a_sum_and_a_time_by_the_wall(bench: Bench) -> None:
+    """Three calls of two tools: what overlaps counts once by the wall, and fully by tool."""
+    bench.hear(_begin_call("a"), then=1.0)
+    bench.hear(_begin_call("b", "write"), then=1.0)
+    bench.hear(_end_call("a", 2.0), then=1.0)
+    bench.hear(_end_call("b", 2.0, "write", is_error=True), then=10.0)
+    bench.hear(_begin_call("c"), then=0.5)
+    bench.hear(_end_call("c", 0.5))
+
+    account = bench.account
+    assert account.tools_seconds == 3.5
+    assert [(t.name, t.calls, t.failures, t.seconds) for t in account.tools] == [
+        ("read", 2, 0, 2.5),
+        ("write", 1, 1, 2.0),
+    ]
+
+
+def test_waiting_for_approvals_is_measured_apart(bench: Bench) -> None:
+    """Two requests that wait at the same time are one wait, and no time of a tool."""
+    bench.hear(_ask("a"), _ask("b"), then=2.0)
+    answer = ApprovalAnsweredEvent(key="a", digest="a", decision="allow", **_name_answer())
+    bench.hear(answer, then=3.0)
+    bench.hear(attrs.evolve(answer, key="b"))
+
+    account = bench.account
+    assert (account.approvals, account.approval_seconds, account.tools_seconds) == (2, 5.0, None)
+
+
+def _name_answer() -> dict[str, str]:
+    names = {field.name for field in attrs.fields(ApprovalAnsweredEvent)}
+    return {"name": "write"} if "name" in names else {}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        RunSuspendedEvent(run_id="r", digests=("a",)),
+        RunEndedEvent(run_id="r", reason="cancelled"),
+    ],
+)
+def test_the_end_of_a_run_stops_all_clocks(bench: Bench, end: Any) -> None:
+    """Nobody waits for an approval, or for a call, of a run that is over."""
+    bench.hear(RunStartedEvent(run_id="r", conversation_id="c", length=1))
+    bench.hear(_ask("a"), _begin_call("b"), then=2.0)
+    bench.hear(end, then=100.0)
+
+    assert (bench.account.approval_seconds, bench.account.tools_seconds) == (2.0, 2.0)
+
+
+def test_another_run_goes_on_when_one_ends(bench: Bench) -> None:
+    """One odometer may listen to several runs."""
+    for run in ("r", "s"):
+        bench.hear(RunStartedEvent(run_id=run, conversation_id=run, length=1))
+    bench.hear(_begin_call("a"), then=2.0)
+    bench.hear(RunEndedEvent(run_id="r", reason="answered"), then=3.0)
+    bench.hear(_end_call("a", 5.0))
+
+    assert bench.account.tools_seconds == 5.0
+
+
+def test_failures_retries_and_doubts_are_counted(bench: Bench) -> None:
+    """What may have been billed for nothing is in the account, as unknown."""
+    error = ProviderError(provider="openai", detail="No.")
+    bench.hear(_start("u1"), RetryEvent(attempt=2, after_seconds=1.0, error=error))
+    bench.hear(GenerationFailedEvent(key="u1", turn=1, model="openai:gpt", error=error, seconds=2))
+    bench.hear(GenerationDoubtedEvent(key="u0", turn=1, model="openai:gpt"))
+
+    account = bench.account
+    (model,) = account.models
+    assert (model.model, model.generations, model.failures) == ("openai:gpt", 1, 1)
+    assert (model.unreported, model.usage, model.seconds) == (1, None, 2)
+    assert (account.retries, account.doubted) == (1, 1)
+
+
+async def test_answers_that_come_at_the_same_time_are_told_apart(bench: Bench) -> None:
+    """Each task receives an answer of its own; one thinks while the other speaks."""
+
+    async def receive(key: str, *kinds: str) -> None:
+        bench.hear(_start(key), ResponseStartedEvent())
+        for index, kind in enumerate(kinds):
+            bench.hear(ContentStartedEvent(index=index, kind=kind))  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+            bench.now += 1.0
+        bench.hear(ResponseFinishedEvent(stop_reason=StopReason.ANSWERED))
+        bench.hear(_finish(key, seconds=9.0))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(receive("a", "reasoning", "text", "text"))
+        group.create_task(receive("b", "text", "text", "text"))
+
+    (model,) = bench.account.models
+    assert model.generations == 2
+    assert model.reasoning_seconds == 1.0  # of the one; the other's text did not end it
+
+
+async def test_calls_without_an_engine_are_heard_through_reactors() -> None:
+    """The same account from a model's reactors."""
+    odometer = Odometer()
+
+    for _ in range(2):
+        await _answer(odometer.reactors).response()
+
+    (account,) = odometer.account.models
+    assert (account.model, account.generations, account.failures) == ("mine:m-2026", 2, 0)
+    assert account.usage == USAGE + USAGE
+    assert account.untimed == 0
+
+
+async def test_the_events_of_a_stream_can_be_handed_on() -> None:
+    """Whoever iterates a stream can let the odometer hear each event."""
+    odometer = Odometer()
+
+    for _ in range(2):
+        await _follow(_answer(), odometer)
+
+    assert odometer.account.generations == 2
+    assert odometer.account.usage == USAGE + USAGE
+
+
+async def test_what_an_engine_and_its_reactors_tell_counts_once() -> None:
+    """An engine with the odometer as listener may have its reactors, too."""
+    odometer = Odometer()
+
+    odometer(_start("u1"))
+    await _follow(_answer(odometer.reactors), odometer)
+    odometer(_finish("u1"))
+
+    (account,) = odometer.account.models
+    assert (account.generations, account.usage) == (1, USAGE)
+    assert account.model == "mine:m-2026"  # the name under which it answered
+
+
+@pytest.mark.parametrize("is_heard_by", ["reactors", "listener"])
+async def test_an_answer_that_breaks_off_is_a_failure(is_heard_by: str) -> None:
+    """It counts once, under the name of who was asked."""
+    odometer = Odometer()
+    error = ProviderError(provider="mine", detail="Too busy.")
+    heard = odometer.reactors if is_heard_by == "reactors" else None
+
+    with pytest.raises(ConverseError):
+        await _follow(_answer(heard, error=error), odometer if heard is None else Odometer())
+
+    (account,) = odometer.account.models
+    assert (account.model, account.generations, account.failures) == ("mine:m-2026", 1, 1)
+
+
+async def test_an_answer_that_somebody_stops_is_a_failure() -> None:
+    """Leaving a stream early may still be billed: it counts, and so does its time."""
+    odometer = Odometer()
+
+    async with _answer(odometer.reactors) as stream:
+        async for event in stream:
+            if isinstance(event, ContentDeltaEvent):
+                break
+
+    (account,) = odometer.account.models
+    assert (account.model, account.generations, account.failures) == ("mine:m-2026", 1, 1)
+    assert account.seconds is not None
+
+
+def test_nothing_grows_with_the_number_of_events(bench: Bench) -> None:
+    """However long it listens, it keeps no more than the names that it heard."""
+
+    def listen(count: int) -> int:
+        for number in range(count):
+            bench.hear(_start(f"u{number}"), _finish(f"u{number}"))
+            bench.hear(_begin_call(f"c{number}"), _end_call(f"c{number}", 1.0))
+        return _weigh(bench.odometer)
+
+    assert listen(3000) <= listen(1001) + 1001
+    assert bench.account.generations == 4001
+
+
+def _weigh(odometer: Odometer) -> int:
+    return sum(len(value) for value in vars(odometer).values() if hasattr(value, "__len__"))
+
+
+def test_a_log_tells_how_long_things_took_but_not_what_overlapped() -> None:
+    """The account of a stored log has the times of answers and of calls."""
+    account = measure_events(
+        [_start("u1"), _finish("u1"), _begin_call("a"), _end_call("a", 2.0), _ask("b")]
+    )
+
+    assert account.models[0].seconds == 4.0
+    assert account.tools[0].seconds == 2.0
+    assert (account.tools_seconds, account.approval_seconds) == (None, None)
