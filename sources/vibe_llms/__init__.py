@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from vibe_llms.events.bus import EventBus as EventBus
     from vibe_llms.events.reactors import ConversationReactors as ConversationReactors
     from vibe_llms.exceptions import ConverseError as ConverseError
+    from vibe_llms.instruments.engines import Engine as Engine
+    from vibe_llms.instruments.engines import SyncEngine as SyncEngine
     from vibe_llms.instruments.models import Model as Model
     from vibe_llms.instruments.models import SyncModel as SyncModel
+    from vibe_llms.invocables.invokers import Invoker as Invoker
+    from vibe_llms.invocables.invokers import invocable as invocable
     from vibe_llms.messages.canisters import AssistantCanister as AssistantCanister
     from vibe_llms.messages.canisters import DocumentCanister as DocumentCanister
     from vibe_llms.messages.canisters import InvocationCanister as InvocationCanister
@@ -49,11 +53,13 @@ _HOMES = {
     "ConversationReactors": "events.reactors",
     "ConverseError": "exceptions",
     "DocumentCanister": "messages.canisters",
+    "Engine": "instruments.engines",
     "EventBus": "events.bus",
     "FileContent": "messages.contents",
     "ImageContent": "messages.contents",
     "InvocableDescription": "messages.descriptions",
     "InvocationCanister": "messages.canisters",
+    "Invoker": "invocables.invokers",
     "Model": "instruments.models",
     "NativeContent": "messages.contents",
     "ReasoningContent": "messages.contents",
@@ -62,12 +68,14 @@ _HOMES = {
     "Response": "messages.requests",
     "ResultCanister": "messages.canisters",
     "SupervisorCanister": "messages.canisters",
+    "SyncEngine": "instruments.engines",
     "SyncModel": "instruments.models",
     "TextualContent": "messages.contents",
     "UserCanister": "messages.canisters",
     "VideoContent": "messages.contents",
     "discover_providers": "plugins.discovery",
     "hook": "plugins.markers",
+    "invocable": "invocables.invokers",
     "load_configuration": "configuration.sources",
     "load_provider": "plugins.discovery",
 }

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "sources" / "vibe_llms"
 
 PUBLIC_NAMES = {
-    "converse": {"Application", "Conversation", "Model", "SyncModel"},
+    "converse": {"Application", "Conversation", "Engine", "Model", "SyncEngine", "SyncModel"},
+    "tools": {"Invoker", "invocable"},
     "canisters": {
         "AssistantCanister",
         "DocumentCanister",

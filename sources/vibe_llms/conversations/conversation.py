@@ -120,6 +120,10 @@ class Conversation:
         copied._stored = None if self._stored is None else attrs.evolve(self._stored)
         return copied
 
+    def replace_loaded(self, canisters: Sequence[AnyCanister]) -> None:
+        """Takes the same canisters with the bytes of their media, which a store had taken over."""
+        self._canisters, self._shared = list(canisters), None
+
     def fork(self, from_index: int | None = None) -> Conversation:
         """Produces a conversation that shares this one's beginning and goes its own way.
 

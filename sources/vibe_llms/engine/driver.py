@@ -71,6 +71,9 @@ class Ending:
 class Driver:
     """One run of a conversation; it serves once.
 
+    Attributes:
+        ending: How it came to rest; ``None`` before it has.
+
     Args:
         asking: The model, and how it is asked.
         registry: What may be invoked; connected.
@@ -101,11 +104,13 @@ class Driver:
         self._executor = Executor(journal, registry, context, self._record)
         self._arbiter = Arbiter(context, self._record, approver, answers)
         self._command: Generate | None = None
-        self._readings = Readings()
+        self._turns = 0
+        self._worked = 0.0
         self._state: State | None = None
         self._doubted = 0
+        self.ending: Ending | None = None
 
-    async def drive(self) -> Ending:
+    async def drive(self) -> None:
         """Goes on with the conversation until nothing is left to do, or a limit is reached.
 
         Raises:
@@ -126,14 +131,15 @@ class Driver:
             end = await self._work_in_time()
         except ConverseError as error:
             end = End(reason=Reason.FAILED, detail=str(error))
-            return await self._conclude(end, error)
+            await self._conclude(end, error)
         except asyncio.CancelledError:
             await self._conclude(End(reason=Reason.CANCELLED))
             raise
         except Exception as error:
             await self._conclude(End(reason=Reason.FAILED, detail=repr(error)))
             raise
-        return await self._suspend(end) if isinstance(end, tuple) else await self._conclude(end)
+        else:
+            await (self._suspend(end) if isinstance(end, tuple) else self._conclude(end))
 
     async def _work_in_time(self) -> End | tuple[ApprovalRequest, ...]:
         try:
@@ -142,8 +148,7 @@ class Driver:
         except TimeoutError:
             if not clock.expired():
                 raise
-            seconds = float(self._limits.run_seconds)
-            self._readings = attrs.evolve(self._readings, seconds=seconds)
+            self._worked = seconds = float(self._limits.run_seconds)
             detail = f"The limit run_seconds = {seconds:g} was reached, and what was begun stopped."
             return End(reason=Reason.LIMIT, limit="run_seconds", detail=detail)
 
@@ -151,8 +156,8 @@ class Driver:
         is_silent = False
         started = await self._context.now()
         while True:
-            self._measure(await self._context.now() - started)
-            command = decide(self._view(is_silent), self._readings, self._limits)
+            self._worked = await self._context.now() - started
+            command = decide(self._view(is_silent), self._read(), self._limits)
             await self._enter(command)
             match command:
                 case End():
@@ -167,8 +172,6 @@ class Driver:
                     clock.reschedule(None if deadline is None else deadline + waited)
                 case Execute():
                     await self._executor.execute(command.calls)
-                    done = self._readings.invocations + len(command.calls)
-                    self._readings = attrs.evolve(self._readings, invocations=done)
                 case Generate():
                     is_silent = await self._ask(command)
 
@@ -197,28 +200,28 @@ class Driver:
         state = _STATES[type(command)]
         if state is not self._state:
             self._state = state
-            await self._context.emit(
-                StateEnteredEvent(state=state.value, turn=self._readings.steps)
-            )
+            await self._context.emit(StateEnteredEvent(state=state.value, turn=self._turns))
 
     async def _ask(self, command: Generate) -> bool:
         """Lets the model be asked; returns whether it said nothing at all."""
         self._command = command
         key = self._journal.canisters[command.length - 1].id
-        arguments: JsonObject = {"turn": self._readings.steps + 1}
+        arguments: JsonObject = {"turn": self._turns + 1}
         receipt = await self._context.step(GENERATE_OPERATION, arguments, key=f"model/{key}")
-        self._readings = attrs.evolve(self._readings, steps=self._readings.steps + 1)
+        self._turns += 1
         return receipt["canisters"] == 0
 
     async def _generate(self, _: JsonObject) -> JsonObject:
         assert self._command is not None
-        count = await self._generator.generate(self._command, self._readings.steps + 1)
+        count = await self._generator.generate(self._command, self._turns + 1)
         return {"canisters": count}
 
-    def _measure(self, seconds: float) -> None:
-        self._readings = attrs.evolve(
-            self._readings,
-            seconds=seconds,
+    def _read(self) -> Readings:
+        """Returns what the run has used by now."""
+        return Readings(
+            steps=self._turns,
+            invocations=self._executor.executed,
+            seconds=self._worked,
             tokens=self._generator.tokens,
             cents=self._generator.cents,
             faults=self._executor.faults,
@@ -241,13 +244,13 @@ class Driver:
             GenerationDoubtedEvent(key=begun.key, turn=begun.turn, model=begun.model)
         )
 
-    async def _suspend(self, requests: tuple[ApprovalRequest, ...]) -> Ending:
+    async def _suspend(self, requests: tuple[ApprovalRequest, ...]) -> None:
         digests = tuple(request.digest for request in requests)
         event = RunSuspendedEvent(run_id=self._context.run_id, digests=digests)
         await self._context.emit(event, durable=True)
-        return attrs.evolve(self._rest(State.AWAIT), requests=requests)
+        self.ending = attrs.evolve(self._rest(State.AWAIT), requests=requests)
 
-    async def _conclude(self, end: End, error: ConverseError | None = None) -> Ending:
+    async def _conclude(self, end: End, error: ConverseError | None = None) -> None:
         await self._enter(end)
         event = RunEndedEvent(
             run_id=self._context.run_id,
@@ -255,10 +258,10 @@ class Driver:
             detail=end.detail,
             limit=end.limit,
             error=error,
-            readings=self._readings.export(),
+            readings=self._read().export(),
         )
         await self._context.emit(event)
-        return attrs.evolve(
+        self.ending = attrs.evolve(
             self._rest(State.TERMINATE),
             reason=end.reason,
             detail=end.detail,
@@ -271,6 +274,6 @@ class Driver:
         return Ending(
             state=state,
             doubted=self._doubted,
-            readings=self._readings,
+            readings=self._read(),
             losses=tuple(self._generator.losses),
         )

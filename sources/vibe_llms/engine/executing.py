@@ -33,12 +33,14 @@ class Executor:
     """Performs the executions of one run.
 
     Attributes:
-        faults: How many calls failed or made no sense.
+        executed: How many calls have a result by now.
+        faults: How many of them failed or made no sense.
     """
 
     def __init__(
         self, journal: Journal, registry: Registry, context: RunContext, record: Record
     ) -> None:
+        self.executed = 0
         self.faults = 0
         self._journal = journal
         self._registry = registry
@@ -59,13 +61,19 @@ class Executor:
         self._owed = [call.key for call in calls]
         await self._deliver()  # what an earlier run had complete already
         left = [call for call in calls if call.key not in self._record.results]
-        indexes = group_identical([call.canister for call in left], self._registry.is_pure)
-        self._groups = {left[group[0]].key: [left[each] for each in group] for group in indexes}
+        self._groups = {group[0].key: group for group in self._group(left)}
         steps = [Step(OPERATION, {"key": key}, f"tool/{key}") for key in self._groups]
         if len(steps) == 1:  # one call needs no group of tasks
             await self._context.step(OPERATION, steps[0].arguments, key=steps[0].key)
         elif steps:
             await self._context.gather(steps)
+
+    def _group(self, calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
+        """Groups the calls that one execution can answer."""
+        if len(calls) < 2:
+            return [calls] if calls else []
+        indexes = group_identical([call.canister for call in calls], self._registry.is_pure)
+        return [[calls[each] for each in group] for group in indexes]
 
     async def perform(self, arguments: JsonObject) -> JsonObject:
         """Performs one step: a call, and those that are identical to it."""
@@ -83,6 +91,7 @@ class Executor:
                 is_fault=is_fault,
                 seconds=seconds,
             )
+            self.executed += 1
             self.faults += is_fault
             self._record.note(event)
             await self._context.emit(event, durable=self._is_held(call))

@@ -74,12 +74,24 @@ class Model:
         self.controls = controls
         self._given_application = application
         self._reactors = reactors
-        self._strict = strict
+        self.strict = strict
 
     @property
     def application(self) -> Application:
         """Where the model is found."""
         return self._given_application or access_application()
+
+    async def access(self) -> ConverserModel:
+        """Returns the model behind the name."""
+        return await self.application.access_model(self.address, holder=self)
+
+    def resolve_address(self) -> str:
+        """Returns the whole address, ``provider:name``, also of the configured model."""
+        return str(self.application.resolve_address(self.address))
+
+    def compose_controls(self, controls: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Returns the values that hold: the configuration's, the model's own, and these."""
+        return {**self.application.configuration.controls, **self.controls, **controls}
 
     def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:
         """Builds a request without sending it; a request is returned as it is.
@@ -104,16 +116,15 @@ class Model:
         canisters = gather_canisters(prompt)
         if "system" in options:
             canisters = (SupervisorCanister(options["system"]), *canisters)
-        configured = self.application.configuration.controls
         return Request(
             canisters=canisters,
-            model=str(self.application.resolve_address(self.address)),
-            controls={**configured, **self.controls, **options.get("controls", {})},
+            model=self.resolve_address(),
+            controls=self.compose_controls(options.get("controls", {})),
             invocables=tuple(options.get("invocables", ())),
             invocation_choice=options.get("invocation_choice", "auto"),
             schema=options.get("schema"),
             continuation=options.get("continuation", False),
-            strict=self._strict,
+            strict=self.strict,
             conversation_id=getattr(prompt, "id", "") if hasattr(prompt, "canisters") else "",
         )
 
@@ -144,8 +155,8 @@ class Model:
             ConverseError: No answer, or not to its end.
         """
         request = await self._hydrate(self.request(prompt))
-        model = await self._access()
-        return await model.converse(request, await self._join_reactors(reactors), stream=stream)
+        model = await self.access()
+        return await model.converse(request, await self.join_reactors(reactors), stream=stream)
 
     async def check(self, prompt: Input | Request) -> None:
         """Refuses what the model could not take, and sends nothing.
@@ -155,7 +166,7 @@ class Model:
             TranslationLossError: Something would be lost, and the model is strict.
         """
         request = await self._hydrate(self.request(prompt))
-        (await self._access()).check(request)
+        (await self.access()).check(request)
 
     @asynccontextmanager
     async def stream(
@@ -175,13 +186,13 @@ class Model:
                 response = await stream.response()
         """
         request = await self._hydrate(self.request(prompt, **options))
-        model = await self._access()
-        async with model.stream(request, await self._join_reactors(reactors)) as stream:
+        model = await self.access()
+        async with model.stream(request, await self.join_reactors(reactors)) as stream:
             yield stream
 
     async def count_tokens(self, prompt: Input | Request) -> TokenCount:
         """Counts the tokens which the prompt would occupy as input."""
-        model = await self._access()
+        model = await self.access()
         request = await self._hydrate(self.request(prompt))
         return await model.tokenizer.count_request(request, model.descriptor)
 
@@ -200,12 +211,10 @@ class Model:
     ) -> None:
         await self.close()
 
-    async def _access(self) -> ConverserModel:
-        return await self.application.access_model(self.address, holder=self)
-
-    async def _join_reactors(
+    async def join_reactors(
         self, reactors: ConversationReactors | None
     ) -> ConversationReactors | None:
+        """Returns all who hear of an answer: the model's own, those given, and plugins'."""
         plugged = await self.application.produce_reactors()
         return join_reactors(self._reactors, reactors, *plugged)
 

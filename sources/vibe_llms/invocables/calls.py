@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.outcomes import Outcome
 
 
+_write = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+).encode
+
+
 def canonicalize(arguments: JsonObject) -> str:
     """Writes arguments so that equal ones have equal texts: keys sorted, no blanks, 1.0 as 1.
 
@@ -23,10 +28,7 @@ def canonicalize(arguments: JsonObject) -> str:
         RequestError: They are beyond JSON, or nest too deeply.
     """
     try:
-        plain = _normalize(arguments)
-        return json.dumps(
-            plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
-        )
+        return _write(_normalize(arguments))
     except (TypeError, ValueError, RecursionError) as error:
         raise RequestError(
             path="arguments",

@@ -209,6 +209,7 @@ async def open_run(
     store: ConversationStore | None = None,
     *,
     run_id: str | None = None,
+    log: RunLog | None = None,
     listener: Callable[[RunEvent], object] | None = None,
     checked: bool = False,
 ) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
@@ -221,6 +222,7 @@ async def open_run(
         conversation: Grows by what the run brings.
         store: Where it is kept, and the run's log beside it; ``None`` for nowhere.
         run_id: The name of the run; a new one by default.
+        log: Of the conversation's earlier runs, where no store has it.
         listener, checked: See :class:`LocalRunContext`.
 
     Raises:
@@ -228,7 +230,10 @@ async def open_run(
             written.
     """
     journal = ConversationJournal(conversation, store)
-    log = await _claim_log(journal, store)
+    if store is None and log is not None:
+        log.claim()
+    else:
+        log = await _claim_log(journal, store)
     try:
         await journal.catch_up()
         inherited = survey_inherited(store, conversation)

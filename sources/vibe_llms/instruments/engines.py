@@ -1,0 +1,346 @@
+"""An engine: a model with tools, to which a conversation is given, and from which it returns.
+
+``Engine`` is for asynchronous code; ``SyncEngine`` is the same behind the portal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, TypeAlias, TypedDict, Unpack
+from weakref import WeakKeyDictionary
+
+import attrs
+
+from vibe_llms.application import Application
+from vibe_llms.asynchrony import access_portal
+from vibe_llms.conversations.contents import hydrate, needs_content_store
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.contexts import RunEvent
+from vibe_llms.engine.driver import Driver, Ending
+from vibe_llms.engine.generating import Asking
+from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.instruments.inputs import Input, gather_canisters
+from vibe_llms.instruments.models import Model
+from vibe_llms.invocables.approvals import Approval, Approver
+from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
+from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.views import text_of
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.providers.interfaces import ConverserModel
+from vibe_llms.runs.local import open_run
+from vibe_llms.runs.log import MemoryLog, RunLog
+
+Tool: TypeAlias = Ensemble | Invoker | Callable[..., Any]
+"""What can be given as a tool: a function, an invoker, or an ensemble of them."""
+
+_logs: WeakKeyDictionary[Conversation, RunLog] = WeakKeyDictionary()
+"""The logs of conversations that are in no store: what has begun is not begun again."""
+
+
+class EngineOptions(TypedDict, total=False):
+    """What can be said about every request of an engine.
+
+    Attributes:
+        controls: Values on top of those of the model.
+        schema: A JSON Schema to which answers must conform.
+        invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
+        strict: A request that cannot be translated without a loss is an error.
+    """
+
+    controls: dict[str, JsonValue]
+    schema: JsonObject | None
+    invocation_choice: str
+    strict: bool
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class RunOutcome(Ending):
+    """What came of a run.
+
+    Attributes:
+        conversation: The new state of the conversation; the given one is as it was.
+        canisters: What the run has added.
+    """
+
+    conversation: Conversation
+    canisters: tuple[AnyCanister, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What was answered: the final result, or the text of the last turn."""
+        if self.final is not None:
+            return text_of(self.final)
+        last = self.canisters[-1] if self.canisters else None
+        turn_id = getattr(last, "turn_id", None)
+        if last is None or last.role != "assistant":
+            return ""
+        turn = [each for each in self.canisters if getattr(each, "turn_id", None) == turn_id]
+        return text_of(turn if turn_id else last)
+
+
+class Run:
+    """One run of a conversation; made by :meth:`Engine.prepare`. It serves once.
+
+    Attributes:
+        conversation: Its present state, also after the run was cancelled.
+        outcome: What came of it; ``None`` until it has come to rest.
+    """
+
+    def __init__(
+        self, engine: Engine, conversation: Conversation, approvals: Sequence[Approval]
+    ) -> None:
+        self.conversation = conversation.copy()
+        self.outcome: RunOutcome | None = None
+        self._engine = engine
+        self._approvals = approvals
+        self._log = _logs.setdefault(conversation, MemoryLog())
+        _logs[self.conversation] = self._log
+
+    async def perform(self) -> RunOutcome:
+        """Goes on with the conversation until nothing is left to do, or a limit is reached.
+
+        Raises:
+            CancelledError: It was cancelled; ``outcome`` and ``conversation`` tell how far it was.
+        """
+        engine, conversation = self._engine, self.conversation
+        asking = await engine.produce_asking()
+        await engine.load_media(conversation)
+        start = len(conversation)
+        opened = open_run(conversation, engine.store, listener=engine.listener, log=self._log)
+        async with engine.access_registry() as registry, opened as (context, journal):
+            driver = Driver(
+                asking,
+                registry,
+                journal,
+                context,
+                limits=engine.limits,
+                approver=engine.approver,
+                answers=self._approvals,
+            )
+            try:
+                await driver.drive()
+            finally:
+                if driver.ending is not None:
+                    self.outcome = RunOutcome(
+                        **attrs.asdict(driver.ending, recurse=False),
+                        conversation=conversation,
+                        canisters=tuple(conversation.canisters[start:]),
+                    )
+        assert self.outcome is not None
+        return self.outcome
+
+
+class Engine:
+    """A model that acts: it is asked, what it invokes is executed, until it has answered.
+
+    ::
+
+        engine = Engine("local:smollm2", tools=[weather, stock_price])
+        conversation = await engine.run(conversation)
+
+    Used as an asynchronous context manager, its ensembles stay connected from one run to the
+    next; else each run connects and disconnects them.
+
+    Args:
+        client: A model: its address, an instrument, or what a provider gives access to.
+        tools: Functions, invokers and ensembles; or a registry that is connected, and stays so.
+        approver: Is asked about invocations that need it; without one, such a run waits.
+        limits: The fields ``run_…`` bound each run; by default those of the configuration.
+        store: Where conversations are kept, step by step; ``None`` for nowhere.
+        reactors: Hear of every answer.
+        listener: Hears of everything in a run: its own events, and those of the answers.
+        stream: Whether answers are wanted piece by piece.
+        application: Where models are found; by default what this process has configured.
+        options: See :class:`EngineOptions`.
+    """
+
+    def __init__(
+        self,
+        client: Model | ConverserModel | str = "",
+        tools: Iterable[Tool] | Registry = (),
+        *,
+        approver: Approver | None = None,
+        limits: Limits | None = None,
+        store: ConversationStore | None = None,
+        reactors: ConversationReactors | None = None,
+        listener: Callable[[RunEvent], object] | None = None,
+        stream: bool = True,
+        application: Application | None = None,
+        **options: Unpack[EngineOptions],
+    ) -> None:
+        self.model = Model(client, application=application) if isinstance(client, str) else client
+        self._given = tools if isinstance(tools, Registry) else None
+        self.ensembles = tools.ensembles if isinstance(tools, Registry) else gather_ensembles(tools)
+        self.approver = approver
+        self.store = store
+        self.listener = listener
+        self._limits = limits
+        self._reactors = reactors
+        self._stream = stream
+        self._options = options
+        self._registry: Registry | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """What bounds each run."""
+        if self._limits is None and isinstance(self.model, Model):
+            return self.model.application.configuration.limits
+        return self._limits or Limits()
+
+    def prepare(self, conversation: Input, approvals: Sequence[Approval] = ()) -> Run:
+        """Makes a run of a conversation, or of whatever else can be asked.
+
+        Args:
+            approvals: Answers to what an earlier run of it waits for.
+        """
+        if not isinstance(conversation, Conversation):
+            conversation = Conversation(canisters=gather_canisters(conversation))
+        return Run(self, conversation, approvals)
+
+    async def perform(
+        self, conversation: Input, *, approvals: Sequence[Approval] = ()
+    ) -> RunOutcome:
+        """Goes on with a conversation until it is answered, or ends for another reason.
+
+        Raises:
+            RequestError: The conversation is empty.
+            EnsembleError: Tools could not be connected.
+            StoreError: The conversation could not be stored, or another run has it.
+        """
+        return await self.prepare(conversation, approvals).perform()
+
+    async def run(self, conversation: Conversation) -> Conversation:
+        """Returns the new state of a conversation; the given one is as it was.
+
+        Raises:
+            ConverseError: The run failed, such as for want of an answer of the model.
+        """
+        outcome = await self.perform(conversation)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.conversation
+
+    async def produce_asking(self) -> Asking:
+        """Returns how the model is asked in every turn of a run."""
+        options, model = self._options, self.model
+        controls = options.get("controls", {})
+        asking = Asking(
+            model=await model.access() if isinstance(model, Model) else model,
+            controls=controls,
+            schema=options.get("schema"),
+            invocation_choice=options.get("invocation_choice", "auto"),
+            strict=options.get("strict", False),
+            reactors=self._reactors,
+            stream=self._stream,
+            price=price_in_cents,
+        )
+        if not isinstance(model, Model):
+            return attrs.evolve(asking, address=str(model.descriptor))
+        return attrs.evolve(
+            asking,
+            address=model.resolve_address(),
+            controls=model.compose_controls(controls),
+            strict=options.get("strict", model.strict),
+            reactors=await model.join_reactors(self._reactors),
+        )
+
+    @asynccontextmanager
+    async def access_registry(self) -> AsyncIterator[Registry]:
+        """Gives the connected ensembles: those that stay connected, or for one run."""
+        registry = self._given or self._registry
+        if registry is not None:
+            yield registry
+            return
+        async with Registry(self.ensembles) as registry:
+            yield registry
+
+    async def load_media(self, conversation: Conversation) -> None:
+        """Loads the bytes of media that a store has taken over, so that they can be sent."""
+        if not needs_content_store(conversation.canisters):
+            return
+        store = self.store
+        if store is None and isinstance(self.model, Model):
+            store = self.model.application.store
+        if store is not None:
+            loaded = await asyncio.to_thread(hydrate, conversation.canisters, store.contents)
+            conversation.replace_loaded(loaded)
+
+    async def close(self) -> None:
+        """Frees what the model holds and nobody else needs."""
+        if isinstance(self.model, Model):
+            await self.model.close()
+
+    async def __aenter__(self) -> Self:
+        if self._given is None:
+            registry = Registry(self.ensembles)
+            await registry.connect()
+            self._registry = registry
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        registry, self._registry = self._registry, None
+        try:
+            if registry is not None:
+                await registry.disconnect()
+        finally:
+            await self.close()
+
+
+class SyncEngine:
+    """The same for synchronous code. It works anywhere, also where an event loop runs.
+
+    Takes what :class:`Engine` takes; use it as a context manager, or close it at the end.
+    """
+
+    def __init__(
+        self,
+        client: Model | ConverserModel | str = "",
+        tools: Iterable[Tool] | Registry = (),
+        **settings: Any,
+    ) -> None:
+        self._engine = Engine(client, tools, **settings)
+
+    def perform(self, conversation: Input, *, approvals: Sequence[Approval] = ()) -> RunOutcome:
+        """Goes on with a conversation; see :meth:`Engine.perform`."""
+        run = self._engine.prepare(conversation, approvals)
+        return access_portal().call(run.perform)
+
+    def run(self, conversation: Conversation) -> Conversation:
+        """Returns the new state of a conversation; see :meth:`Engine.run`."""
+        return access_portal().call(lambda: self._engine.run(conversation))
+
+    def close(self) -> None:
+        """Frees what the model holds and nobody else needs."""
+        access_portal().call(self._engine.close)
+
+    def __enter__(self) -> Self:
+        access_portal().call(self._engine.__aenter__)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        access_portal().call(lambda: self._engine.__aexit__(kind, error, traceback))
+
+
+def price_in_cents(origin: Origin) -> float | None:
+    """Returns what an answer cost, in US cents; ``None`` where no price is known."""
+    from vibe_llms.telemetry.prices import Price, price_usage
+
+    price = price_usage(origin.usage, provider=origin.provider, model=origin.model)
+    return float(price.amount * 100) if isinstance(price, Price) else None

@@ -1,0 +1,580 @@
+"""A run goes on until it ends, whatever the model and the tools do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import attrs
+import pytest
+
+from acting import Stage, act, invoke, say, script
+from scripting import produce_model
+from vibe_llms.engine.states import Reason, State
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    GenerationDoubtedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+)
+from vibe_llms.exceptions import RequestError
+from vibe_llms.invocables import (
+    ApprovalRequest,
+    InvocationContext,
+    Outcome,
+    invocable,
+    produce_invoker,
+)
+from vibe_llms.invocables.approvals import Approval, Scope, allow, deny, edit
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    ResultCanister,
+    StopReason,
+    UserCanister,
+)
+
+
+@invocable(effect="pure")
+async def weather(place: str) -> str:
+    """Tells the weather at a place."""
+    await asyncio.sleep(0.02 if place == "Rome" else 0)
+    return f"sunny in {place}"
+
+
+@invocable(effect="pure")
+def fails() -> str:
+    """Fails."""
+    raise ValueError("no such luck")
+
+
+class Ledger:
+    """Something with a side effect, which is counted."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+        self.keys: list[str] = []
+
+    def pay(self, amount: int) -> str:
+        """Pays an amount."""
+        self.paid.append(amount)
+        return f"paid {amount}"
+
+
+class _Heard(list[Any]):
+    """What a listener has heard; tells when the first piece of an answer is there."""
+
+    def __init__(self, arrival: asyncio.Event) -> None:
+        self.arrival = arrival
+
+    def append(self, event: Any) -> None:
+        super().append(event)
+        if event.type == "content.delta":
+            self.arrival.set()
+
+
+class Answering:
+    """Answers requests for approvals in turn."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[ApprovalRequest] = []
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        self.asked.append(request)
+        answer: Approval = self.answers.pop(0)(request)
+        return answer
+
+
+def needing(function: Any) -> Any:
+    return produce_invoker(function, needs_approval=True)
+
+
+async def test_two_calls_and_a_synthesis() -> None:
+    """Calls of one turn run at once; their results come in the order of the calls."""
+    model = script(
+        [invoke("weather", "a", place="Rome"), invoke("weather", "b", place="Oslo")], [say("Fine.")]
+    )
+
+    acted = await act(model, weather)
+
+    assert acted.words == [
+        "Hello",
+        "weather()",
+        "weather()",
+        "sunny in Rome",
+        "sunny in Oslo",
+        "Fine.",
+    ]
+    assert acted.ending.reason is Reason.ANSWERED
+    assert acted.ending.state is State.TERMINATE
+    finished = [e.invocation_id for e in acted.events if isinstance(e, InvocationFinishedEvent)]
+    assert finished == ["b", "a"]
+    assert acted.kinds[0], acted.kinds[-1] == ("run.started", "run.ended")
+    assert (acted.ending.readings.steps, acted.ending.readings.invocations) == (2, 2)
+
+
+async def test_what_makes_no_sense_is_told_to_the_model() -> None:
+    """Unknown names, malformed arguments and failures are results, and count as faults."""
+    broken = {"invocation": {"id": "b", "name": "weather", "arguments": '{"place": '}}
+    model = script(
+        [
+            invoke("wether", "a", place="Rome"),
+            broken,
+            invoke("weather", "c", town="Rome"),
+            invoke("fails", "d"),
+        ],
+        [say("I see.")],
+    )
+
+    acted = await act(model, weather, fails)
+
+    told = acted.words[5:9]
+    assert all(isinstance(each, ResultCanister) and each.is_error for each in acted.canisters[5:9])
+    assert "weather" in told[0]
+    assert "not JSON" in told[1] or "arguments" in told[1]
+    assert "place" in told[2]
+    assert "no such luck" in told[3]
+    assert acted.ending.reason is Reason.ANSWERED
+    assert acted.ending.readings.faults == 4
+
+
+async def test_identical_pure_calls_run_once() -> None:
+    """Each still gets a result of its own; what is not pure runs each time."""
+    count = 0
+
+    @invocable(effect="pure")
+    async def look() -> str:
+        """Looks."""
+        nonlocal count
+        count += 1
+        return f"seen {count}"
+
+    ledger = Ledger()
+    model = script(
+        [
+            invoke("look", "a"),
+            invoke("look", "b"),
+            invoke("pay", "c", amount=1),
+            invoke("pay", "d", amount=1),
+        ],
+        [say("Done.")],
+    )
+
+    acted = await act(model, look, ledger.pay)
+
+    assert acted.words[5:7] == ["seen 1", "seen 1"]
+    assert [each.invocation_id for each in acted.canisters[5:9]] == ["a", "b", "c", "d"]  # type: ignore[union-attr]
+    assert ledger.paid == [1, 1]
+
+
+async def test_limits_are_outcomes_that_can_be_continued() -> None:
+    """A run that reaches one stops where it is, and another goes on from there."""
+    turns = [[invoke("weather", f"c{n}", place="Oslo")] for n in range(5)]
+    stage = Stage(script(*turns, [say("At last.")]), [weather])
+
+    first = await stage.act(limits=Limits(run_steps=2))
+    second = await stage.act(limits=Limits(run_invocations=2))
+    third = await stage.act()
+
+    assert (first.ending.reason, first.ending.limit) == (Reason.LIMIT, "run_steps")
+    assert "limits.run_steps" in first.ending.detail
+    assert (second.ending.reason, second.ending.limit) == (Reason.LIMIT, "run_invocations")
+    assert second.ending.readings.invocations == 2
+    assert third.ending.reason is Reason.ANSWERED
+    assert third.words[-1] == "At last."
+    assert third.words.count("sunny in Oslo") == 5
+
+
+async def test_faults_have_a_budget() -> None:
+    """A model that never gets it right is stopped."""
+    stage = Stage(script([invoke("fails")]), [fails])
+
+    acted = await stage.act(limits=Limits(run_faults=3))
+
+    assert acted.ending.limit == "run_faults"
+    assert acted.ending.readings.faults == 3
+
+
+async def test_time_is_bounded_within_a_step() -> None:
+    """A tool that hangs does not hold a run beyond its time."""
+
+    @invocable(effect="pure", time_limit_seconds=None)
+    async def hang() -> None:
+        """Hangs."""
+        await asyncio.sleep(3600)
+
+    acted = await act(script([invoke("hang")]), hang, limits=Limits(run_seconds=1))
+
+    assert (acted.ending.reason, acted.ending.limit) == (Reason.LIMIT, "run_seconds")
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "reason", "limit"),
+    [
+        ("refused", Reason.REFUSED, ""),
+        ("filtered", Reason.REFUSED, ""),
+        ("limit", Reason.LIMIT, "max_tokens"),
+        ("overflow", Reason.LIMIT, "context_window_tokens"),
+        ("stop-sequence", Reason.ANSWERED, ""),
+    ],
+)
+async def test_why_the_model_stopped_is_why_the_run_ends(
+    stop_reason: str, reason: Reason, limit: str
+) -> None:
+    """A refusal is none of our limits, and a cut answer is no whole one."""
+    acted = await act(script([say("So")], stop_reason=stop_reason))
+
+    assert (acted.ending.reason, acted.ending.limit) == (reason, limit)
+
+
+async def test_a_pause_is_no_end() -> None:
+    """The model goes on with its own turn."""
+    model = produce_model(
+        {"contents": [say("Let me think")], "stop_reason": "paused"},
+        {"contents": [say("Here it is.")]},
+    )
+
+    acted = await act(model)
+
+    assert acted.words == ["Hello", "Let me think", "Here it is."]
+    assert acted.ending.reason is Reason.ANSWERED
+
+
+async def test_a_model_that_says_nothing_ends_the_run() -> None:
+    """It is not asked again and again."""
+    acted = await act(script([]))
+
+    assert acted.ending.reason is Reason.ANSWERED
+    assert acted.ending.readings.steps == 1
+
+
+async def test_a_final_result_is_the_answer() -> None:
+    """A successful result of a final invocable ends the run; a failed one does not."""
+    tries = 0
+
+    @invocable(effect="pure", is_final=True)
+    def answer(number: int) -> Outcome:
+        """Answers."""
+        nonlocal tries
+        tries += 1
+        return Outcome(contents=f"the answer is {number}", is_error=tries == 1)
+
+    model = script([invoke("answer", number=1)], [invoke("answer", number=2)], [say("Never said.")])
+
+    acted = await act(model, answer)
+
+    assert acted.ending.reason is Reason.ANSWERED
+    assert acted.ending.final is acted.canisters[-1]
+    assert acted.words[-1] == "the answer is 2"
+
+
+async def test_an_empty_conversation_is_an_error() -> None:
+    """There is nothing to go on with, and it is said so."""
+    stage = Stage(script([say("Hi")]))
+    stage.conversation = type(stage.conversation)()
+
+    acted = await stage.act()
+
+    assert acted.ending.reason is Reason.FAILED
+    assert isinstance(acted.ending.error, RequestError)
+
+
+async def test_a_failing_model_fails_the_run_and_can_be_asked_again() -> None:
+    """What had arrived stays, marked as interrupted, and is not sent with the next attempt."""
+    text = [say("This is cut off")]
+    stage = Stage(produce_model({"contents": text, "fault": {"at_chunk": 2, "kind": "cut"}}))
+
+    acted = await stage.act(stream=True)
+
+    assert acted.ending.reason is Reason.FAILED
+    assert "generation.failed" in acted.kinds
+    last = acted.canisters[-1]
+    assert isinstance(last, AssistantCanister)
+    assert last.origin is not None
+    assert last.origin.stop_reason is StopReason.INTERRUPTED
+
+    stage.model = script([say("Whole.")])
+    again = await stage.act()
+
+    assert again.words[0] == "Hello"
+    assert again.words[-1] == "Whole."
+    assert again.ending.reason is Reason.ANSWERED
+    sent = [e for e in again.events if isinstance(e, GenerationStartedEvent)]
+    assert sent[0].key == again.canisters[0].id
+
+
+async def test_a_call_in_a_turn_that_broke_off_is_not_executed() -> None:
+    """Its arguments may be cut, even where they read."""
+    ledger = Ledger()
+    stage = Stage(script([say("Sorry.")]), [ledger.pay])
+    origin = Origin(provider="p", model="m", stop_reason=StopReason.INTERRUPTED)
+    stage.conversation.add_canister(
+        InvocationCanister(
+            invocation_id="x", name="pay", arguments='{"amount": 1}', origin=origin, turn_id="t"
+        )
+    )
+
+    acted = await stage.act()
+
+    assert ledger.paid == []
+    assert acted.words[-1] == "Sorry."
+
+
+async def test_nothing_of_a_turn_runs_before_its_approvals_are_settled() -> None:
+    """Allowed, the calls run; the whole turn waits."""
+    order: list[str] = []
+
+    @invocable(effect="pure")
+    def look() -> str:
+        """Looks."""
+        order.append("look")
+        return "seen"
+
+    def pay(amount: int) -> str:
+        """Pays."""
+        order.append("pay")
+        return "paid"
+
+    class Watching(Answering):
+        async def approve(self, request: ApprovalRequest) -> Approval:
+            order.append("asked")
+            return await super().approve(request)
+
+    approver = Watching(allow)
+    model = script([invoke("look"), invoke("pay", amount=3)], [say("Done.")])
+
+    acted = await act(model, look, needing(pay), approver=approver)
+
+    assert order[0] == "asked"
+    assert sorted(order[1:]) == ["look", "pay"]
+    assert approver.asked[0].arguments == '{"amount":3}'
+    assert acted.words[3:5] == ["seen", "paid"]
+
+
+async def test_what_is_denied_is_not_executed_and_the_model_is_told_why() -> None:
+    """A refusal is a result; it counts as no fault."""
+    ledger = Ledger()
+    model = script([invoke("pay", amount=3)], [say("Understood.")])
+
+    acted = await act(
+        model, needing(ledger.pay), approver=Answering(lambda request: deny(request, "Too much."))
+    )
+
+    assert ledger.paid == []
+    assert "Too much." in acted.words[2]
+    assert acted.ending.readings.faults == 0
+
+
+async def test_edited_arguments_are_those_that_are_executed() -> None:
+    """And the model hears of the change."""
+    ledger = Ledger()
+    model = script([invoke("pay", amount=300)], [say("Fine.")])
+
+    acted = await act(
+        model, needing(ledger.pay), approver=Answering(lambda request: edit(request, {"amount": 3}))
+    )
+
+    assert ledger.paid == [3]
+    assert "paid 3" in acted.words[2]
+    assert '{"amount":3}' in acted.words[2]
+
+
+async def test_an_answer_reaches_as_far_as_it_says() -> None:
+    """For this call whenever it recurs; for the invocable always; never further."""
+    ledger = Ledger()
+    calls = [[invoke("pay", f"c{n}", amount=amount)] for n, amount in enumerate((1, 1, 2, 5))]
+    approver = Answering(
+        lambda request: allow(request, scope=Scope.CALL),
+        lambda request: allow(request, scope=Scope.ALWAYS),
+    )
+
+    await act(script(*calls, [say("Done.")]), needing(ledger.pay), approver=approver)
+
+    assert [request.arguments for request in approver.asked] == ['{"amount":1}', '{"amount":2}']
+    assert ledger.paid == [1, 1, 2, 5]
+
+
+async def test_a_run_that_nobody_can_approve_for_waits() -> None:
+    """It is taken up again with an answer, also one that comes from elsewhere."""
+    ledger = Ledger()
+    stage = Stage(script([invoke("pay", amount=3)], [say("Done.")]), [needing(ledger.pay)])
+
+    waiting = await stage.act()
+
+    assert waiting.ending.state is State.AWAIT
+    assert waiting.ending.reason is None
+    (request,) = waiting.ending.requests
+    assert waiting.kinds[-1] == "run.suspended"
+    assert ledger.paid == []
+
+    still = await stage.act(answers=[attrs.evolve(allow(request), digest="0" * 64)])
+    assert still.ending.state is State.AWAIT
+
+    done = await stage.act(answers=[allow(request)])
+    assert ledger.paid == [3]
+    assert done.words[-1] == "Done."
+
+
+async def test_an_approver_that_answers_another_question_executes_nothing() -> None:
+    """The run fails; what was asked stays to be asked."""
+    ledger = Ledger()
+    wrong = Answering(lambda request: attrs.evolve(allow(request), digest="1" * 64))
+
+    acted = await act(script([invoke("pay", amount=3)]), needing(ledger.pay), approver=wrong)
+
+    assert acted.ending.reason is Reason.FAILED
+    assert ledger.paid == []
+
+
+async def test_a_call_that_may_have_taken_effect_is_asked_about() -> None:
+    """After a run that broke off in the middle of it, and again each time."""
+    ledger = Ledger()
+    stage = await produce_doubtful(ledger)
+    approver = Answering(lambda request: deny(request, "It was paid."))
+
+    acted = await stage.act(approver=approver)
+
+    assert approver.asked[0].in_doubt
+    assert ledger.paid == [3]
+    assert "not known whether it took effect" in acted.words[2]
+    assert "It was paid." in acted.words[2]
+
+
+async def produce_doubtful(ledger: Ledger) -> Stage:
+    """A stage on which a payment was begun, and nobody knows what came of it."""
+    ledger.paid.clear()
+    stage = Stage(script([invoke("pay", amount=3)], [say("Done.")]), [ledger.pay])
+    stage.conversation.add_canister(
+        InvocationCanister(invocation_id="p", name="pay", arguments='{"amount":3}', turn_id="t")
+    )
+    key = stage.conversation.canisters[-1].id
+    started = InvocationStartedEvent(
+        key=key,
+        invocation_id="p",
+        name="pay",
+        arguments='{"amount":3}',
+        effect="once",
+        idempotency_key="k",
+    )
+    await stage.log.write("run-0", started)
+    ledger.paid.append(3)
+    return stage
+
+
+async def test_doubt_is_not_settled_by_an_answer_for_all_calls() -> None:
+    """To allow every payment is not to allow one twice."""
+    ledger = Ledger()
+    stage = await produce_doubtful(ledger)
+    stage.tools = [needing(ledger.pay)]
+    always = ApprovalAnsweredEvent(
+        key="other", name="pay", digest="d", decision="allow", scope="always"
+    )
+    await stage.log.write("run-0", always)
+
+    waiting = await stage.act()
+
+    assert waiting.ending.state is State.AWAIT
+    assert waiting.ending.requests[0].in_doubt
+    assert ledger.paid == [3]
+
+
+async def test_a_result_that_the_log_has_is_not_fetched_again() -> None:
+    """A call that was complete before a crash only has to be said."""
+    ledger = Ledger()
+    stage = await produce_doubtful(ledger)
+    call = stage.conversation.canisters[-1]
+    result = ResultCanister("paid 3, before", invocation_id="p", name="pay")
+    await stage.log.write(
+        "run-0", InvocationFinishedEvent(key=call.id, invocation_id="p", name="pay", result=result)
+    )
+
+    acted = await stage.act()
+
+    assert ledger.paid == [3]
+    assert acted.words[2] == "paid 3, before"
+    assert acted.words[-1] == "Done."
+
+
+async def test_a_generation_that_broke_off_is_told_of() -> None:
+    """It may have been billed."""
+    stage = Stage(script([say("Hi")]))
+    key = stage.conversation.canisters[-1].id
+    await stage.log.write("run-0", GenerationStartedEvent(key=key, turn=1, model="m"))
+
+    acted = await stage.act()
+
+    assert acted.ending.doubted == 1
+    assert [e.key for e in acted.events if isinstance(e, GenerationDoubtedEvent)] == [key]
+
+
+async def test_cancelled_it_keeps_what_had_arrived() -> None:
+    """The answer so far is in the conversation, and the log ends with the reason."""
+    slow = produce_model(
+        {"contents": [say("one two three four five")], "chunk_characters": 4, "delay_seconds": 0.01}
+    )
+    stage, arrival = Stage(slow), asyncio.Event()
+    stage.heard = _Heard(arrival)
+    task = asyncio.create_task(stage.act(stream=True))
+    await arrival.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    last = stage.conversation.canisters[-1]
+    assert isinstance(last, AssistantCanister)
+    events = [logged.event for logged in stage.log.read()]
+    assert events[-1].type == "run.ended"
+    assert events[-1].reason == "cancelled"  # type: ignore[union-attr]
+    assert "generation.failed" in [event.type for event in events]
+
+
+async def test_a_listener_hears_everything_in_order() -> None:
+    """Its own events and those of the answers; one that raises harms nobody."""
+    stage = Stage(script([invoke("weather", place="Oslo")], [say("Fine.")]), [weather])
+
+    await stage.act(stream=True)
+
+    types = [event.type for event in stage.heard]  # type: ignore[attr-defined]
+    assert types.index("generation.started") < types.index("response.started")
+    assert types.index("response.finished") < types.index("generation.finished")
+    assert types[-1] == "run.ended"
+
+
+async def test_progress_of_a_call_is_told() -> None:
+    """From wherever the function says it."""
+
+    @invocable(effect="pure")
+    async def work(context: InvocationContext) -> str:
+        """Works."""
+        context.progress("half")
+        assert context.idempotency_key
+        return "done"
+
+    stage = Stage(script([invoke("work")], [say("Fine.")]), [work])
+    await stage.act()
+
+    told = [e.text for e in stage.heard if getattr(e, "type", "") == "invocation.progress"]  # type: ignore[attr-defined]
+    assert told == ["half"]
+
+
+async def test_what_the_user_says_meanwhile_is_answered() -> None:
+    """Calls without results that lie behind new input are not executed any more."""
+    ledger = Ledger()
+    stage = Stage(script([say("All right.")]), [ledger.pay])
+    stage.conversation.add_canisters(
+        [
+            InvocationCanister(
+                invocation_id="p", name="pay", arguments='{"amount":3}', turn_id="t"
+            ),
+            UserCanister("Stop!"),
+        ]
+    )
+
+    acted = await stage.act()
+
+    assert ledger.paid == []
+    assert acted.words[-1] == "All right."

@@ -1,0 +1,191 @@
+"""An engine takes a conversation and returns its new state."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from acting import invoke, say, script
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.engine.states import Reason, State
+from vibe_llms.exceptions import ConverseError, RequestError
+from vibe_llms.instruments.engines import Engine, SyncEngine
+from vibe_llms.invocables import Registry, gather_ensembles, produce_invoker
+from vibe_llms.invocables.approvals import allow
+from vibe_llms.messages.canisters import UserCanister
+
+
+def weather(place: str) -> str:
+    """Tells the weather at a place."""
+    return f"sunny in {place}"
+
+
+def ask() -> Conversation:
+    conversation = Conversation()
+    conversation.add_user_message("What is the weather in Rome?")
+    return conversation
+
+
+MODEL = script([invoke("weather", place="Rome")], [say("It is sunny.")])
+
+
+async def test_a_conversation_in_a_conversation_out() -> None:
+    """The given one stays as it was; the new one is the same conversation, grown."""
+    conversation = ask()
+
+    result = await Engine(MODEL, [weather]).run(conversation)
+
+    assert len(conversation) == 1
+    assert result.id == conversation.id
+    assert [each.role for each in result.canisters] == ["user", "invocation", "result", "assistant"]
+
+
+async def test_an_outcome_tells_what_came_of_it() -> None:
+    """The text of the answer, what was added, and what it took."""
+    outcome = await Engine(MODEL, [weather]).perform("What is the weather in Rome?")
+
+    assert outcome.text == "It is sunny."
+    assert [each.role for each in outcome.canisters] == ["invocation", "result", "assistant"]
+    assert (outcome.reason, outcome.readings.steps) == (Reason.ANSWERED, 2)
+
+
+def test_the_synchronous_face_is_the_same() -> None:
+    """Without a loop."""
+    with SyncEngine(MODEL, [weather]) as engine:
+        result = engine.run(ask())
+        assert engine.perform(ask()).text == "It is sunny."
+
+    assert result.last_message is not None
+    assert result.last_message.role == "assistant"
+
+
+async def test_the_synchronous_face_works_inside_a_running_loop() -> None:
+    """As in a notebook; and from other threads at the same time."""
+    engine = SyncEngine(MODEL, [weather])
+
+    here = engine.perform("Hello")
+    there = await asyncio.gather(*(asyncio.to_thread(engine.perform, "Hello") for _ in range(3)))
+
+    assert {outcome.text for outcome in (here, *there)} == {"It is sunny."}
+
+
+async def test_what_a_store_keeps_is_what_came_back() -> None:
+    """Each step is stored when it is done."""
+    store = MemoryStore()
+
+    result = await Engine(MODEL, [weather], store=store).run(ask())
+
+    assert Conversation.restore(store, result.id).canisters == result.canisters
+
+
+async def test_a_failed_run_raises_where_only_a_conversation_is_returned() -> None:
+    """And is an outcome where outcomes are."""
+    engine = Engine(script([say("…")], fault={"at_chunk": 0, "kind": "overloaded"}))
+
+    with pytest.raises(ConverseError, match="overloaded"):
+        await engine.run(ask())
+    outcome = await engine.perform(ask())
+    assert outcome.reason is Reason.FAILED
+    assert outcome.conversation.last_message == outcome.conversation.canisters[0]
+
+
+async def test_an_empty_conversation_is_refused() -> None:
+    """There is nothing to answer."""
+    with pytest.raises(RequestError, match="empty"):
+        await Engine(MODEL).run(Conversation())
+
+
+async def test_a_suspended_run_is_taken_up_again() -> None:
+    """With an answer to what it waits for; nothing was executed meanwhile."""
+    calls: list[str] = []
+
+    def pay(amount: int) -> str:
+        """Pays."""
+        calls.append(f"pay {amount}")
+        return "paid"
+
+    model = script([invoke("pay", amount=3)], [say("Done.")])
+    engine = Engine(model, [produce_invoker(pay, needs_approval=True)])
+
+    waiting = await engine.perform("Pay!")
+    assert waiting.state is State.AWAIT
+    assert calls == []
+
+    answers = [allow(request) for request in waiting.requests]
+    done = await engine.perform(waiting.conversation, approvals=answers)
+
+    assert calls == ["pay 3"]
+    assert done.text == "Done."
+
+
+async def test_without_a_store_a_call_that_was_cancelled_is_not_silently_repeated() -> None:
+    """What has begun is remembered with the conversation, as long as that is held."""
+    begun: list[str] = []
+    started = asyncio.Event()
+
+    async def pay() -> str:
+        """Pays."""
+        begun.append("pay")
+        started.set()
+        await asyncio.sleep(3600)
+        return "paid"
+
+    model = script([invoke("pay")], [say("Done.")])
+    run = Engine(model, [pay]).prepare("Pay!")
+    task = asyncio.create_task(run.perform())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert run.outcome is not None
+    assert run.outcome.reason is Reason.CANCELLED
+    again = await Engine(model, [pay]).perform(run.conversation)
+    assert begun == ["pay"]
+    assert again.state is State.AWAIT
+    assert again.requests[0].in_doubt
+
+
+async def test_ensembles_stay_connected_within_the_engine_and_end_with_it() -> None:
+    """Otherwise each run has its own connection."""
+    log: list[str] = []
+
+    class Noting:
+        name = "noting"
+
+        async def connect(self) -> None:
+            log.append("connect")
+
+        async def disconnect(self) -> None:
+            log.append("disconnect")
+
+        async def survey(self) -> list[object]:
+            return []
+
+        def listen(self, listener: object) -> None: ...
+
+    model = script([say("Hi")])
+    async with Engine(model, [Noting()]) as engine:
+        await engine.perform("One")
+        await engine.perform("Two")
+    assert log == ["connect", "disconnect"]
+
+    await Engine(model, [Noting()]).perform("One")
+    assert log == ["connect", "disconnect"] * 2
+
+
+async def test_a_registry_of_ones_own_stays_as_it_is() -> None:
+    """Whoever connected it disconnects it."""
+    async with Registry(gather_ensembles([weather])) as registry:
+        async with Engine(MODEL, registry) as engine:
+            await engine.perform("Hello")
+        assert registry.access("weather")
+
+
+async def test_a_list_of_canisters_is_a_conversation_too() -> None:
+    """Whatever can be asked can be run."""
+    outcome = await Engine(script([say("Hi")])).perform([UserCanister("Hello")])
+
+    assert outcome.text == "Hi"
