@@ -81,17 +81,26 @@ class Arbiter:
 
     async def _keep(self, key: str, request: ApprovalRequest, approval: Approval) -> None:
         settle(request, approval)
-        event = ApprovalAnsweredEvent(
-            key=key,
-            name=request.name,
-            digest=approval.digest,
-            decision=approval.decision.value,
-            arguments=approval.arguments,
-            reason=approval.reason,
-            scope=approval.scope.value,
-        )
+        event = produce_answer(key, request, approval)
         await self._context.emit(event, durable=True)
         self._record.note(event)
+
+
+def produce_answer(key: str, request: ApprovalRequest, approval: Approval) -> ApprovalAnsweredEvent:
+    """Produces the event by which a run's log says what was answered.
+
+    Args:
+        key: Of the call: the id of its canister.
+    """
+    return ApprovalAnsweredEvent(
+        key=key,
+        name=request.name,
+        digest=approval.digest,
+        decision=approval.decision.value,
+        arguments=approval.arguments,
+        reason=approval.reason,
+        scope=approval.scope.value,
+    )
 
 
 def _produce_event(key: str, request: ApprovalRequest) -> ApprovalRequestedEvent:

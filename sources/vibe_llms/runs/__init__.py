@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vibe_llms.runs.local import ConversationJournal, LocalRunContext, open_run
     from vibe_llms.runs.log import LoggedEvent, MemoryLog, RunLog
     from vibe_llms.runs.places import produce_log
+    from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
 
 __all__ = [
     "ConversationJournal",
@@ -21,8 +22,11 @@ __all__ = [
     "LoggedEvent",
     "MemoryLog",
     "RunLog",
+    "Waiting",
+    "answer",
     "open_run",
     "produce_log",
+    "survey_waiting",
 ]
 
 __getattr__, __dir__ = produce_attribute_access(
@@ -34,7 +38,10 @@ __getattr__, __dir__ = produce_attribute_access(
         "LoggedEvent": "log",
         "MemoryLog": "log",
         "RunLog": "log",
+        "Waiting": "waiting",
+        "answer": "waiting",
         "open_run": "local",
         "produce_log": "places",
+        "survey_waiting": "waiting",
     },
 )

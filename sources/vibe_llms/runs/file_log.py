@@ -16,7 +16,7 @@ import msgspec
 
 from vibe_llms.conversations.contents import replace_media
 from vibe_llms.conversations.stores import lines, locks
-from vibe_llms.conversations.stores.disk import Disk
+from vibe_llms.conversations.stores.disk import Disk, open_to_read
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach
@@ -135,25 +135,21 @@ class FileLog:
         """Returns the number of the last event."""
         if not self._size:
             return 0
-        start = lines.find_torn_start(descriptor, self._size - 1)
-        line = lines.read_at(descriptor, start, self._size - start)
-        try:
-            return _DECODER.decode(line).sequence
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise self._describe_damage("last line", str(error)) from error
+        line = _read_last_line(descriptor, self._size)
+        return self._open_envelope(line, "last line").sequence
 
     async def write(self, run_id: str, event: EngineEvent, *, durable: bool = False) -> int:
         """Appends an event."""
         if self._contents is not None and _has_media(event):
             event = await asyncio.to_thread(_detach, event, self._contents)
-        sequence = self.write_now(run_id, event)
+        sequence = self.append(run_id, event)
         if durable:
             await self._synchronize(sequence)
         return sequence
 
     @mapping_errors
-    def write_now(self, run_id: str, event: EngineEvent) -> int:
-        """Appends an event without waiting for the disk; the log must be claimed."""
+    def append(self, run_id: str, event: EngineEvent) -> int:
+        """Appends an event; media keep their bytes."""
         if self._descriptor is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
         line = _Line(self._last + 1, access_now(), run_id, msgspec.Raw(encode_event(event)))
@@ -171,6 +167,11 @@ class FileLog:
         async with self._turnstile:
             if self._synchronized < sequence:  # else it went along with a later one
                 await asyncio.to_thread(self.synchronize)
+
+    @property
+    def last(self) -> int:
+        """The number of the last event."""
+        return self._last
 
     @mapping_errors
     def synchronize(self) -> None:
@@ -203,21 +204,42 @@ class FileLog:
             return []
         return [self._decode(line, number) for number, line in enumerate(whole[after:], after + 1)]
 
-    def _decode(self, data: bytes, number: int) -> LoggedEvent:
+    @mapping_errors
+    def read_last(self) -> LoggedEvent | None:
+        """Returns the last event. Changes nothing."""
         try:
-            line = _DECODER.decode(data)
+            descriptor = open_to_read(self.path)
+        except FileNotFoundError:
+            return None
+        try:
+            size = lines.find_torn_start(descriptor, os.fstat(descriptor).st_size)
+            data = _read_last_line(descriptor, size) if size else b""
+        finally:
+            os.close(descriptor)
+        return self._decode(data) if data else None
+
+    def _decode(self, data: bytes, number: int = 0) -> LoggedEvent:
+        what = "line" if number else "last line"
+        line = self._open_envelope(data, what, number)
+        try:
             event = decode_event(bytes(line.event))
-        except (msgspec.MsgspecError, UnicodeDecodeError, CodecError) as error:
-            raise self._describe_damage("line", str(error), number) from error
-        if line.sequence != number:
+        except CodecError as error:
+            raise self._describe_damage(what, str(error), number) from error
+        if number and line.sequence != number:
             detail = f"it says that it is number {line.sequence}"
-            raise self._describe_damage("line", detail, number)
+            raise self._describe_damage(what, detail, number)
         return LoggedEvent(
-            sequence=number,
+            sequence=line.sequence,
             timestamp=line.timestamp.astimezone(UTC),
             run_id=line.run_id,
             event=cast(EngineEvent, event),
         )
+
+    def _open_envelope(self, data: bytes, what: str, number: int = 0) -> _Line:
+        try:
+            return _DECODER.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise self._describe_damage(what, str(error), number) from error
 
     def _describe_damage(self, what: str, detail: str, number: int = 0) -> CorruptionError:
         return CorruptionError(
@@ -226,6 +248,11 @@ class FileLog:
             detail=f"The {what} does not read: {detail}.",
             remedy="Correct the file by hand; what was said is in messages.jsonl beside it.",
         )
+
+
+def _read_last_line(descriptor: int, size: int) -> bytes:
+    start = lines.find_torn_start(descriptor, size - 1)
+    return lines.read_at(descriptor, start, size - start)
 
 
 def _has_media(event: EngineEvent) -> bool:

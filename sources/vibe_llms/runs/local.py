@@ -57,6 +57,7 @@ class LocalRunContext:
     ) -> None:
         self.run_id = run_id
         self._log = log
+        self._last = log.last
         self._inherited = inherited
         self._checked = checked
         self._operations: dict[str, Operation] = {}
@@ -128,8 +129,8 @@ class LocalRunContext:
 
     def survey(self) -> Sequence[EngineEvent]:
         """Returns what the log holds from earlier runs, what was inherited first."""
-        own = [logged.event for logged in self._log.read() if logged.run_id != self.run_id]
-        return [*self._inherited, *own]
+        earlier = self._log.read()[: self._last]
+        return [*self._inherited, *(logged.event for logged in earlier)]
 
 
 def _pass_through_json(value: JsonObject, what: str) -> JsonObject:

@@ -67,12 +67,25 @@ class RunLog(Protocol):
             StoreError: It could not be written; the log is as it was.
         """
 
+    def append(self, run_id: str, event: EngineEvent) -> int:
+        """Appends an event, for which the disk need not be waited for; see :meth:`write`."""
+
+    def synchronize(self) -> None:
+        """Returns when all that was written survives the loss of power."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last event, 0 where there is none; known while it is claimed."""
+
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Returns the events that come after a sequence number, oldest first.
 
         Raises:
             CorruptionError: A line does not read; says file and line.
         """
+
+    def read_last(self) -> LoggedEvent | None:
+        """Returns the last event without reading those before. Raises CorruptionError."""
 
     def close(self) -> None:
         """Lets others in; may be called again. What was written stays readable."""
@@ -108,12 +121,30 @@ class MemoryLog:
         entries.append((access_now(), run_id, event))
         return len(entries)
 
+    def append(self, run_id: str, event: EngineEvent) -> int:
+        """Appends an event."""
+        self._entries.append((access_now(), run_id, event))
+        return len(self._entries)
+
+    def synchronize(self) -> None:
+        """Does nothing: this log does not survive its process."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last event."""
+        return len(self._entries)
+
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Returns the events after a sequence number."""
         return [
             LoggedEvent(sequence=sequence, timestamp=timestamp, run_id=run_id, event=event)
             for sequence, (timestamp, run_id, event) in enumerate(self._entries[after:], after + 1)
         ]
+
+    def read_last(self) -> LoggedEvent | None:
+        """Returns the last event."""
+        found = self.read(after=len(self._entries) - 1) if self._entries else ()
+        return found[0] if found else None
 
     def close(self) -> None:
         """Lets others in."""

@@ -1,0 +1,162 @@
+"""Approvals from outside: what the runs of a store wait for, and answering it.
+
+A run that nobody can approve for is suspended; whoever answers, in whatever process and
+whenever, writes the answer to its log, where the run finds it when it is taken up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
+
+import attrs
+
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.approving import produce_answer
+from vibe_llms.engine.recovery import Record
+from vibe_llms.events.engine import (
+    ApprovalRequestedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+)
+from vibe_llms.exceptions import Stage, StoreError, UnknownNameError
+from vibe_llms.invocables.approvals import Approval, ApprovalRequest, settle
+from vibe_llms.runs.log import LoggedEvent, RunLog
+from vibe_llms.runs.places import produce_log
+
+
+@attrs.frozen(kw_only=True)
+class Waiting:
+    """A call that waits for an approval.
+
+    Attributes:
+        key: Its place in the conversation: the id of the invocation's canister.
+        request: What is asked.
+        run_id: Of the run that asked last.
+        timestamp: When it did.
+    """
+
+    conversation_id: str
+    key: str
+    request: ApprovalRequest
+    run_id: str
+    timestamp: datetime
+
+
+def survey_waiting(
+    store: ConversationStore, conversation_id: str | None = None
+) -> tuple[Waiting, ...]:
+    """Lists what waits for an approval, oldest first. Does file work.
+
+    Args:
+        conversation_id: Of the only conversation to look at; ``None`` for all. Then a log that
+            is damaged is passed over.
+
+    Raises:
+        CorruptionError: The log of the conversation does not read.
+    """
+    if conversation_id is not None:
+        return tuple(_find_waiting(conversation_id, produce_log(store, conversation_id)))
+    found: list[Waiting] = []
+    for identity in store.survey():
+        with suppress(StoreError):  # deleted meanwhile, or damaged
+            log = produce_log(store, identity)
+            last = log.read_last()
+            if last is not None and not isinstance(last.event, RunEndedEvent):
+                found.extend(_find_waiting(identity, log))
+    return tuple(sorted(found, key=lambda each: (each.timestamp, each.conversation_id)))
+
+
+def answer(
+    store: ConversationStore,
+    conversation_id: str,
+    approval: Approval,
+    *,
+    key: str | None = None,
+) -> Waiting:
+    """Answers a call that waits; run the conversation again to go on. Does file work.
+
+    When it returns, the answer survives whatever happens.
+
+    Args:
+        approval: Names the call by its digest.
+        key: Of the call, where several that are identical wait; by default the first of them.
+
+    Returns:
+        What was answered.
+
+    Raises:
+        UnknownNameError: No such call waits (any longer).
+        RequestError: The arguments of an edit are no JSON object.
+        StoreError: A run of the conversation is on its way, or the answer cannot be written.
+    """
+    log = produce_log(store, conversation_id)
+    log.claim()
+    try:
+        waiting = _find_waiting(conversation_id, log)
+        wanted = _choose(waiting, approval.digest, key)
+        settle(wanted.request, approval)
+        log.append(wanted.run_id, produce_answer(wanted.key, wanted.request, approval))
+        log.synchronize()
+        return wanted
+    finally:
+        log.close()
+
+
+def _choose(waiting: Sequence[Waiting], digest: str, key: str | None) -> Waiting:
+    for each in waiting:
+        if each.request.digest == digest and key in (None, each.key):
+            return each
+    raise UnknownNameError(
+        kind="waiting call",
+        name=digest if key is None else f"{digest} ({key})",
+        known=tuple(each.request.digest for each in waiting),
+        remedy="It may have been answered meanwhile." if not waiting else "",
+        stage=Stage.EXECUTE,
+    )
+
+
+def _find_waiting(conversation_id: str, log: RunLog) -> list[Waiting]:
+    """Finds the calls about which somebody was asked, and which nothing has settled since."""
+    logged = log.read()
+    record = Record.read(each.event for each in logged)
+    return [
+        each
+        for each in _find_asked(conversation_id, logged)
+        if not record.find_approval(
+            each.key, each.request.digest, each.request.name, in_doubt=each.request.in_doubt
+        )
+    ]
+
+
+def _find_asked(conversation_id: str, logged: Iterable[LoggedEvent]) -> list[Waiting]:
+    asked: dict[str, Waiting] = {}
+    for each in logged:
+        match each.event:
+            case ApprovalRequestedEvent() as event:
+                asked[event.key] = Waiting(
+                    conversation_id=conversation_id,
+                    key=event.key,
+                    request=_restore_request(event),
+                    run_id=each.run_id,
+                    timestamp=each.timestamp,
+                )
+            case InvocationStartedEvent() | InvocationFinishedEvent():
+                asked.pop(each.event.key, None)
+            case RunEndedEvent():
+                asked.clear()
+    return list(asked.values())
+
+
+def _restore_request(event: ApprovalRequestedEvent) -> ApprovalRequest:
+    return ApprovalRequest(
+        invocation_id=event.invocation_id,
+        name=event.name,
+        arguments=event.arguments,
+        digest=event.digest,
+        description=event.description,
+        effect=event.effect,
+        in_doubt=event.in_doubt,
+    )
