@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from vibe_llms.events.bus import EventBus as EventBus
     from vibe_llms.events.reactors import ConversationReactors as ConversationReactors
     from vibe_llms.exceptions import ConverseError as ConverseError
+    from vibe_llms.instruments.channels.batches.channel import BatchChannel as BatchChannel
+    from vibe_llms.instruments.channels.batches.items import BatchInput as BatchInput
+    from vibe_llms.instruments.channels.batches.items import BatchReport as BatchReport
+    from vibe_llms.instruments.channels.batches.synchrony import (
+        SyncBatchChannel as SyncBatchChannel,
+    )
     from vibe_llms.instruments.engines import Engine as Engine
     from vibe_llms.instruments.engines import SyncEngine as SyncEngine
     from vibe_llms.instruments.models import Model as Model
@@ -49,6 +55,9 @@ _HOMES = {
     "Application": "application",
     "AssistantCanister": "messages.canisters",
     "AudioContent": "messages.contents",
+    "BatchChannel": "instruments.channels.batches.channel",
+    "BatchInput": "instruments.channels.batches.items",
+    "BatchReport": "instruments.channels.batches.items",
     "Conversation": "conversations.conversation",
     "ConversationReactors": "events.reactors",
     "ConverseError": "exceptions",
@@ -68,6 +77,7 @@ _HOMES = {
     "Response": "messages.requests",
     "ResultCanister": "messages.canisters",
     "SupervisorCanister": "messages.canisters",
+    "SyncBatchChannel": "instruments.channels.batches.synchrony",
     "SyncEngine": "instruments.engines",
     "SyncModel": "instruments.models",
     "TextualContent": "messages.contents",

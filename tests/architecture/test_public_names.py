@@ -38,6 +38,7 @@ PUBLIC_NAMES = {
     },
     "requests": {"InvocableDescription", "Request", "Response"},
     "events": {"ConversationReactors", "EventBus"},
+    "batches": {"BatchChannel", "BatchInput", "BatchReport", "SyncBatchChannel"},
     "errors": {"ConverseError"},
     "providers": {"discover_providers", "hook", "load_configuration", "load_provider"},
 }

@@ -8,6 +8,7 @@ from typing import assert_type
 
 from vibe_llms import (
     AssistantCanister,
+    BatchChannel,
     Conversation,
     ConversationReactors,
     ConverseError,
@@ -99,3 +100,15 @@ def failing(error: ConverseError) -> None:
 
 
 assert_type(load_provider("local"), Provider)
+
+
+async def batching(model: Model) -> None:
+    """A batch knows what comes of its work: texts of a model, else what the function returns."""
+
+    async def measure(text: str) -> int:
+        return len(text)
+
+    assert_type(
+        (await BatchChannel(model, system="Be brief.").collect(["a"])).values[0], str | None
+    )
+    assert_type((await BatchChannel(measure).collect(["a"])).values[0], int | None)

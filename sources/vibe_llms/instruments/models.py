@@ -154,7 +154,7 @@ class Model:
         Raises:
             ConverseError: No answer, or not to its end.
         """
-        request = await self._hydrate(self.request(prompt))
+        request = await self.hydrate(self.request(prompt))
         model = await self.access()
         return await model.converse(request, await self.join_reactors(reactors), stream=stream)
 
@@ -165,7 +165,7 @@ class Model:
             RequestError: The model cannot take it.
             TranslationLossError: Something would be lost, and the model is strict.
         """
-        request = await self._hydrate(self.request(prompt))
+        request = await self.hydrate(self.request(prompt))
         (await self.access()).check(request)
 
     @asynccontextmanager
@@ -185,7 +185,7 @@ class Model:
                     ...
                 response = await stream.response()
         """
-        request = await self._hydrate(self.request(prompt, **options))
+        request = await self.hydrate(self.request(prompt, **options))
         model = await self.access()
         async with model.stream(request, await self.join_reactors(reactors)) as stream:
             yield stream
@@ -193,7 +193,7 @@ class Model:
     async def count_tokens(self, prompt: Input | Request) -> TokenCount:
         """Counts the tokens which the prompt would occupy as input."""
         model = await self.access()
-        request = await self._hydrate(self.request(prompt))
+        request = await self.hydrate(self.request(prompt))
         return await model.tokenizer.count_request(request, model.descriptor)
 
     async def close(self) -> None:
@@ -218,7 +218,7 @@ class Model:
         plugged = await self.application.produce_reactors()
         return join_reactors(self._reactors, reactors, *plugged)
 
-    async def _hydrate(self, request: Request) -> Request:
+    async def hydrate(self, request: Request) -> Request:
         """Loads the bytes of media that a store has taken over."""
         if not needs_content_store(request.canisters):
             return request

@@ -1,0 +1,173 @@
+"""Bounded concurrency: so many workers, one source of work, results handed out as wanted.
+
+Nothing is taken from the source before there is room for what comes of it, so a source of any
+length takes the same memory, and a slow reader slows the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+)
+from typing import Generic, TypeVar
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+Perform = Callable[[int, _In], Awaitable[_Out | None]]
+"""Does one piece of work, given its place; ``None`` where nobody wants to hear what came of it."""
+
+
+async def perform_all(
+    source: Iterable[_In] | AsyncIterable[_In],
+    perform: Perform[_In, _Out],
+    *,
+    concurrency: int,
+    ordered: bool,
+    window: int,
+) -> AsyncGenerator[_Out, None]:
+    """Performs work on each input; yields what comes of it, in order or as it comes.
+
+    An error of the work ends everything at once. An error of the source ends the taking: what
+    is under way is finished and yielded before it is raised. Leaving cancels what is under way.
+
+    Args:
+        concurrency: How many are worked on at once.
+        ordered: Whether results come in the order of the inputs.
+        window: How many inputs may be taken and not yet be handed out; at least ``concurrency``.
+    """
+    crew = _Crew(source, perform, ordered=ordered, window=max(window, concurrency))
+    workers = [asyncio.ensure_future(crew.work()) for _ in range(concurrency)]
+    for worker in workers:
+        worker.add_done_callback(crew.leave)
+    crew.working = concurrency
+    try:
+        while True:
+            while crew.ready and not crew.must_stop:
+                result = crew.ready.popleft()
+                crew.room.release()
+                if result is not None:
+                    yield result
+            if crew.is_over:
+                break
+            await crew.wait()
+        if crew.failure is not None:
+            raise crew.failure
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        await crew.close()
+
+
+class _Crew(Generic[_In, _Out]):
+    """What the workers of one batch share."""
+
+    def __init__(
+        self,
+        source: Iterable[_In] | AsyncIterable[_In],
+        perform: Perform[_In, _Out],
+        *,
+        ordered: bool,
+        window: int,
+    ) -> None:
+        self._perform = perform
+        self.room = asyncio.Semaphore(window)
+        self._gate = asyncio.Lock()  # an asynchronous generator is asked by one at a time
+        self._plain: Iterator[_In] | None = None
+        self._asynchronous: AsyncIterator[_In] | None = None
+        if isinstance(source, AsyncIterable):
+            self._asynchronous = aiter(source)
+        else:
+            self._plain = iter(source)
+        self._taken = 0
+        self._has_more = True
+        self._next = 0 if ordered else None
+        self._finished: dict[int, _Out | None] = {}
+        self.ready: deque[_Out | None] = deque()
+        self._wake = asyncio.Event()
+        self.working = 0
+        self.failure: BaseException | None = None
+        self.must_stop = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.must_stop or (self.working == 0 and not self.ready)
+
+    async def work(self) -> None:
+        """Takes one input after the other, until there are no more."""
+        while self._has_more:
+            await self.room.acquire()
+            taken = await self._take()
+            if taken is None:
+                self.room.release()
+                return
+            place, given = taken
+            self._put(place, await self._perform(place, given))
+
+    def leave(self, worker: asyncio.Future[None]) -> None:
+        """Notes that a worker is gone, and why."""
+        self.working -= 1
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            self.failure = error
+            self._has_more, self.must_stop = False, True
+        self._wake.set()
+
+    async def _take(self) -> tuple[int, _In] | None:
+        if not self._has_more:
+            return None
+        try:
+            if self._plain is not None:
+                given = next(self._plain)
+            else:
+                async with self._gate:
+                    return await self._take_next()
+        except (StopIteration, StopAsyncIteration):
+            self._has_more = False
+            return None
+        except Exception as error:
+            self._has_more = False
+            self.failure = error
+            return None
+        return self._number(given)
+
+    async def _take_next(self) -> tuple[int, _In] | None:
+        if not self._has_more:  # the one before at the gate met the end
+            return None
+        assert self._asynchronous is not None
+        return self._number(await anext(self._asynchronous))
+
+    def _number(self, given: _In) -> tuple[int, _In]:
+        place = self._taken
+        self._taken += 1
+        return place, given
+
+    def _put(self, place: int, result: _Out | None) -> None:
+        if self._next is None:
+            self.ready.append(result)
+        else:
+            self._finished[place] = result
+            while self._next in self._finished:
+                self.ready.append(self._finished.pop(self._next))
+                self._next += 1
+        if self.ready:
+            self._wake.set()
+
+    async def wait(self) -> None:
+        """Returns when something may be ready."""
+        await self._wake.wait()
+        self._wake.clear()
+
+    async def close(self) -> None:
+        """Lets an asynchronous generator free what it holds."""
+        if isinstance(self._asynchronous, AsyncGenerator):
+            await self._asynchronous.aclose()

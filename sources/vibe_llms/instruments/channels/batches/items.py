@@ -1,0 +1,179 @@
+"""What goes into a batch, what comes of each input, and what it all amounts to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, Usage
+from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.requests import Response
+
+T = TypeVar("T")
+
+_BUCKETS = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
+
+
+@attrs.frozen
+class BatchInput:
+    """An input with a name of its own, by which it is known again wherever it stands.
+
+    Attributes:
+        value: What is asked, or what the function is given.
+        id: Its name; no two inputs of a batch have the same. Without one its place counts.
+    """
+
+    value: Any
+    id: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Outcome(Generic[T]):
+    """What came of the work on one input.
+
+    Attributes:
+        value: What the caller wants of it.
+        text: The answer in words, where a model gave one.
+        origin: Where the answer came from, and what it used.
+        losses: What was lost in translation.
+        response: All of the answer.
+    """
+
+    value: T
+    text: str | None = None
+    origin: Origin | None = None
+    losses: tuple[Loss, ...] = ()
+    response: Response | None = None
+
+
+@attrs.frozen(kw_only=True)
+class BatchItem(Generic[T]):
+    """One input of a batch, done or failed.
+
+    Attributes:
+        index: The place of the input, from 0.
+        id: Its name, where it has one.
+        value: What came of it: the parsed value, the text, or what the function returned.
+        error: Why it failed; ``None`` where it did not.
+        text: The answer in words, where a model gave one.
+        origin: Where the answer came from, and what it used.
+        response: All of the answer; ``None`` where it was read from the journal.
+        losses: What was lost in translation, a line each.
+        seconds: How long it took.
+        is_stored: Whether it was done before, and read from the journal.
+    """
+
+    index: int
+    id: str | None = None
+    value: T | None = None
+    error: ConverseError | None = None
+    text: str | None = None
+    origin: Origin | None = None
+    response: Response | None = attrs.field(default=None, repr=False)
+    losses: tuple[str, ...] = ()
+    seconds: float = 0.0
+    is_stored: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there is no value, for an error."""
+        return self.error is not None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the answer used, where the vendor said."""
+        return None if self.origin is None else self.origin.usage
+
+
+@attrs.define(kw_only=True)
+class BatchTally:
+    """How far a batch has come: counted while it runs, and read by whoever wants to show it.
+
+    Attributes:
+        total: How many inputs there are; ``None`` where nobody knows yet.
+        done: How many were done or failed in this run.
+        failed: How many of those failed.
+        stored: How many were done or failed before, by the journal, and are left so.
+        stored_failed: How many of those failed.
+        tokens: What the answers of this run used, by provider and model, then by bucket.
+    """
+
+    total: int | None = None
+    done: int = 0
+    failed: int = 0
+    stored: int = 0
+    stored_failed: int = 0
+    tokens: dict[tuple[str, str], dict[str, Any]] = attrs.field(factory=dict)
+    _started: float = attrs.field(factory=time.monotonic, init=False)
+    _ended: float | None = attrs.field(default=None, init=False)
+
+    @property
+    def seconds(self) -> float:
+        """How long this run takes, or took."""
+        return (time.monotonic() if self._ended is None else self._ended) - self._started
+
+    @property
+    def usage(self) -> Usage:
+        """What all answers of this run used; each by its model is in :meth:`survey_usage`."""
+        sums: dict[str, Any] = {}
+        for buckets in self.tokens.values():
+            for name, count in buckets.items():
+                sums[name] = sums.get(name, 0) + count
+        return Usage(**sums)
+
+    def survey_usage(self) -> Mapping[tuple[str, str], Usage]:
+        """Returns what was used, by provider and model: what prices are asked by."""
+        return {key: Usage(**buckets) for key, buckets in self.tokens.items()}
+
+    def count(self, item: BatchItem[Any]) -> None:
+        """Counts an item that this run has done."""
+        self.done += 1
+        if item.error is not None:
+            self.failed += 1
+        origin = item.origin
+        if origin is None or origin.usage is None:
+            return
+        buckets = self.tokens.setdefault((origin.provider, origin.model), {})
+        for name in _BUCKETS:
+            count = getattr(origin.usage, name)
+            if count is not None:
+                buckets[name] = buckets.get(name, 0) + count
+
+    def end(self) -> None:
+        """Stops the clock."""
+        if self._ended is None:
+            self._ended = time.monotonic()
+
+
+@attrs.frozen(kw_only=True)
+class BatchReport(Generic[T]):
+    """What a batch amounts to.
+
+    Attributes:
+        results: What was done, in the order of the inputs; that of earlier runs included.
+        failures: What failed, in the order of the inputs.
+        tally: The counts of this run.
+    """
+
+    results: tuple[BatchItem[T], ...]
+    failures: tuple[BatchItem[T], ...]
+    tally: BatchTally
+
+    @property
+    def values(self) -> tuple[T | None, ...]:
+        """What came of each input that was done, in the order of the inputs."""
+        return tuple(item.value for item in self.results)
+
+    @property
+    def usage(self) -> Usage:
+        """What all answers of this run used."""
+        return self.tally.usage
+
+    @property
+    def seconds(self) -> float:
+        """How long this run took."""
+        return self.tally.seconds

@@ -1,0 +1,294 @@
+"""The journal of a batch: a file of one line an item, which is also where the results are read.
+
+A line is written, whole, before anybody is told of the item, and never changed. So what a
+killed process had told of is there, and only what was under way is asked again. The last line of
+an item counts: one that failed and was tried again has two until the batch is done.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from vibe_llms.conversations.stores import locks
+from vibe_llms.conversations.stores.disk import Disk, write_new_file
+from vibe_llms.conversations.stores.lines import find_torn_start, read_at
+from vibe_llms.exceptions import Finding, RequestError, StoreError
+from vibe_llms.instruments.channels.batches.lines import decode_head
+
+_BLOCK_BYTES = 1 << 20
+_BEGINNING = b'{"batch":"'
+"""What every line begins with: a file that begins otherwise is none of ours."""
+
+
+class Entry(NamedTuple):
+    """What is known of an item that was done before.
+
+    Attributes:
+        offset: Where its line begins.
+        input_digest: Of its input.
+        has_failed: Whether it failed.
+    """
+
+    offset: int
+    input_digest: str
+    has_failed: bool
+
+
+class ItemJournal:
+    """The lines of one batch, in one file, written by one process at a time.
+
+    Takes about 150 bytes of memory for each item that was done before, and none for new ones.
+
+    Args:
+        path: The file. It is made, unless it is there.
+        batch: The digest of the settings of this batch.
+
+    Raises:
+        StoreError: Another process writes to the file; or it is none of a batch, or cannot be
+            written.
+        RequestError: It is the journal of a batch with other settings.
+    """
+
+    def __init__(self, path: Path, batch: str) -> None:
+        self.path = path
+        self.findings: list[Finding] = []
+        self._batch = batch
+        self._disk = Disk()
+        self._entries: dict[str | int, Entry] = {}
+        self._superseded = 0
+        self._descriptor = _open(path)
+        try:
+            self._size = self._read()
+        except BaseException:
+            locks.release(self._descriptor)
+            raise
+        self._synchronized = self._size
+        self._is_closed = False
+
+    def find(self, key: str | int, input_digest: str) -> Entry | None:
+        """Returns what is known of an item; ``None`` where it was not done.
+
+        Raises:
+            RequestError: It was done, but for another input.
+        """
+        entry = self._entries.get(key)
+        if entry is not None and entry.input_digest != input_digest:
+            name = f"{key!r}" if isinstance(key, str) else f"number {key}"
+            raise RequestError(
+                path=f"inputs[{key}]",
+                detail=f"{self.path} has a result of item {name}, but for another input.",
+                remedy="Give the inputs as they were, with new ones behind them, or ids to each; "
+                "or name another file.",
+            )
+        return entry
+
+    def append(self, line: bytes) -> None:
+        """Writes a line. When this returns, the death of this process does not lose it.
+
+        Raises:
+            StoreError: It could not be written; the file is as it was.
+        """
+        try:
+            self._disk.write(self._descriptor, line)
+        except OSError as error:
+            self._cut()
+            raise self._explain(error) from error
+        self._size += len(line)
+
+    def read(self, entry: Entry) -> bytes:
+        """Returns the line of an item."""
+        data = read_at(self._descriptor, entry.offset, 65_536)
+        while (end := data.find(b"\n")) < 0:
+            more = read_at(self._descriptor, entry.offset + len(data), len(data))
+            if not more:
+                raise StoreError(path=str(self.path), detail=f"{self.path} was cut meanwhile.")
+            data += more
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        return data[:end]
+
+    def supersede(self) -> None:
+        """Notes that an item which has a line is about to have another."""
+        self._superseded += 1
+
+    def synchronize(self) -> None:
+        """Lets what was written so far survive the loss of power, too."""
+        if self._size != self._synchronized:
+            size = self._size
+            self._disk.synchronize(self._descriptor)
+            self._synchronized = size
+
+    def settle(self, *, ordered: bool) -> None:
+        """Leaves one line an item, where there are more; in the order of the inputs, if asked.
+
+        The file is replaced by another at once, so that a crash leaves the one or the other.
+        """
+        if not (ordered or self._superseded):
+            return
+        places = self._choose(ordered=ordered)
+        if places is None:
+            return
+        temporary = self.path.with_name(f".{self.path.name}.{os.urandom(4).hex()}")
+        try:
+            write_new_file(self._disk, str(temporary), b"")
+            self._copy(places, temporary)
+            self._disk.rename(str(temporary), str(self.path))
+            self._disk.synchronize_folder(str(self.path.parent))
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise self._explain(error) from error
+
+    def close(self) -> None:
+        """Writes all to the disk, and gives the file free. May be called again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self.synchronize()
+        finally:
+            locks.release(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    def _read(self) -> int:
+        size = os.fstat(self._descriptor).st_size
+        self._refuse_strangers(size)
+        whole = find_torn_start(self._descriptor, size)
+        number = 0
+        for number, (offset, line) in enumerate(self._walk(whole), 1):
+            self._remember(number, offset, line)
+        if whole < size:
+            self._set_aside(whole, size)
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        return whole
+
+    def _refuse_strangers(self, size: int) -> None:
+        beginning = read_at(self._descriptor, 0, min(size, len(_BEGINNING)))
+        if not _BEGINNING.startswith(beginning):
+            raise StoreError(
+                path=str(self.path),
+                detail=f"{self.path} holds something else than the results of a batch.",
+                remedy="Name another file; nothing was changed in this one.",
+            )
+
+    def _remember(self, number: int, offset: int, line: bytes) -> None:
+        try:
+            head = decode_head(line)
+        except StoreError as error:
+            raise StoreError(
+                path=f"{self.path}:{number}",
+                detail=f"{self.path}:{number}: {error.detail}",
+                remedy="Take the line out, and the item is asked again; or name another file.",
+            ) from error
+        if head.batch != self._batch:
+            raise RequestError(
+                path=f"{self.path}:{number}",
+                detail=f"{self.path} has the results of a batch with other settings "
+                "(model, controls, instructions, prompt, schema or function).",
+                remedy="Give the same settings to go on with it, or name another file.",
+            )
+        if head.key in self._entries:
+            self._superseded += 1
+        self._entries[head.key] = Entry(offset, head.input, head.has_failed)
+
+    def _walk(self, size: int) -> Iterator[tuple[int, bytes]]:
+        """Yields the lines of the file and where each begins."""
+        offset, rest = 0, b""
+        at = 0
+        while at < size:
+            block = read_at(self._descriptor, at, min(_BLOCK_BYTES, size - at))
+            at += len(block)
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                yield offset, line
+                offset += len(line) + 1
+
+    def _set_aside(self, start: int, size: int) -> None:
+        """Moves a last line that a crash has torn into a file beside, and says so."""
+        torn = read_at(self._descriptor, start, size - start)
+        number = 1
+        while os.path.lexists(target := f"{self.path}.torn-{number}"):
+            number += 1
+        write_new_file(self._disk, target, torn)
+        self._disk.truncate(self._descriptor, start)
+        self._disk.synchronize(self._descriptor)
+        self.findings.append(
+            Finding(
+                place=str(self.path),
+                message=f"The last line was torn by a crash ({size - start} bytes); it was set "
+                f"aside in {target}, and its item is asked again.",
+            )
+        )
+
+    def _choose(self, *, ordered: bool) -> list[int] | None:
+        """Returns where the lines begin that stay, as they shall stand; None if all do as is."""
+        last: dict[str | int, int] = {}
+        indices, offsets = array("q"), array("q")
+        for number, (offset, line) in enumerate(self._walk(self._size)):
+            head = decode_head(line)
+            last[head.key] = number
+            indices.append(head.index)
+            offsets.append(offset)
+        staying = sorted(last.values())
+        if ordered:
+            staying.sort(key=indices.__getitem__)
+        if staying == list(range(len(offsets))):
+            return None
+        return [offsets[number] for number in staying]
+
+    def _copy(self, places: list[int], target: Path) -> None:
+        with target.open("r+b") as file:
+            for place in places:
+                file.write(self.read(Entry(place, "", False)) + b"\n")
+            file.flush()
+            self._disk.synchronize(file.fileno())
+
+    def _cut(self) -> None:
+        """Takes back what a failed write has left of a line."""
+        try:
+            self._disk.truncate(self._descriptor, self._size)
+            os.lseek(self._descriptor, 0, os.SEEK_END)
+        except OSError:
+            return  # it is set aside as torn when the file is next opened
+
+    def _explain(self, error: OSError) -> StoreError:
+        return StoreError(
+            path=str(self.path),
+            detail=f"{self.path} cannot be written: {error.strerror or error}.",
+            remedy="What is in it is whole; make room, and go on with the same command.",
+        )
+
+
+def _open(path: Path) -> int:
+    """Opens and locks the file, and makes it where it is missing. Raises StoreError."""
+    try:
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        elif not path.is_file():
+            raise StoreError(
+                path=str(path),
+                detail=f"{path} is no file, so it cannot be gone on with.",
+                remedy="Name a file.",
+            )
+        return locks.acquire(str(path), wait_seconds=0)
+    except StoreError as error:
+        if not error.detail.startswith("Another process"):
+            raise
+        raise StoreError(
+            path=str(path),
+            detail=f"Another batch is writing to {path}.",
+            remedy="Wait until it is done, or name another file.",
+        ) from error
+    except OSError as error:
+        raise StoreError(
+            path=str(path),
+            detail=f"{path} cannot be opened: {error.strerror or error}.",
+            remedy="Name a file in a folder that is there and can be written to.",
+        ) from error

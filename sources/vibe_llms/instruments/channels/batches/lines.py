@@ -1,0 +1,180 @@
+"""One item as one line of JSON: what a journal holds, and what people read the results from."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from vibe_llms.exceptions import CodecError, RequestError, StoreError
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, StopReason, Usage
+
+DIGEST_CHARACTERS = 16
+
+_NOTHING = msgspec.Raw(b"null")
+_BUCKETS = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
+
+
+class Head(msgspec.Struct, gc=False):
+    """What a line says of its place in the batch.
+
+    Attributes:
+        batch: The digest of the settings under which it was asked.
+        input: The digest of the input.
+        index: The place of the input, from 0.
+        id: Its name, where it has one.
+        error: Why it failed, as JSON; null where it did not.
+    """
+
+    batch: str
+    input: str
+    index: int
+    id: str | None = None
+    error: msgspec.Raw = _NOTHING
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there is no result, for an error."""
+        return self.error != _NOTHING
+
+    @property
+    def key(self) -> str | int:
+        """What the input is known by: its name, or else its place."""
+        return self.index if self.id is None else self.id
+
+
+class Line(msgspec.Struct, gc=False, kw_only=True):
+    """One item; what an item does not have is null, so that every line has the same fields."""
+
+    batch: str
+    input: str
+    index: int
+    id: str | None
+    text: str | None
+    value: Any = msgspec.UNSET
+    usage: dict[str, Any] | None
+    origin: dict[str, str | None] | None
+    losses: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    seconds: float
+    error: msgspec.Raw = _NOTHING
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_line = msgspec.json.Decoder(Line).decode
+_decode_head = msgspec.json.Decoder(Head).decode
+
+
+def digest(value: Any) -> str:
+    """Names a value that JSON can say, whatever the order of its keys.
+
+    Raises:
+        RequestError: JSON cannot say it.
+    """
+    if value.__class__ is str:
+        data = b'"' + value.encode("utf-8", "surrogatepass")  # as no other value begins
+    else:
+        try:
+            data = msgspec.json.encode(value, order="sorted")
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            raise RequestError(
+                path="inputs",
+                detail=f"An input cannot be written as JSON: {error}.",
+                remedy="A journal knows inputs by what JSON can say; give such, or no journal.",
+            ) from error
+    return hashlib.sha256(data).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def encode_item(item: BatchItem[Any], *, batch: str, input_digest: str) -> bytes:
+    """Writes an item as a line, its end included.
+
+    Raises:
+        CodecError: What the function returned cannot be written as JSON.
+    """
+    origin = item.origin
+    line = Line(
+        batch=batch,
+        input=input_digest,
+        index=item.index,
+        id=item.id,
+        text=item.text,
+        value=msgspec.UNSET if item.value is item.text else item.value,
+        usage=None if origin is None else _write_usage(origin.usage),
+        origin=None if origin is None else _write_origin(origin),
+        losses=item.losses or msgspec.UNSET,
+        seconds=round(item.seconds, 3),
+    )
+    if item.error is not None:
+        from vibe_llms.messages.codec import encode_error
+
+        line.error = msgspec.Raw(encode_error(item.error))
+    try:
+        return _encode(line) + b"\n"
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise CodecError(
+            path="$.value",
+            detail=f"What came of item {item.index} cannot be written as JSON: {error}",
+            remedy="Return what JSON can say, or do without a journal.",
+        ) from error
+
+
+def decode_head(line: bytes) -> Head:
+    """Reads what a line says of its place. Raises StoreError."""
+    try:
+        return _decode_head(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(detail=f"The line is none of a batch: {error}.") from error
+
+
+def decode_item(data: bytes) -> BatchItem[Any]:
+    """Reads a line as the item that it was. Raises StoreError."""
+    from vibe_llms.messages.codec import decode_error
+
+    try:
+        line = _decode_line(data)
+        failure = None if line.error == _NOTHING else decode_error(bytes(line.error))
+        origin = _read_origin(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise StoreError(detail=f"The line is none of a batch: {error}.") from error
+    value = line.text if line.value is msgspec.UNSET else line.value
+    return BatchItem(
+        index=line.index,
+        id=line.id,
+        value=value,
+        error=failure,
+        text=line.text,
+        origin=origin,
+        losses=() if isinstance(line.losses, msgspec.UnsetType) else line.losses,
+        seconds=line.seconds,
+        is_stored=True,
+    )
+
+
+def _write_usage(usage: Usage | None) -> dict[str, Any] | None:
+    if usage is None:
+        return None
+    counts = ((name, getattr(usage, name)) for name in _BUCKETS)
+    return {name: count for name, count in counts if count is not None}
+
+
+def _write_origin(origin: Origin) -> dict[str, str | None]:
+    return {
+        "provider": origin.provider,
+        "model": origin.model,
+        "response_id": origin.response_id,
+        "stop_reason": origin.stop_reason.value,
+    }
+
+
+def _read_origin(line: Line) -> Origin | None:
+    given = line.origin
+    if given is None:
+        return None
+    return Origin(
+        provider=given.get("provider") or "",
+        model=given.get("model") or "",
+        response_id=given.get("response_id"),
+        stop_reason=StopReason(given.get("stop_reason") or StopReason.UNKNOWN),
+        usage=None if line.usage is None else Usage(**line.usage),
+    )
