@@ -61,7 +61,7 @@ def estimate_request(request: Request, attributes: ModelAttributes | None = None
     if request.invocables:
         total += INVOCABLES_OVERHEAD
     for invocable in request.invocables:
-        total += _count_invocable(invocable, attributes)
+        total += count_invocable(invocable, attributes)
     if request.schema is not None:
         total += count_text(_write(request.schema), attributes).widen(1.0)
     return total
@@ -112,7 +112,7 @@ def _estimate_media(content: MediaContent, attributes: ModelAttributes | None) -
     return TokenCount(tokens=len(data) // 40, error_tokens=len(data) // 40 + 1)
 
 
-def _count_invocable(
+def count_invocable(
     invocable: InvocableDescription, attributes: ModelAttributes | None
 ) -> TokenCount:
     """Counts the name, the purpose and the schema; how a vendor writes them is its own affair."""

@@ -41,13 +41,13 @@ def confirm(question: str) -> bool:
 
     sys.stderr.write(f"{sanitize(question)} [y/N] ")
     sys.stderr.flush()
-    answer = _read_answer()
+    answer = read_answer()
     if not answer.endswith("\n"):
         sys.stderr.write("\n")
     return answer.strip().lower() in ("y", "yes")
 
 
-def _read_answer() -> str:
+def read_answer() -> str:
     """Reads a line; a thread that waits for one gives up when the user presses Ctrl-C."""
     if threading.current_thread() is threading.main_thread() or sys.platform == "win32":
         return sys.stdin.readline()

@@ -30,6 +30,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Set-up": {
         "providers": ("providers:providers", "List providers and where they come from."),
         "models": ("models:models", "List, explain and fetch models."),
+        "tools": ("tools:tools", "List, explain and call what models may invoke."),
         "config": ("config:config", "Show, check and locate the configuration."),
         "trust": ("trust:trust", "Let a project folder's configuration name code."),
         "conformance": ("conformance:conformance", "Try a plugin's provider against the contract."),

@@ -138,8 +138,14 @@ def compose_address(model: str | None, provider: str | None) -> str | None:
     return f"{provider}:{model}"
 
 
-def parse_controls(assignments: tuple[str, ...]) -> dict[str, Any]:
+def parse_controls(
+    assignments: tuple[str, ...], *, kind: str = "control", example: str = "temperature=0.2"
+) -> dict[str, Any]:
     """Reads ``name=value`` pairs: values are JSON where they read as JSON, else text.
+
+    Args:
+        kind: What the pairs are, for errors.
+        example: Of a pair.
 
     Raises:
         click.UsageError: There is no ``=``, or a name comes twice.
@@ -152,10 +158,10 @@ def parse_controls(assignments: tuple[str, ...]) -> dict[str, Any]:
         name = name.strip()
         if not equals or not name:
             raise click.UsageError(
-                f"{assignment!r} is no control; write NAME=VALUE, such as temperature=0.2."
+                f"{assignment!r} is no {kind}; write NAME=VALUE, such as {example}."
             )
         if name in controls:
-            raise click.UsageError(f"The control {name!r} is given twice.")
+            raise click.UsageError(f"The {kind} {name!r} is given twice.")
         try:
             controls[name] = json.loads(text)
         except ValueError:

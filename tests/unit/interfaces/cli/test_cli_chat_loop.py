@@ -356,7 +356,7 @@ async def test_an_unknown_model_is_found_before_anything_is_said(session: ChatSe
     session.address = "scripted:nothing"
 
     with pytest.raises(ConverseError):
-        await session.prepare()
+        await session.open()
 
 
 async def test_what_the_model_cannot_take_does_not_spoil_the_conversation(

@@ -50,6 +50,30 @@ async def retry(loop: ChatLoop, argument: str) -> None:
     await loop.answer()
 
 
+async def go_on(loop: ChatLoop, argument: str) -> None:
+    """Goes on with an answer that is not finished: at a limit, or after a crash."""
+    if not loop.session.is_unfinished:
+        raise RequestError(
+            detail="The last answer is finished.", remedy="Say something, or /retry it."
+        )
+    await loop.answer()
+
+
+async def tools(loop: ChatLoop, argument: str) -> None:
+    """Lists what the model may invoke."""
+    registry = loop.session.registry
+    if registry is None:
+        loop.output.say("The model may invoke nothing; `vibe chat --tools io` lets it.")
+        return
+    lines = []
+    for each in registry.survey():
+        invoker = each.invoker
+        asks = ", asks first" if invoker.needs_approval else ""
+        purpose = invoker.description.strip().splitlines()[0]
+        lines.append(f"{invoker.name}  ({each.ensemble}, {invoker.effect}{asks})  {purpose}")
+    loop.output.say("\n".join(lines) or "The tools have nothing to invoke.")
+
+
 async def fork(loop: ChatLoop, argument: str) -> None:
     """Goes on in a fork."""
     count = len(loop.session.conversation.canisters)
@@ -151,6 +175,8 @@ async def leave(loop: ChatLoop, argument: str) -> None:
 _ALL = (
     SlashCommand("/help", "", "Show this.", show_help),
     SlashCommand("/retry", "", "Answer again, in a fork; the former answer stays.", retry),
+    SlashCommand("/continue", "", "Go on with an answer that is not finished.", go_on),
+    SlashCommand("/tools", "", "List what the model may invoke.", tools),
     SlashCommand("/fork", "[N]", "Go on in a fork of all, or of the first N canisters.", fork),
     SlashCommand("/model", "[ADDRESS]", "Show the model, or go on with another.", model),
     SlashCommand("/system", "[TEXT]", "Show the instructions, or add others.", system),

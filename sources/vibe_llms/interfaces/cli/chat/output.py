@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 import attrs
 
@@ -16,8 +16,8 @@ from vibe_llms.events.stream import (
     RetryEvent,
     StreamEvent,
 )
-from vibe_llms.interfaces.cli.output import mark_error, sanitize, style
-from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
+from vibe_llms.interfaces.cli.output import mark_error, sanitize, shorten, style
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import (
     NativeContent,
     ReasoningContent,
@@ -25,7 +25,13 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.views import text_of
 
+if TYPE_CHECKING:  # where nothing is invoked, nobody pays for the events of that
+    from vibe_llms.events.engine import EngineEvent
+
+_FOLDED = 160
+"""So many characters of arguments and results are shown; a reader wants to read the answer."""
 _MOST_LOSSES = 4
 """More kinds of losses than these are not named in a line; a reader wants to read the answer."""
 
@@ -36,11 +42,17 @@ class ChatOutput(Protocol):
     def begin(self, model: str) -> None:
         """An answer is awaited from a model, by its address."""
 
-    def feed(self, event: StreamEvent) -> None:
-        """Something of the answer has arrived."""
+    def feed(self, event: StreamEvent | EngineEvent) -> None:
+        """Something of the answer has arrived, or of what the model does on its way to one."""
 
     def finish(self) -> None:
         """The answer is over, whether complete, stopped or failed."""
+
+    def pause(self) -> None:
+        """Leaves the terminal to somebody who asks a question in the middle of an answer."""
+
+    def resume(self) -> None:
+        """Takes the terminal again."""
 
     def replay(self, canisters: Sequence[AnyCanister]) -> None:
         """Shows what was said before."""
@@ -58,7 +70,7 @@ class ContentTracker:
 
     _kinds: dict[int, str] = attrs.field(factory=dict)
 
-    def read_delta(self, event: StreamEvent) -> tuple[str, str] | None:
+    def read_delta(self, event: StreamEvent | EngineEvent) -> tuple[str, str] | None:
         """Returns kind and text of a piece that a reader wants to see; ``None`` for others."""
         if isinstance(event, ContentStartedEvent):
             self._kinds[event.index] = event.kind
@@ -69,13 +81,31 @@ class ContentTracker:
         return None
 
 
-def describe_event(event: StreamEvent) -> str:
+def describe_event(event: StreamEvent | EngineEvent) -> str:
     """Says in one line what a reader should know besides the text; mostly nothing."""
     if isinstance(event, ContentFinishedEvent) and isinstance(event.item, InvocationCanister):
-        return f"→ {event.item.name}({event.item.arguments})"
+        return describe_invocation(event.item)
+    if event.type == "invocation.finished":
+        return f"{describe_result(event.result)} ({event.seconds:.1f} s)"
+    if event.type == "invocation.progress":
+        return f"  {event.name}: {shorten(event.text, _FOLDED)}"
+    if event.type == "generation.doubted":
+        return "An earlier answer was lost in a crash; it may have been billed all the same."
     if isinstance(event, RetryEvent):
         return f"Trying again in {round(event.after_seconds, 1):g} s: {event.error.describe()}"
     return ""
+
+
+def describe_invocation(canister: InvocationCanister) -> str:
+    """Says in one line what is invoked; ``vibe show`` has all of the arguments."""
+    return f"→ {canister.name}({shorten(canister.arguments, _FOLDED)})"
+
+
+def describe_result(canister: ResultCanister) -> str:
+    """Says in one line what came of an invocation."""
+    text = text_of(canister)
+    mark = "✗" if canister.is_error else "←"
+    return f"{mark} {canister.name or ''}: {shorten(text, _FOLDED) or 'nothing'}"
 
 
 @attrs.define
@@ -96,7 +126,7 @@ class Remarks:
             self._model = model
             self._told.clear()
 
-    def take(self, event: StreamEvent) -> list[str]:
+    def take(self, event: StreamEvent | EngineEvent) -> list[str]:
         """Returns what is to be said before an event is shown, and in its place."""
         if isinstance(event, LossEvent):
             if event.loss not in self._told:
@@ -174,7 +204,7 @@ class PlainOutput:
         self._remarks.begin(model)
         self._kind, self._last = "", "\n"
 
-    def feed(self, event: StreamEvent) -> None:
+    def feed(self, event: StreamEvent | EngineEvent) -> None:
         """Writes a piece."""
         for remark in self._remarks.take(event):
             self._end_line()
@@ -188,6 +218,13 @@ class PlainOutput:
         self._end_line()
         for remark in self._remarks.finish():
             self.say(remark)
+
+    def pause(self) -> None:
+        """Ends the line."""
+        self._end_line()
+
+    def resume(self) -> None:
+        """Does nothing."""
 
     def _end_line(self) -> None:
         if not self._last.endswith("\n"):

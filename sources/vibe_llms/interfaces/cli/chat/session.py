@@ -18,11 +18,12 @@ from vibe_llms.interfaces.cli.output import repair
 from vibe_llms.messages.canisters import (
     AnyCanister,
     DocumentCanister,
+    Origin,
     SupervisorCanister,
     UserCanister,
 )
 from vibe_llms.messages.contents import AnyContent, TextualContent
-from vibe_llms.messages.requests import Response
+from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import TokenCount
@@ -32,8 +33,29 @@ from vibe_llms.telemetry.odometer import Odometer
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
+    from vibe_llms.engine.contexts import RunEvent
+    from vibe_llms.invocables.approvals import Approver
+    from vibe_llms.invocables.ensembles import Ensemble
+    from vibe_llms.invocables.registry import Registry
 
 INPUT_ROLES = frozenset({"user", "document", "supervisor"})
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """What came of a message.
+
+    Attributes:
+        text: The words of the answer.
+        origin: Of its last turn; ``None`` where the model said nothing.
+        canisters: All that was added, what was invoked and what came of it included.
+    """
+
+    text: str
+    origin: Origin | None
+    duration_seconds: float
+    canisters: tuple[AnyCanister, ...]
+    losses: tuple[Loss, ...]
 
 
 @attrs.define(kw_only=True)
@@ -51,6 +73,8 @@ class ChatSession:
         schema: A JSON Schema to which answers must conform.
         attachments: What goes with the next message.
         odometer: Measures how long things take from here on.
+        tools: Ensembles of what the model may invoke; connected from ``open`` to ``close``.
+        approver: Is asked about invocations that need it.
     """
 
     application: Application
@@ -63,6 +87,9 @@ class ChatSession:
     schema: JsonObject | None = None
     attachments: list[Attachment] = attrs.field(factory=list)
     odometer: Odometer = attrs.field(factory=Odometer)
+    tools: Sequence[Ensemble] = ()
+    approver: Approver | None = None
+    _registry: Registry | None = attrs.field(default=None, init=False)
     _model: Model | None = attrs.field(default=None, init=False)
 
     @property
@@ -76,13 +103,38 @@ class ChatSession:
         said = [c for c in self.conversation.canisters if isinstance(c, SupervisorCanister)]
         return text_of(said[-1]) if said else ""
 
-    async def prepare(self) -> None:
-        """Makes sure that there is such a model, and that it takes the controls and the schema.
+    @property
+    def registry(self) -> Registry | None:
+        """What the model may invoke, connected; ``None`` where it may invoke nothing."""
+        return self._registry
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the last turn asks for something that nobody has brought yet."""
+        last = self.conversation.last_message
+        return last is not None and last.role in ("invocation", "result")
+
+    async def open(self) -> None:
+        """Connects the tools, and makes sure that there is such a model and what it takes.
 
         Raises:
-            ConverseError: What accessing it raises, or RequestError.
+            ConverseError: What accessing it raises, or RequestError, or EnsembleError.
         """
+        if self.tools:
+            from vibe_llms.invocables.registry import Registry
+
+            registry = Registry(self.tools)
+            await registry.connect()
+            self._registry = registry
         await self._check([UserCanister("?")])
+
+    async def close(self) -> None:
+        """Disconnects the tools, and frees the models."""
+        try:
+            if self._registry is not None:
+                await self._registry.disconnect()
+        finally:
+            await self.application.close()
 
     def instruct(self, text: str) -> None:
         """Adds instructions that hold from here on."""
@@ -115,16 +167,27 @@ class ChatSession:
         await self._check([*self.conversation.canisters, *said])
         self.keep(said)
 
-    async def answer(self, output: ChatOutput) -> Response:
-        """Lets the model answer; what has arrived is stored, however the answer ends.
+    async def answer(self, output: ChatOutput) -> Answer:
+        """Lets the model answer, and act; what has arrived is stored, however the answer ends.
 
         Raises:
             ConverseError: No answer, or not to its end.
         """
+        metadata = self.conversation.metadata
+        self.conversation.metadata = attrs.evolve(metadata, model=self.model_name)
+        output.begin(self.model_name)
+        try:
+            if self._registry is not None:
+                return await self._act(output, self._registry)
+            return await self._answer(output)
+        finally:
+            output.finish()
+
+    async def _answer(self, output: ChatOutput) -> Answer:
+        """Answers without tools: there is nothing for an engine to do."""
         model = self._produce_model()
         request = model.request(self.conversation, **self._compose_options())
         canisters: tuple[AnyCanister, ...] = ()
-        output.begin(self.model_name)
         try:
             if self.stream:
                 async with model.stream(request) as stream:
@@ -140,11 +203,52 @@ class ChatSession:
                 for event in produce_events(canisters):
                     output.feed(event)
         finally:
-            output.finish()
-            metadata = self.conversation.metadata
-            self.conversation.metadata = attrs.evolve(metadata, model=self.model_name)
             self.keep(canisters)
-        return response
+        return Answer(
+            text=response.text,
+            origin=response.metadata.origin,
+            duration_seconds=response.metadata.duration_seconds,
+            canisters=response.canisters,
+            losses=response.losses,
+        )
+
+    async def _act(self, output: ChatOutput, registry: Registry) -> Answer:
+        """Lets the engine ask the model, and execute what it invokes, until that is done."""
+        from vibe_llms.instruments.engines import Engine
+
+        def hear(event: RunEvent) -> None:
+            self.odometer(event)
+            output.feed(event)
+
+        engine = Engine(
+            Model(self.address, application=self.application, strict=self.strict),
+            registry,
+            approver=self.approver,
+            store=self.store,
+            listener=hear,
+            stream=self.stream,
+            controls=dict(self.controls),
+            schema=self.schema,
+        )
+        run = engine.prepare(self.conversation)
+        try:
+            outcome = await run.perform()
+        finally:
+            self.conversation = run.conversation
+        if not self.stream:
+            for event in produce_events(outcome.canisters):
+                output.feed(event)
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.reason != "answered" and outcome.detail:
+            output.say(outcome.detail)
+        return Answer(
+            text=outcome.text,
+            origin=find_origin(outcome.canisters),
+            duration_seconds=outcome.readings.seconds,
+            canisters=outcome.canisters,
+            losses=outcome.losses,
+        )
 
     def retreat(self) -> bool:
         """Goes back to before the last answer, in a fork; stays where there is no answer yet.
@@ -218,6 +322,8 @@ class ChatSession:
 
     def _compose_options(self) -> RequestOptions:
         options: RequestOptions = {"controls": self.controls}
+        if self._registry is not None:
+            options["invocables"] = self._registry.describe()
         if self.schema is not None:
             options["schema"] = self.schema
         return options
@@ -243,3 +349,9 @@ def produce_events(canisters: Sequence[AnyCanister]) -> Iterator[StreamEvent]:
                 yield ContentStartedEvent(index=index, kind=content.type)
                 yield ContentDeltaEvent(index, text)
                 index += 1
+
+
+def find_origin(canisters: Sequence[AnyCanister]) -> Origin | None:
+    """Returns where the last of the canisters came from that came from a model."""
+    origins = (getattr(canister, "origin", None) for canister in reversed(canisters))
+    return next((origin for origin in origins if origin is not None), None)

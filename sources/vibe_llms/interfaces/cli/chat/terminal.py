@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown
@@ -28,6 +28,9 @@ from vibe_llms.interfaces.cli.chat.output import (
 from vibe_llms.interfaces.cli.chat.tail import Line, Tail
 from vibe_llms.interfaces.cli.output import sanitize
 from vibe_llms.messages.canisters import AnyCanister
+
+if TYPE_CHECKING:
+    from vibe_llms.events.engine import EngineEvent
 
 _INTERVAL_SECONDS = 0.04
 """At most so often is the tail drawn: more is not seen, and costs."""
@@ -117,7 +120,7 @@ class TerminalOutput:
         self._echo.silence()
         self._tail.draw(self._render("note", "…"))
 
-    def feed(self, event: StreamEvent) -> None:
+    def feed(self, event: StreamEvent | EngineEvent) -> None:
         """Adds a piece to what is shown."""
         for remark in self._remarks.take(event):
             self._end_part()
@@ -144,6 +147,16 @@ class TerminalOutput:
         self._file.write("\n")
         self._file.flush()
         self._echo.restore()
+
+    def pause(self) -> None:
+        """Leaves behind what is shown, and shows again what is typed."""
+        self._end_part()
+        self._tail.settle([])
+        self._echo.restore()
+
+    def resume(self) -> None:
+        """Goes on with the answer."""
+        self._echo.silence()
 
     def replay(self, canisters: Sequence[AnyCanister]) -> None:
         """Shows what was said before."""

@@ -13,10 +13,10 @@ from vibe_llms.interfaces.cli.options import (
     model_options,
     parse_controls,
 )
+from vibe_llms.interfaces.cli.tooling import tool_options
 
 if TYPE_CHECKING:
-    from vibe_llms.interfaces.cli.chat.session import ChatSession
-    from vibe_llms.messages.requests import Response
+    from vibe_llms.interfaces.cli.chat.session import Answer, ChatSession
     from vibe_llms.plain import JsonObject
 
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--schema", type=click.Path(), help="A JSON Schema; the answer conforms to it.")
 @click.option("--save/--no-save", default=None, help="Keep it as a conversation (the default).")
 @json_option
+@tool_options
 @model_options
 def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: Any) -> None:
     """Ask one question and print the answer.
@@ -47,13 +48,13 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
     """
     session = _produce_session(options, save=save is not False)
     text = _gather(session, " ".join(prompt), options)
-    response = _answer(session, text, options["system"], as_json=as_json)
+    answer = _answer(session, text, options, as_json=as_json)
     if as_json:
-        _write_response(session, response)
+        _write_answer(session, answer)
     else:
         _tell_identity(session, is_asked_for=save is True)
     if session.schema is not None:
-        _check_conformity(response.text, session.schema)
+        _check_conformity(answer.text, session.schema)
 
 
 def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
@@ -151,25 +152,27 @@ def _read_stdin(session: ChatSession, text: str) -> str:
     return text or said
 
 
-def _answer(session: ChatSession, text: str, system: str | None, *, as_json: bool) -> Response:
+def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json: bool) -> Answer:
     import asyncio
     import io
     import sys
 
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
     from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+    from vibe_llms.interfaces.cli.tooling import equip
 
     output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
 
-    async def perform() -> Response:
+    async def perform() -> Answer:
         try:
-            await run_interruptibly(session.prepare())  # before anything is stored
-            if system:
-                session.instruct(system)
+            await equip(session, options, output)
+            await run_interruptibly(session.open())  # before anything is stored
+            if options["system"]:
+                session.instruct(options["system"])
             await session.say(text)
             return await run_interruptibly(session.answer(output))
         finally:
-            await session.application.close()
+            await session.close()
 
     return asyncio.run(perform())
 
@@ -184,7 +187,7 @@ def _tell_identity(session: ChatSession, *, is_asked_for: bool) -> None:
         note(f"Kept as {identity}; go on with: vibe chat --continue {identity}")
 
 
-def _write_response(session: ChatSession, response: Response) -> None:
+def _write_answer(session: ChatSession, answer: Answer) -> None:
     from vibe_llms.interfaces.cli.output import write_json
     from vibe_llms.messages.codec import produce_converter
 
@@ -192,10 +195,10 @@ def _write_response(session: ChatSession, response: Response) -> None:
     write_json(
         {
             "conversation": session.conversation.id if session.store is not None else None,
-            "text": response.text,
-            "origin": unstructure(response.metadata.origin),
-            "duration_seconds": response.metadata.duration_seconds,
-            "canisters": [unstructure(canister) for canister in response.canisters],
-            "losses": [str(loss) for loss in response.losses],
+            "text": answer.text,
+            "origin": None if answer.origin is None else unstructure(answer.origin),
+            "duration_seconds": answer.duration_seconds,
+            "canisters": [unstructure(canister) for canister in answer.canisters],
+            "losses": [str(loss) for loss in answer.losses],
         }
     )

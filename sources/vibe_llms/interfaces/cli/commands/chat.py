@@ -13,6 +13,7 @@ from vibe_llms.interfaces.cli.options import (
     model_options,
     parse_controls,
 )
+from vibe_llms.interfaces.cli.tooling import tool_options
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     metavar="[ID]",
     help="Go on with a conversation; without ID, with the newest.",
 )
+@tool_options
 @model_options
 def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     """Converse in the terminal.
@@ -47,19 +49,21 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     import sys
 
     from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+    from vibe_llms.interfaces.cli.tooling import equip
 
     loop = _produce_loop(continued, options)
 
     async def perform() -> None:
         try:
-            await run_interruptibly(loop.session.prepare())  # before anything is stored
+            await equip(loop.session, options, loop.output)
+            await run_interruptibly(loop.session.open())  # before anything is stored
             if options["system"]:
                 loop.session.instruct(options["system"])
             if loop.input.is_interactive:
                 _greet(loop)
             await loop.run(" ".join(first))
         finally:
-            await loop.session.application.close()
+            await loop.session.close()
 
     asyncio.run(perform())
     if loop.input.is_interactive and len(loop.session.conversation):
@@ -139,4 +143,6 @@ def _produce_session(
 
 def _greet(loop: ChatLoop) -> None:
     loop.output.replay(loop.session.conversation.canisters)
+    if loop.session.is_unfinished:
+        loop.output.say("The last answer is not finished; /continue goes on with it.")
     loop.output.say(f"{loop.session.model_name} · /help for commands, Ctrl-D to leave")

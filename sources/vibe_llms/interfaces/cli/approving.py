@@ -1,0 +1,126 @@
+"""Asks on the terminal whether a call may be executed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+import attrs
+
+from vibe_llms.interfaces.cli.consent import can_ask, read_answer
+from vibe_llms.interfaces.cli.output import sanitize, shorten, style
+from vibe_llms.invocables.approvals import (
+    Approval,
+    ApprovalRequest,
+    Scope,
+    allow,
+    deny,
+    edit,
+)
+from vibe_llms.plain import JsonObject
+
+_CHOICES = "[o]nce, [a]lways this call, [n]ever, [e]dit, or Enter to refuse this time? "
+_MOST_CHARACTERS = 4_000
+"""More of the arguments is not shown at once; nobody would read it."""
+
+
+class Screen(Protocol):
+    """What gives the terminal back while a question is asked."""
+
+    def pause(self) -> None:
+        """Leaves the terminal to somebody else."""
+
+    def resume(self) -> None:
+        """Takes it again."""
+
+
+@attrs.define
+class TerminalApprover:
+    """An ``Approver`` who is the person at the terminal; without one, nothing is allowed.
+
+    Attributes:
+        allowed: Names of invocables that need no question; ``all`` stands for every one. What
+            may have taken effect already is asked about all the same.
+        screen: Is paused while a question is asked.
+        is_there: Tells whether somebody can be asked.
+    """
+
+    allowed: Collection[str] = ()
+    screen: Screen | None = None
+    is_there: Callable[[], bool] = can_ask
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        """Asks, and returns what was answered."""
+        if not request.in_doubt and ({"all", request.name} & set(self.allowed)):
+            return allow(request)
+        if not self.is_there():
+            return deny(request, "Nobody can be asked for an approval here.")
+        if self.screen is not None:
+            self.screen.pause()
+        try:
+            return await self._ask(request)
+        finally:
+            if self.screen is not None:
+                self.screen.resume()
+
+    async def _ask(self, request: ApprovalRequest) -> Approval:
+        _show(request)
+        while True:
+            answer = await _read(_CHOICES)
+            match answer[:1].lower():
+                case "o" | "y":
+                    return allow(request)
+                case "a":
+                    return allow(request, scope=Scope.CALL)
+                case "n":
+                    reason = await _read("Why not (for the model; Enter for no reason)? ")
+                    return deny(request, reason, scope=Scope.CALL)
+                case "e":
+                    arguments = await _read_arguments(request)
+                    if arguments is not None:
+                        return edit(request, arguments)
+                case "":
+                    return deny(request, "The user does not want this now.")
+
+
+def _show(request: ApprovalRequest) -> None:
+    arguments = json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False)
+    if len(arguments) > _MOST_CHARACTERS:
+        left = len(arguments) - _MOST_CHARACTERS
+        arguments = f"{arguments[:_MOST_CHARACTERS]} … and {left} characters more"
+    purpose = shorten(request.description, 100)
+    head = f"{request.name} wants to be executed: {purpose}"
+    if request.in_doubt:
+        head = (
+            f"{request.name} was begun before, and it is not known whether it took effect."
+            " Shall it be executed, perhaps for the second time?"
+        )
+    sys.stderr.write(style(sanitize(head), "yellow", "bold", stream=sys.stderr) + "\n")
+    sys.stderr.write(sanitize(arguments) + "\n")
+
+
+async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
+    """Reads other arguments; ``None`` where there are none, or they make no sense."""
+    text = await _read(f"Arguments, as JSON, instead of {request.arguments}: ")
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        sys.stderr.write(f"That is not JSON: {error}.\n")
+        return None
+    if not isinstance(value, dict):
+        sys.stderr.write("That is no JSON object.\n")
+        return None
+    return value
+
+
+async def _read(prompt: str) -> str:
+    """Reads a line; gives up when the user presses Ctrl-C."""
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    answer = await asyncio.to_thread(read_answer)
+    if not answer.endswith("\n"):
+        sys.stderr.write("\n")
+    return answer.strip()

@@ -1,0 +1,260 @@
+"""``vibe tools``: what models may be given to invoke."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.options import Command, json_option, yes_option
+from vibe_llms.interfaces.cli.tooling import split_names, tool_options
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+    from vibe_llms.invocables.registry import Registration, Registry
+    from vibe_llms.plain import JsonObject
+
+
+@click.group("tools", invoke_without_command=True)
+@click.pass_context
+def tools(context: click.Context) -> None:
+    """List, explain and call what models may invoke. By itself: list."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_, tools=(), allowed=(), as_json=False)
+
+
+@tools.command("list", cls=Command)
+@tool_options
+@json_option
+def list_(as_json: bool, **options: Any) -> None:
+    """List the invocables of all configured ensembles, or of those that are named.
+
+    Connects them. Each row ends in what the invocable's schema costs in tokens, about, with every
+    request; an ensemble that cannot be connected is told of.
+    """
+    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.output import note, write_json, write_table
+
+    application = load_application()
+    tell_untrusted(application.configuration)
+    rows, failures = _survey(application, options)
+    for text in failures:
+        note(text)
+    if as_json:
+        write_json([{**_encode(each), "tokens": tokens} for each, tokens in rows])
+        return
+    write_table(
+        [
+            *(
+                (each.invoker.name, each.ensemble, _describe(each), f"~{tokens}", _head(each))
+                for each, tokens in rows
+            ),
+            *(
+                (f"{name}: {count} in all", "", "", f"~{tokens}", "")
+                for name, count, tokens in _sum(rows)
+            ),
+        ],
+        styles=("cyan", "", "dim", "", ""),
+    )
+
+
+@tools.command("show", cls=Command)
+@click.argument("name")
+@tool_options
+@json_option
+def show(name: str, as_json: bool, **options: Any) -> None:
+    """Explain one invocable: what it is for, what it takes, and its limits."""
+    import json
+
+    from vibe_llms.interfaces.cli.access import load_application
+    from vibe_llms.interfaces.cli.output import write, write_explanations, write_json, write_styled
+
+    rows, _ = _survey(load_application(), options)
+    registration, tokens = _find(rows, name)
+    if as_json:
+        write_json({**_encode(registration), "tokens": tokens})
+        return
+    invoker = registration.invoker
+    write_styled(f"{invoker.name}  ({registration.ensemble})", "bold")
+    write(invoker.description)
+    write()
+    limit = invoker.time_limit_seconds
+    write_explanations(
+        [
+            ("effect", str(invoker.effect), "what executing it does to the world"),
+            ("needs approval", "yes" if invoker.needs_approval else "no", "before each call"),
+            ("time limit", "none" if limit is None else f"{limit:g} s", "for one call"),
+            ("output limit", f"{invoker.output_limit_characters} characters", "of one result"),
+            ("tokens", f"about {tokens}", "of its schema, in every request"),
+        ]
+    )
+    write(json.dumps(dict(invoker.schema), indent=2, ensure_ascii=False))
+
+
+@tools.command("call", cls=Command)
+@click.argument("name")
+@click.argument("arguments", nargs=-1)
+@tool_options
+@yes_option
+@json_option
+def call(name: str, arguments: tuple[str, ...], yes: bool, as_json: bool, **options: Any) -> None:
+    """Call one invocable, as a model would.
+
+    ARGUMENTS are one JSON object, or NAME=VALUE pairs, whose values are JSON where they read so:
+
+    \b
+        vibe tools call read_file path=notes.txt
+        vibe tools call read_file '{"path": "notes.txt"}'
+    """
+    import asyncio
+
+    from vibe_llms.interfaces.cli.access import load_application
+
+    application = load_application(yes=yes)
+    given = _read_arguments(arguments)
+    asyncio.run(_call(application, name, given, options, as_json=as_json))
+
+
+async def _call(
+    application: Application,
+    name: str,
+    arguments: JsonObject,
+    options: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+    from vibe_llms.interfaces.cli.output import note, write, write_json
+    from vibe_llms.invocables import InvocationContext, perform
+    from vibe_llms.messages.codec import produce_converter
+
+    async with _connect(application, options) as registry:
+        invoker = registry.access(name)
+        settled = await _approve(invoker, arguments, options)
+        context = InvocationContext(invocation_id="call", listener=note)
+        outcome = await run_interruptibly(perform(invoker, settled, context))
+    if as_json:
+        unstructure = produce_converter().unstructure
+        contents = [unstructure(content) for content in outcome.contents]
+        write_json({"contents": contents, "is_error": outcome.is_error})
+    else:
+        for content in outcome.contents:
+            write(getattr(content, "text", None) or f"[{content.type}]")
+    if outcome.is_error:
+        raise SystemExit(1)
+
+
+async def _approve(invoker: Any, arguments: JsonObject, options: dict[str, Any]) -> JsonObject:
+    """Asks where the invocable needs it; what was typed here is no reason not to."""
+    from vibe_llms.exceptions import Stage, TrustError
+    from vibe_llms.interfaces.cli.approving import TerminalApprover
+    from vibe_llms.invocables.approvals import produce_approval_request, settle
+
+    if not invoker.needs_approval or invoker.check(arguments):
+        return arguments
+    request = produce_approval_request(
+        "call", invoker.name, arguments, description=invoker.description, effect=invoker.effect
+    )
+    approver = TerminalApprover(split_names(options["allowed"]))
+    settled = settle(request, await approver.approve(request))
+    if settled is None:
+        raise TrustError(
+            detail=f"{invoker.name} was not executed: it was not approved.",
+            remedy=f"Say yes when asked, or give --allow {invoker.name}.",
+            stage=Stage.EXECUTE,
+        )
+    return settled
+
+
+def _read_arguments(given: Sequence[str]) -> JsonObject:
+    import json
+
+    from vibe_llms.interfaces.cli.options import parse_controls
+
+    if len(given) == 1 and given[0].lstrip().startswith("{"):
+        try:
+            value = json.loads(given[0])
+        except ValueError as error:
+            raise click.UsageError(f"The arguments are not JSON: {error}.") from error
+        if isinstance(value, dict):
+            return value
+    return parse_controls(tuple(given), kind="argument", example="path=notes.txt")
+
+
+@asynccontextmanager
+async def _connect(application: Application, options: dict[str, Any]) -> AsyncIterator[Registry]:
+    """Connects the ensembles that are named, or all that are configured."""
+    from vibe_llms.invocables.registry import Registry
+
+    names = split_names(options["tools"])
+    chosen = names or tuple(application.configuration.ensembles)
+    try:
+        ensembles = await application.produce_ensembles(chosen)
+        async with Registry(ensembles, tolerant=not names) as registry:
+            yield registry
+    finally:
+        await application.close()
+
+
+def _survey(
+    application: Application, options: dict[str, Any]
+) -> tuple[list[tuple[Registration, int]], list[str]]:
+    """Returns the invocables with what their schemas cost, and what could not be connected."""
+    import asyncio
+
+    from vibe_llms.models.counting import count_invocable
+
+    async def perform() -> tuple[list[tuple[Registration, int]], list[str]]:
+        async with _connect(application, options) as registry:
+            rows = [
+                (each, count_invocable(each.description, None).tokens) for each in registry.survey()
+            ]
+            return rows, [*map(str, registry.failures.values()), *registry.collisions]
+
+    return asyncio.run(perform())
+
+
+def _sum(rows: Sequence[tuple[Registration, int]]) -> list[tuple[str, int, int]]:
+    sums: dict[str, tuple[int, int]] = {}
+    for each, tokens in rows:
+        count, total = sums.get(each.ensemble, (0, 0))
+        sums[each.ensemble] = (count + 1, total + tokens)
+    return [(name, count, total) for name, (count, total) in sums.items()]
+
+
+def _find(rows: Sequence[tuple[Registration, int]], name: str) -> tuple[Registration, int]:
+    from vibe_llms.exceptions import UnknownNameError
+    from vibe_llms.nearness import find_near
+
+    for row in rows:
+        if row[0].invoker.name == name:
+            return row
+    names = [each.invoker.name for each, _ in rows]
+    raise UnknownNameError(
+        kind="invocable", name=name, known=tuple(find_near(name, names) or names)
+    )
+
+
+def _describe(registration: Registration) -> str:
+    invoker = registration.invoker
+    return f"{invoker.effect}, asks" if invoker.needs_approval else str(invoker.effect)
+
+
+def _head(registration: Registration) -> str:
+    return registration.invoker.description.strip().splitlines()[0]
+
+
+def _encode(registration: Registration) -> dict[str, Any]:
+    invoker = registration.invoker
+    return {
+        "name": invoker.name,
+        "ensemble": registration.ensemble,
+        "description": invoker.description,
+        "schema": invoker.schema,
+        "effect": str(invoker.effect),
+        "needs_approval": invoker.needs_approval,
+        "time_limit_seconds": invoker.time_limit_seconds,
+        "output_limit_characters": invoker.output_limit_characters,
+    }

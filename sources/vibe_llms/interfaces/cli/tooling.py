@@ -1,0 +1,59 @@
+"""The tools that a command is given: their options, and the ensembles that these name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from vibe_llms.interfaces.cli.approving import Screen
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def tool_options(function: _Function) -> _Function:
+    """Adds the options which name ensembles, and say what needs no question."""
+    options = [
+        click.option(
+            "--tools",
+            "-t",
+            "tools",
+            multiple=True,
+            metavar="NAME,...",
+            help="Ensembles that the model may use, such as io,shell; see `vibe tools`.",
+        ),
+        click.option(
+            "--allow",
+            "allowed",
+            multiple=True,
+            metavar="NAME,...",
+            help="Invocables that may be executed without asking; `all` for every one.",
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def split_names(given: Sequence[str]) -> tuple[str, ...]:
+    """Reads names that are parted by commas, each once."""
+    names = (name.strip() for text in given for name in text.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen) -> None:
+    """Gives a session the tools that the options name, and an approver; connects nothing.
+
+    Raises:
+        UnknownNameError: There is no such ensemble.
+    """
+    names = split_names(options["tools"])
+    if not names:
+        return
+    from vibe_llms.interfaces.cli.approving import TerminalApprover
+
+    session.tools = await session.application.produce_ensembles(names)
+    session.approver = TerminalApprover(split_names(options["allowed"]), screen)
