@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.approvals import Approver
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.registry import Registry
+    from vibe_llms.limits import Limits
 
 INPUT_ROLES = frozenset({"user", "document", "supervisor"})
 
@@ -75,6 +76,7 @@ class ChatSession:
         odometer: Measures how long things take from here on.
         tools: Ensembles of what the model may invoke; connected from ``open`` to ``close``.
         approver: Is asked about invocations that need it.
+        limits: Bound what one answer may do; by default those of the configuration.
     """
 
     application: Application
@@ -89,6 +91,7 @@ class ChatSession:
     odometer: Odometer = attrs.field(factory=Odometer)
     tools: Sequence[Ensemble] = ()
     approver: Approver | None = None
+    limits: Limits | None = None
     _registry: Registry | None = attrs.field(default=None, init=False)
     _model: Model | None = attrs.field(default=None, init=False)
 
@@ -224,6 +227,7 @@ class ChatSession:
             Model(self.address, application=self.application, strict=self.strict),
             registry,
             approver=self.approver,
+            limits=self.limits,
             store=self.store,
             listener=hear,
             stream=self.stream,
