@@ -73,7 +73,7 @@ def test_listing_says_what_is_there_and_imports_nothing(configure: Configure) ->
     assert {"parrot_provider", "raises_at_import", "vibe_llms.providers.local"}.isdisjoint(
         set(sys.modules) - before
     )
-    shipped = set(configure("").providers)
+    shipped = {entry.name for entry in configure("").plugins}
     assert {states.pop(name) for name in shipped - {"local"}} == {"available"}
     del states["local"]  # llama.cpp need not be installed
     assert states == {

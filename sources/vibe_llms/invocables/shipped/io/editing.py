@@ -1,0 +1,87 @@
+"""Exact replacement in a text: of what is there once, with a useful word where it is not."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+import attrs
+
+from vibe_llms.invocables.shipped.refusals import Refusal
+
+_LINES_COMPARED: Final = 2_000
+_SHOWN: Final = 10
+
+
+@attrs.frozen
+class Edit:
+    """A text after replacement, and the line where it took place, counted from 1."""
+
+    text: str
+    line: int
+
+
+def replace_once(whole: str, old: str, new: str, shown: str) -> Edit:
+    """Replaces what is in a text exactly once.
+
+    Where all lines of the text end in CR LF and those of ``old`` in LF, both are taken to end as
+    the text's do.
+
+    Args:
+        shown: What the text is called.
+
+    Raises:
+        Refusal: It is there several times, or not at all; the text says where, or what is nearest.
+    """
+    if not old:
+        raise Refusal("'old' is empty: say what is to be replaced. To write a file use write_file.")
+    if old == new:
+        raise Refusal("'old' and 'new' are the same: there is nothing to replace.")
+    if old not in whole and "\r\n" in whole and "\r" not in old:
+        old, new = (text.replace("\n", "\r\n") for text in (old, new.replace("\r\n", "\n")))
+    places = _find_all(whole, old)
+    if len(places) == 1:
+        start = places[0]
+        text = whole[:start] + new + whole[start + len(old) :]
+        return Edit(text, _count_lines(whole, start))
+    if places:
+        lines = [str(_count_lines(whole, start)) for start in places[:_SHOWN]]
+        more = ", …" if len(places) > _SHOWN else ""
+        raise Refusal(
+            f"'old' is {len(places)} times in {shown}, at the lines {', '.join(lines)}{more}. "
+            "Give more of what stands around the one that is meant."
+        )
+    raise Refusal(f"'old' is not in {shown}.{_find_nearest(whole, old)}")
+
+
+def _find_all(whole: str, old: str) -> list[int]:
+    """Returns where it begins; also where occurrences overlap, as then none is clearly meant."""
+    places: list[int] = []
+    start = whole.find(old)
+    while start >= 0 and len(places) < 1_000:
+        places.append(start)
+        start = whole.find(old, start + 1)
+    return places
+
+
+def _count_lines(whole: str, end: int) -> int:
+    return whole.count("\n", 0, end) + 1
+
+
+def _find_nearest(whole: str, old: str) -> str:
+    """Says what in the text is most like what was looked for."""
+    wanted = next((line for line in old.splitlines() if line.strip()), "")[:500]
+    lines = [line[:500] for line in whole.splitlines()]
+    alike = [number for number, line in enumerate(lines) if line.split() == wanted.split()]
+    if wanted and alike:
+        number = alike[0]
+        if lines[number] == wanted:
+            return (
+                f" Its first line is there at the line {number + 1}, and what follows differs. "
+                "Read the file again."
+            )
+        return f" At the line {number + 1} it differs in its spaces: {lines[number]!r}."
+    near = difflib.get_close_matches(wanted, lines[:_LINES_COMPARED], n=1, cutoff=0.6)
+    if near:
+        return f" Most like it is the line {lines.index(near[0]) + 1}: {near[0]!r}."
+    return " Read the file again."

@@ -1,0 +1,173 @@
+"""The ensemble of files: read, write, edit, list and search, within what the user grants."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
+from vibe_llms.invocables.shipped.io.deduplication import ByFile
+from vibe_llms.invocables.shipped.io.editing import replace_once
+from vibe_llms.invocables.shipped.io.grants import Grants
+from vibe_llms.invocables.shipped.io.listing import list_directory
+from vibe_llms.invocables.shipped.io.opening import open_file, read_whole
+from vibe_llms.invocables.shipped.io.reading import read_lines
+from vibe_llms.invocables.shipped.io.searching import search
+from vibe_llms.invocables.shipped.io.settings import IoSettings
+from vibe_llms.invocables.shipped.io.writing import encode, ensure_writable, replace_file
+from vibe_llms.invocables.shipped.refusals import Refusal, explain_refusals
+
+TIME_LIMIT_SECONDS: Final = 30.0
+CONCURRENCY: Final = 8
+_PATIENCE_SECONDS: Final = 20.0
+
+
+class IoEnsemble:
+    """Files for a model.
+
+    Args:
+        settings: What is granted.
+
+    Raises:
+        ConfigurationError: What is granted makes no sense.
+    """
+
+    def __init__(self, settings: IoSettings) -> None:
+        self.settings = settings
+        self._grants = Grants(settings.name, settings.produce_grants())
+        self._writing = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The name under which it is configured."""
+        return self.settings.name
+
+    async def connect(self) -> None:
+        """Opens the directories that are granted.
+
+        Raises:
+            EnsembleError: One cannot be opened.
+        """
+        self._grants.open()
+
+    async def disconnect(self) -> None:
+        """Closes them."""
+        self._grants.close()
+
+    async def survey(self) -> Sequence[Invoker]:
+        """Returns the five."""
+        shared = {"time_limit_seconds": TIME_LIMIT_SECONDS, "concurrency": CONCURRENCY}
+        reading = {**shared, "effect": Effect.PURE}
+        writing = {**shared, "needs_approval": True}
+        return (
+            self._produce(self.read_file, deduplicator=ByFile(), **reading),
+            self._produce(self.list_files, **reading),
+            self._produce(self.search_files, **reading),
+            self._produce(
+                self.write_file, effect=Effect.IDEMPOTENT, deduplicator=ByFile(), **writing
+            ),
+            # Where the new text holds the old one, a second execution would be a second edit.
+            self._produce(self.edit_file, effect=Effect.ONCE, **writing),
+        )
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Does nothing: the invokers stay."""
+
+    def _produce(self, function: Callable[..., Any], **options: Any) -> Invoker:
+        invoker = produce_invoker(explain_refusals(function), **options)
+        description = f"{invoker.description} Accessible: {self._grants.describe()}."
+        return attrs.evolve(invoker, description=description)
+
+    def read_file(
+        self, path: str, context: InvocationContext, first_line: int = 1, lines: int = 2_000
+    ) -> str:
+        """Reads a text file, or some lines of it.
+
+        Args:
+            path: The file; relative to the first accessible directory, or absolute.
+            first_line: The first line to return, counted from 1.
+            lines: How many lines to return at most.
+        """
+        with self._grants.walk(path) as place:
+            return read_lines(place, first_line, lines, context)
+
+    def list_files(self, context: InvocationContext, path: str = ".", depth: int = 1) -> str:
+        """Lists what is in a directory, with sizes in bytes. Links are shown, not followed.
+
+        Args:
+            path: The directory.
+            depth: How many levels of directories to list.
+        """
+        with self._grants.walk(path) as place:
+            return list_directory(place, depth, context)
+
+    def search_files(
+        self,
+        context: InvocationContext,
+        text: str = "",
+        name: str = "*",
+        path: str = ".",
+        ignore_case: bool = False,
+    ) -> str:
+        """Searches a directory and those below it: for lines that hold a text, or for files by
+        their names where no text is given. Links and .git are passed over.
+
+        Args:
+            text: What the lines are to hold, literally.
+            name: A pattern for names of files, such as *.py; of the name alone, not of the path.
+            path: The directory to search.
+            ignore_case: Whether capitals count as small letters.
+        """
+        with self._grants.walk(path) as place:
+            return search(place, text, name, ignore_case, self.settings.file_bytes, context)
+
+    def write_file(self, path: str, text: str, context: InvocationContext) -> str:
+        """Writes a text file: a new one, or the whole of an existing one anew.
+
+        Args:
+            path: The file. Directories on the way are made.
+            text: All that the file is to hold.
+        """
+        data = encode(text, self.settings.file_bytes)
+        with self._write_alone(), self._grants.walk(path, makes=True) as place:
+            before = ensure_writable(place)
+            replace_file(place, data, before, context)
+            deed = "made" if before is None else "written anew"
+            return f"{place.shown} was {deed}: {len(data)} bytes."
+
+    def edit_file(self, path: str, old: str, new: str, context: InvocationContext) -> str:
+        """Replaces a piece of a text file that is in it exactly once.
+
+        Args:
+            path: The file.
+            old: The piece as it stands there, spaces and ends of lines included, with so much
+                around it that no other place is like it.
+            new: What is to stand there instead.
+        """
+        with self._write_alone(), self._grants.walk(path) as place:
+            if ensure_writable(place) is None:
+                raise Refusal(f"{place.shown} does not exist. write_file makes a file.")
+            with open_file(place) as (descriptor, found):
+                whole = read_whole(place, descriptor, self.settings.file_bytes, context)
+            try:
+                text = whole.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise Refusal(f"{place.shown} is no text in UTF-8: it cannot be edited.") from error
+            edit = replace_once(text, old, new, place.shown)
+            replace_file(place, encode(edit.text, self.settings.file_bytes), found, context)
+            return f"{place.shown} was edited at the line {edit.line}."
+
+    @contextmanager
+    def _write_alone(self) -> Iterator[None]:
+        """One writes at a time, so that no edit undoes another that runs beside it."""
+        if not self._writing.acquire(timeout=_PATIENCE_SECONDS):
+            raise Refusal("Another write has not ended; try again later.")
+        try:
+            yield
+        finally:
+            self._writing.release()

@@ -1,0 +1,324 @@
+"""The directories that a user grants, and the walk beneath them, which nothing leaves.
+
+Paths are not compared as texts. A walk goes from the open directory of a grant, one component
+at a time, by descriptors: a component that is a link is read and walked in its turn, ``..``
+goes back to the directory that the walk came from, and neither leads out of the grants. So
+whoever swaps a directory for a link while we walk changes where we arrive, never beyond a grant.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from vibe_llms.exceptions import EnsembleError
+from vibe_llms.invocables.shipped.refusals import Refusal
+
+LINKS_LIMIT: Final = 40
+"""How many links one path may lead through; the limit of Linux itself."""
+
+DEPTH_LIMIT: Final = 100
+"""How deep beneath a grant a path may lead; each level is a descriptor while we walk."""
+
+WALKING: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+READING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@attrs.frozen
+class Grant:
+    """A directory that a user grants.
+
+    Attributes:
+        path: Absolute, without links.
+        is_writable: Whether files in it may be written.
+        alias: The absolute path as the user wrote it, perhaps through links.
+    """
+
+    path: Path
+    is_writable: bool
+    alias: Path
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """Where a walk arrived.
+
+    Attributes:
+        directory: A descriptor of the directory, for as long as the walk is open. It may serve
+            for walking on alone.
+        name: In that directory; ``.`` for the directory itself. It was no link.
+        grant: Within which it lies.
+        shown: The path as a model may be told it.
+    """
+
+    directory: int
+    name: str
+    grant: Grant
+    shown: str
+
+    def inspect(self) -> os.stat_result | None:
+        """Returns what is there; ``None`` where nothing is."""
+        try:
+            return os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+
+class Grants:
+    """The directories that one ensemble may touch, held open while it is connected.
+
+    Args:
+        name: Of the ensemble, for errors.
+        grants: Relative paths given by a model begin at the first.
+    """
+
+    def __init__(self, name: str, grants: Iterable[Grant]) -> None:
+        self.grants = tuple(grants)
+        self._name = name
+        self._lock = threading.Lock()
+        self._roots: dict[Grant, int] = {}
+        self._identities: dict[tuple[int, int], Grant] = {}
+
+    def open(self) -> None:
+        """Opens the directories.
+
+        Raises:
+            EnsembleError: One cannot be; none stays open.
+        """
+        with self._lock:
+            for grant in self.grants:
+                try:
+                    descriptor = os.open(grant.path, WALKING)
+                except OSError as error:
+                    self._close()
+                    raise EnsembleError(
+                        ensemble=self._name,
+                        detail=f"The directory {grant.path} that [ensembles.{self._name}] grants "
+                        f"cannot be opened: {error.strerror}.",
+                        remedy="Make it, or take it out of the setting.",
+                    ) from error
+                self._roots[grant] = descriptor
+                found = os.fstat(descriptor)
+                self._identities[found.st_dev, found.st_ino] = grant
+
+    def close(self) -> None:
+        """Closes the directories; walks that are under way go on by descriptors of their own."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        for descriptor in self._roots.values():
+            os.close(descriptor)
+        self._roots.clear()
+
+    def duplicate(self, grant: Grant) -> int:
+        """Returns a descriptor of a grant's directory that is the caller's to close."""
+        with self._lock:
+            if grant not in self._roots:
+                raise Refusal("The files are not accessible any more: the ensemble is closed.")
+            return os.dup(self._roots[grant])
+
+    def recognize(self, descriptor: int) -> Grant | None:
+        """Returns the grant whose very directory is open here, if it is one's."""
+        found = os.fstat(descriptor)
+        return self._identities.get((found.st_dev, found.st_ino))
+
+    def describe(self) -> str:
+        """Says for a model what it may touch."""
+        return ", ".join(
+            f"{grant.path} ({'read and write' if grant.is_writable else 'read only'})"
+            for grant in self.grants
+        )
+
+    @contextmanager
+    def walk(self, path: str, *, makes: bool = False) -> Iterator[Place]:
+        """Walks to a path, links on the way and at its end included.
+
+        Args:
+            path: As a model gave it.
+            makes: Directories on the way that do not exist are made, where that is granted.
+
+        Raises:
+            Refusal: It leads out of what is granted, or on the way is something else than
+                directories.
+        """
+        walker = _Walker(self, path, makes)
+        try:
+            yield walker.walk()
+        finally:
+            walker.leave()
+
+
+@attrs.frozen
+class _Step:
+    """A directory on the way: open, and ours to close."""
+
+    descriptor: int
+    name: str
+    grant: Grant
+
+
+class _Walker:
+    """One walk: the directories that it came through, and the components that lie ahead."""
+
+    def __init__(self, grants: Grants, path: str, makes: bool) -> None:
+        self._grants = grants
+        self._path = path
+        self._makes = makes
+        self._trail: list[_Step] = []
+        self._ahead: list[str] = []
+        self._links = 0
+
+    def walk(self) -> Place:
+        """Goes all the way."""
+        _ensure_path(self._path)
+        if self._path.startswith("/"):
+            self._begin((), _split(self._path))
+        else:
+            self._begin(self._grants.grants[0].path.parts[1:], _split(self._path))
+        while self._ahead:
+            name = self._ahead.pop(0)
+            if name == "..":
+                self._go_back()
+            elif self._ahead:
+                self._enter(name)
+            elif not self._follow(name):
+                return self._arrive(name)
+        return self._arrive(".")
+
+    def leave(self) -> None:
+        """Closes what the walk has opened."""
+        while self._trail:
+            os.close(self._trail.pop().descriptor)
+
+    def _begin(self, real: Sequence[str], rest: Sequence[str]) -> None:
+        """Enters the grant that a path leads to.
+
+        Args:
+            real: Its first components, none of which is a link.
+            rest: Those that follow.
+        """
+        while rest and rest[0] == "..":
+            real, rest = real[:-1], rest[1:]
+        parts = (*real, *rest)
+        best: tuple[int, Grant] | None = None
+        for grant in self._grants.grants:
+            for path in (grant.path, grant.alias):
+                length = len(path.parts) - 1
+                if parts[:length] == path.parts[1:] and (best is None or length > best[0]):
+                    best = (length, grant)
+        if best is None:
+            raise Refusal(
+                f"{show(self._path)} leads out of what is granted: {self._grants.describe()}."
+            )
+        length, grant = best
+        self.leave()
+        self._trail.append(_Step(self._grants.duplicate(grant), "", grant))
+        self._ahead = list(parts[length:])
+
+    def _enter(self, name: str) -> None:
+        """Goes down into a directory, or along a link."""
+        here = self._trail[-1]
+        if len(self._trail) > DEPTH_LIMIT:
+            raise Refusal(f"{show(self._path)} lies deeper than {DEPTH_LIMIT} directories.")
+        try:
+            descriptor = self._open(name, here)
+        except OSError as error:
+            if error.errno in (errno.ENOTDIR, errno.ELOOP) and self._follow(name):
+                return
+            reason = "on the way is no directory" if error.errno == errno.ENOTDIR else _tell(error)
+            raise Refusal(f"{self._show(name)}: {reason}.") from error
+        step = _Step(descriptor, name, here.grant)
+        self._trail.append(step)
+        grant = self._grants.recognize(descriptor)
+        if grant is not None:  # within a grant lies another, perhaps for reading only
+            self._trail[-1] = attrs.evolve(step, grant=grant)
+
+    def _open(self, name: str, here: _Step) -> int:
+        try:
+            return os.open(name, WALKING, dir_fd=here.descriptor)
+        except FileNotFoundError:
+            if not self._makes:
+                raise
+        if not here.grant.is_writable:
+            raise Refusal(f"{self._show(name)} cannot be made: it is granted for reading only.")
+        with suppress(FileExistsError):  # somebody may be quicker
+            os.mkdir(name, dir_fd=here.descriptor)
+        return os.open(name, WALKING, dir_fd=here.descriptor)
+
+    def _follow(self, name: str) -> bool:
+        """Puts the path of a link before what lies ahead; tells whether it was one."""
+        try:
+            target = os.readlink(name, dir_fd=self._trail[-1].descriptor)
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOENT):
+                return False
+            raise Refusal(f"{self._show(name)}: {_tell(error)}.") from error
+        self._links += 1
+        if self._links > LINKS_LIMIT:
+            raise Refusal(f"{show(self._path)} leads through more than {LINKS_LIMIT} links.")
+        if target.startswith("/"):
+            self._begin((), (*_split(target), *self._ahead))
+        else:
+            self._ahead[:0] = _split(target)
+        return True
+
+    def _go_back(self) -> None:
+        if len(self._trail) > 1:
+            os.close(self._trail.pop().descriptor)
+        else:
+            self._begin(self._trail[0].grant.path.parts[1:], ("..", *self._ahead))
+
+    def _arrive(self, name: str) -> Place:
+        here = self._trail[-1]
+        shown = self._show(name)
+        return Place(directory=here.descriptor, name=name, grant=here.grant, shown=shown)
+
+    def _show(self, name: str) -> str:
+        """Writes a path as a model may be told it: relative where that is enough."""
+        first = self._trail[0].grant
+        names = [step.name for step in self._trail[1:]]
+        if name != ".":
+            names.append(name)
+        if first != self._grants.grants[0]:
+            names.insert(0, str(first.path))
+        return show("/".join(names) or ".")
+
+
+def _ensure_path(path: str) -> None:
+    if not path.strip():
+        raise Refusal("The path is empty. '.' is the directory itself.")
+    if "\0" in path:
+        raise Refusal("A path cannot hold the character NUL.")
+    try:
+        size = len(path.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise Refusal("The path holds a character that is none: half of a pair.") from error
+    if size > 4_096:
+        raise Refusal("A path has at most 4096 bytes.")
+
+
+def _split(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part not in ("", "."))
+
+
+def _tell(error: OSError) -> str:
+    words = {errno.ENOENT: "does not exist", errno.EACCES: "permission denied"}
+    return words.get(error.errno or 0, error.strerror or type(error).__name__)
+
+
+def show(path: str) -> str:
+    """Writes a path so that it stays on its line and can be sent; bytes that are none of UTF-8
+    are written as ``\\xff``.
+    """
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    text = text if text.isprintable() else json.dumps(text)
+    return text if len(text) <= 500 else f"{text[:500]}…"

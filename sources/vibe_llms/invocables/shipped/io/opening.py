@@ -1,0 +1,104 @@
+"""Opening and reading what a walk has arrived at: regular files and directories, nothing else."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.shipped.io.grants import READING, Place
+from vibe_llms.invocables.shipped.refusals import Refusal
+
+BLOCK_BYTES: Final = 65_536
+_QUIETLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_KINDS: Final = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def describe_kind(mode: int) -> str:
+    """Says what something is, if it is no regular file; else nothing."""
+    return next((words for is_kind, words in _KINDS if is_kind(mode)), "")
+
+
+@contextmanager
+def open_file(place: Place) -> Iterator[tuple[int, os.stat_result]]:
+    """Opens a regular file for reading: never waits, and has no effect on anything else.
+
+    Raises:
+        Refusal: There is none, or something else.
+    """
+    before = place.inspect()
+    if before is None:
+        raise Refusal(f"{place.shown} does not exist.")
+    _ensure_regular(place, before.st_mode)
+    try:
+        descriptor = os.open(place.name, _QUIETLY, dir_fd=place.directory)
+    except OSError as error:
+        raise Refusal(f"{place.shown} cannot be opened: {error.strerror}.") from error
+    try:
+        found = os.fstat(descriptor)
+        _ensure_regular(place, found.st_mode)  # somebody may have been quick
+        yield descriptor, found
+    finally:
+        os.close(descriptor)
+
+
+def _ensure_regular(place: Place, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = describe_kind(mode)
+        remedy = " List it with list_files." if stat.S_ISDIR(mode) else ""
+        raise Refusal(f"{place.shown} is {kind or 'something special'}, no file.{remedy}")
+
+
+@contextmanager
+def open_directory(place: Place) -> Iterator[int]:
+    """Opens a directory for listing.
+
+    Raises:
+        Refusal: There is none, or something else.
+    """
+    try:
+        descriptor = os.open(place.name, READING, dir_fd=place.directory)
+    except FileNotFoundError as error:
+        raise Refusal(f"{place.shown} does not exist.") from error
+    except NotADirectoryError as error:
+        raise Refusal(f"{place.shown} is no directory.") from error
+    except OSError as error:
+        raise Refusal(f"{place.shown} cannot be opened: {error.strerror}.") from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_blocks(descriptor: int, context: InvocationContext) -> Iterator[bytes]:
+    """Gives what a file holds, block by block, until its end or until nobody waits for it."""
+    while not context.cancelled and (block := os.read(descriptor, BLOCK_BYTES)):
+        yield block
+
+
+def read_whole(
+    place: Place, descriptor: int, limit_bytes: int, context: InvocationContext
+) -> bytes:
+    """Returns all that a file holds.
+
+    Raises:
+        Refusal: It is more than the limit.
+    """
+    blocks: list[bytes] = []
+    size = 0
+    for block in read_blocks(descriptor, context):
+        size += len(block)
+        if size > limit_bytes:
+            raise Refusal(f"{place.shown} has more than {limit_bytes} bytes, which is the limit.")
+        blocks.append(block)
+    return b"".join(blocks)

@@ -1,0 +1,126 @@
+"""Some lines of a file as text, however large the file and whatever is in it."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+from typing import Final
+
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.shipped.io.grants import Place
+from vibe_llms.invocables.shipped.io.opening import open_file, read_blocks
+from vibe_llms.invocables.shipped.refusals import Refusal
+
+TEXT_CHARACTERS: Final = 90_000
+"""How much of a file is shown at once; less than an invoker may return, as notes follow."""
+
+_TEXT_BYTES: Final = TEXT_CHARACTERS * 4
+
+
+def is_binary(block: bytes) -> bool:
+    """Tells whether a file that begins so is none of text."""
+    return b"\0" in block
+
+
+def read_lines(place: Place, first: int, count: int, context: InvocationContext) -> str:
+    """Returns lines of a file.
+
+    Args:
+        first: Counted from 1.
+        count: How many at most.
+
+    Returns:
+        The text, and where it is not all of it, a note that says how to go on.
+
+    Raises:
+        Refusal: It is no text, or has fewer lines.
+    """
+    if first < 1 or count < 1:
+        raise Refusal("first_line and lines are whole numbers of at least 1.")
+    with open_file(place) as (descriptor, found):
+        taker = _Taker(first, count)
+        for number, block in enumerate(read_blocks(descriptor, context)):
+            if number == 0 and is_binary(block):
+                raise Refusal(_describe_binary(place, found))
+            if taker.take(block):
+                break
+    if not taker.taken and first > 1:
+        raise Refusal(f"{place.shown} has only {taker.line - 1 + taker.is_open} lines.")
+    return taker.compose()
+
+
+class _Taker:
+    """Takes the wanted lines out of blocks, and forgets the rest."""
+
+    def __init__(self, first: int, count: int) -> None:
+        self.first = first
+        self.last = first + count - 1
+        self.line = 1
+        self.taken = bytearray()
+        self.is_open = False
+        self.is_cut = False
+        self.has_more = False
+
+    def take(self, block: bytes) -> bool:
+        """Takes from the next block; tells whether it has all that is wanted."""
+        start = 0
+        if self.line < self.first:
+            start = self._skip(block)
+        while start < len(block) and self.line >= self.first:
+            if self.line > self.last:
+                self.has_more = True
+                return True
+            end = block.find(b"\n", start) + 1
+            piece = block[start : end or len(block)]
+            self.taken += piece
+            if len(self.taken) > _TEXT_BYTES:
+                self.is_cut = True
+                return True
+            if end:
+                self.line += 1
+            self.is_open = not end
+            start = end or len(block)
+        return False
+
+    def _skip(self, block: bytes) -> int:
+        """Passes over lines before the first; returns where the first begins in the block."""
+        lines = block.count(b"\n")
+        self.is_open = not block.endswith(b"\n")
+        if self.line + lines < self.first:
+            self.line += lines
+            return len(block)
+        start = 0
+        while self.line < self.first:
+            start = block.index(b"\n", start) + 1
+            self.line += 1
+        return start
+
+    def compose(self) -> str:
+        """Returns the lines as text, with notes."""
+        data, notes = bytes(self.taken), []
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            text = data.decode("utf-8", "replace")
+            is_torn = self.is_cut and error.start > len(data) - 4
+            if not is_torn:
+                notes.append("bytes that are not UTF-8 are shown as \ufffd")
+        if len(text) > TEXT_CHARACTERS or self.is_cut:
+            text = text[:TEXT_CHARACTERS]
+            whole = text.rfind("\n") + 1
+            if whole:  # whole lines, so that one can go on
+                text = text[:whole]
+                after = self.first + text.count("\n")
+                notes.append(f"cut; go on with first_line={after}")
+            else:
+                notes.append(f"line {self.first} is longer than {TEXT_CHARACTERS} characters: cut")
+        elif self.has_more:
+            notes.append(f"there are more lines; go on with first_line={self.last + 1}")
+        if not text and not notes:
+            notes.append("the file is empty")
+        return text + "".join(f"\n[{note}]" for note in notes)
+
+
+def _describe_binary(place: Place, found: os.stat_result) -> str:
+    kind = mimetypes.guess_type(place.name)[0] or "of an unknown type"
+    return f"{place.shown} is no text: {found.st_size} bytes, {kind}."

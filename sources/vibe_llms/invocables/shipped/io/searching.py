@@ -1,0 +1,104 @@
+"""Finding files by their names, and lines by a text in them.
+
+No regular expressions: one that backtracks without end would hold the whole process, and no
+time limit could stop it.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Final
+
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.shipped.io.grants import Place
+from vibe_llms.invocables.shipped.io.listing import Visit
+from vibe_llms.invocables.shipped.io.opening import open_file, read_blocks
+from vibe_llms.invocables.shipped.io.reading import is_binary
+from vibe_llms.invocables.shipped.refusals import Refusal
+
+FOUND_LIMIT: Final = 200
+"""How many files or lines one search returns."""
+
+_LINE_CHARACTERS: Final = 300
+_PATTERN_CHARACTERS: Final = 200
+_PASSED_OVER: Final = frozenset({".git"})
+
+
+def search(
+    place: Place,
+    text: str,
+    name: str,
+    ignore_case: bool,
+    size_limit: int,
+    context: InvocationContext,
+) -> str:
+    """Returns the files with such a name, or their lines that hold the text.
+
+    Args:
+        text: Empty for files by their names alone.
+        name: A pattern with ``*``, ``?`` and ``[…]`` for the name of a file, not its path.
+        size_limit: In bytes: of the files that are looked into.
+
+    Raises:
+        Refusal: The place is no directory, or the pattern is too long.
+    """
+    if len(name) > _PATTERN_CHARACTERS:
+        raise Refusal(f"A pattern of names has at most {_PATTERN_CHARACTERS} characters.")
+    if "\n" in text:
+        raise Refusal("Lines are searched: the text cannot hold the end of one.")
+    visit = Visit(place, context, passed_over=_PASSED_OVER)
+    found: list[str] = []
+    for entry in visit.survey():
+        if not stat.S_ISREG(entry.found.st_mode) or not fnmatchcase(entry.place.name, name):
+            continue
+        if not text:
+            found.append(entry.place.shown)
+        elif entry.found.st_size > size_limit:
+            visit.note(f"files of more than {size_limit} bytes were passed over")
+        else:
+            lines = _search_file(entry.place, text, ignore_case, size_limit, context)
+            for line in lines:
+                found.append(line)
+                if len(found) > FOUND_LIMIT:
+                    break
+        if len(found) > FOUND_LIMIT:
+            visit.note(f"only the first {FOUND_LIMIT} are shown; search for something narrower")
+            break
+    lines_found = found[:FOUND_LIMIT] or ["[nothing found]"]
+    return "\n".join([*lines_found, *(f"[{note}]" for note in visit.notes)])
+
+
+def _search_file(
+    place: Place, text: str, ignore_case: bool, size_limit: int, context: InvocationContext
+) -> Iterator[str]:
+    wanted = text.casefold() if ignore_case else text
+    try:
+        data = _read_text(place, size_limit, context)
+    except Refusal:
+        return  # it has gone meanwhile, or may not be read
+    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+        if wanted in (line.casefold() if ignore_case else line):
+            yield f"{place.shown}:{number}: {_shorten(line.strip(), wanted)}"
+
+
+def _read_text(place: Place, size_limit: int, context: InvocationContext) -> bytes:
+    """Returns what a file holds, up to the limit; nothing where that is no text."""
+    data = bytearray()
+    with open_file(place) as (descriptor, _):
+        for block in read_blocks(descriptor, context):
+            if not data and is_binary(block):
+                return b""
+            data += block
+            if len(data) > size_limit:
+                break  # it grew meanwhile, or tells no size
+    return bytes(data)
+
+
+def _shorten(line: str, wanted: str) -> str:
+    if len(line) <= _LINE_CHARACTERS:
+        return line
+    start = max(0, line.casefold().find(wanted.casefold()) - _LINE_CHARACTERS // 3)
+    piece = line[start : start + _LINE_CHARACTERS]
+    return f"{'…' if start else ''}{piece}…"

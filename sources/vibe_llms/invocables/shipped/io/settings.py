@@ -1,0 +1,81 @@
+"""What a user may set for the ensemble of files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.invocables.shipped.io.grants import Grant
+from vibe_llms.invocables.shipped.settings import (
+    EnsembleSettings,
+    check_count,
+    check_texts,
+    setting,
+)
+
+_HERE: Final = (".",)
+_OF_THE_SYSTEM: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
+
+
+@attrs.frozen(kw_only=True)
+class IoSettings(EnsembleSettings):
+    """Which directories are granted.
+
+    Attributes:
+        directories: May be read, and, after an approval, be written.
+        read_only: May be read.
+        file_bytes: The largest file that is written, edited or searched.
+        working_directory: Where relative paths begin.
+
+    Raises:
+        ConfigurationError: With all the mistakes in them.
+    """
+
+    name: str = "io"
+    directories: tuple[str, ...] = setting(_HERE, check_texts)
+    read_only: tuple[str, ...] = setting((), check_texts)
+    file_bytes: int = setting(10_000_000, check_count)
+    working_directory: Path = attrs.field(factory=Path.cwd)
+
+    def produce_grants(self) -> tuple[Grant, ...]:
+        """Returns the grants, those that may be written first.
+
+        Raises:
+            ConfigurationError: A directory is one that nobody will have meant to grant.
+        """
+        findings: list[Finding] = []
+        grants = []
+        for field, is_writable in (("directories", True), ("read_only", False)):
+            for text in getattr(self, field):
+                grant = self._produce_grant(text, is_writable)
+                if problem := self._find_problem(grant.path):
+                    place = f"ensembles.{self.name}.{field}"
+                    findings.append(Finding(place=place, message=f"{text!r} {problem}"))
+                grants.append(grant)
+        if not grants and not findings:
+            message = "Nothing is granted; name a directory in 'directories' or 'read_only'."
+            findings.append(Finding(place=f"ensembles.{self.name}", message=message))
+        if findings:
+            raise ConfigurationError(findings=tuple(findings))
+        return tuple(grants)
+
+    def _produce_grant(self, text: str, is_writable: bool) -> Grant:
+        written = Path(os.path.normpath(self.working_directory / Path(text).expanduser()))
+        return Grant(Path(os.path.realpath(written)), is_writable, alias=written)
+
+    def _find_problem(self, path: Path) -> str:
+        if path == Path("/"):
+            return "is the whole machine; name the directories that are meant."
+        if any(path.is_relative_to(each) for each in _OF_THE_SYSTEM):
+            return "shows what processes hold in memory, secrets among them; it is never granted."
+        is_unsaid = self.directories == _HERE and not self.read_only
+        if is_unsaid and path == Path(os.path.realpath(Path.home())):
+            return (
+                "is your home directory, with its keys; go into the directory that is meant, or "
+                f"say it here: directories = [{str(path)!r}]."
+            )
+        return ""

@@ -1,0 +1,101 @@
+"""Writing a file: all of it or nothing, and never through a link."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from typing import Final
+
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.shipped.io.grants import Place
+from vibe_llms.invocables.shipped.io.opening import describe_kind
+from vibe_llms.invocables.shipped.refusals import Refusal
+
+_DRAFTING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PERMISSIONS: Final = 0o777
+"""What is kept of a file's mode: not what lets it act as somebody else."""
+
+
+def encode(text: str, limit_bytes: int) -> bytes:
+    """Returns a text in UTF-8.
+
+    Raises:
+        Refusal: It cannot be, or is too large.
+    """
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Refusal("The text holds a character that is none: half of a pair.") from error
+    if len(data) > limit_bytes:
+        raise Refusal(f"The text has {len(data)} bytes; the limit is {limit_bytes}.")
+    return data
+
+
+def ensure_writable(place: Place) -> os.stat_result | None:
+    """Returns what is there now, if anything is.
+
+    Raises:
+        Refusal: It may not be written, or is no file.
+    """
+    if not place.grant.is_writable:
+        raise Refusal(f"{place.shown} is granted for reading only.")
+    found = place.inspect()
+    if found is None:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        kind = describe_kind(found.st_mode) or "something special"
+        raise Refusal(f"{place.shown} is {kind}, no file.")
+    # A file that may not be written is not replaced either, though its directory would let us.
+    if not os.access(place.name, os.W_OK, dir_fd=place.directory):
+        raise Refusal(f"{place.shown} may not be written: permission denied.")
+    return found
+
+
+def replace_file(
+    place: Place, data: bytes, before: os.stat_result | None, context: InvocationContext
+) -> None:
+    """Puts a whole new file in the place of another, or of nothing.
+
+    Args:
+        before: What was there when it was decided what to write.
+
+    Raises:
+        Refusal: It changed meanwhile, or nobody waits any more; nothing was written then.
+    """
+    draft = f".{secrets.token_hex(8)}.draft"
+    try:
+        descriptor = os.open(draft, _DRAFTING, 0o666, dir_fd=place.directory)
+    except OSError as error:
+        raise Refusal(f"{place.shown} cannot be written: {error.strerror}.") from error
+    try:
+        try:
+            _fill(descriptor, data, before)
+        finally:
+            os.close(descriptor)
+        if _identify(place.inspect()) != _identify(before):
+            raise Refusal(f"{place.shown} has changed meanwhile; read it again.")
+        if context.cancelled:
+            raise Refusal("Nobody waits any more: nothing was written.")
+        os.replace(draft, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+    except OSError as error:
+        raise Refusal(f"{place.shown} cannot be written: {error.strerror}.") from error
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=place.directory)
+
+
+def _fill(descriptor: int, data: bytes, before: os.stat_result | None) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    if before is not None:
+        os.fchmod(descriptor, before.st_mode & _PERMISSIONS)
+    os.fsync(descriptor)
+
+
+def _identify(found: os.stat_result | None) -> tuple[int, ...]:
+    if found is None:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)

@@ -1,0 +1,28 @@
+"""Saying no to a model in words that it can act on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from vibe_llms.invocables.outcomes import fail
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Refusal(Exception):
+    """What is asked cannot be done; the text says to the model why, and what can."""
+
+
+def explain_refusals(function: _Function) -> _Function:
+    """Makes outcomes of the refusals that a plain function raises."""
+
+    @functools.wraps(function)
+    def perform(*positional: Any, **named: Any) -> Any:
+        try:
+            return function(*positional, **named)
+        except Refusal as refusal:
+            return fail(str(refusal))
+
+    return cast(_Function, perform)

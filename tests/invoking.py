@@ -1,0 +1,40 @@
+"""Ensembles as an engine uses them: connected by a registry, each call performed in its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from vibe_llms.invocables import InvocationContext, Outcome, Registry, perform
+from vibe_llms.invocables.ensembles import Ensemble
+from vibe_llms.plugins.consents import SettledConsent, SilentProgress
+from vibe_llms.plugins.specification import EnsembleContext
+
+Invoke = Callable[..., Any]
+"""Invokes by name with arguments, and returns the outcome."""
+
+
+def produce_ensemble_context(name: str, directory: Path, **settings: Any) -> EnsembleContext:
+    """Makes the context of an ensemble whose user works in a directory."""
+    return EnsembleContext(
+        name=name,
+        settings=settings,
+        working_directory=directory,
+        data_directory=directory / ".data",
+        cache_directory=directory / ".cache",
+        consent=SettledConsent(False),
+        progress=SilentProgress(),
+    )
+
+
+@asynccontextmanager
+async def connected(*ensembles: Ensemble) -> AsyncIterator[Invoke]:
+    """Connects ensembles, and gives a function that invokes what they have."""
+    async with Registry(ensembles) as registry:
+
+        async def invoke(name: str, /, **arguments: Any) -> Outcome:
+            return await perform(registry.access(name), arguments, InvocationContext())
+
+        yield invoke
