@@ -34,6 +34,7 @@ WORDS = {
     "asynchrony": "the portal for synchronous code",
     "absence": "not given",
     "exceptions": "every error",
+    "guardians": "no orphans",
     "laziness": "on demand",
     "limits": "one table",
     "nearness": "did you mean",

@@ -1,9 +1,7 @@
 """Servers that are started by us, because the user asked for it, and that end when we do.
 
-Between us and a server stands a small process of its own, the guardian: it holds the end of a
-pipe whose other end is ours. When ours closes, because we are done or because we were killed, the
-guardian stops the server and all that the server had started. So no orphan outlives us, whatever
-ends us.
+Between us and a server stands a guardian (see :mod:`vibe_llms.guardians`): no orphan outlives us,
+whatever ends us.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -26,6 +23,7 @@ from typing import IO, Final
 import attrs
 
 from vibe_llms.exceptions import ConverseError, DependencyError, Stage
+from vibe_llms.guardians import compose_guardian
 from vibe_llms.plugins.specification import Progress
 
 GRACE_SECONDS: Final = 5.0
@@ -37,39 +35,6 @@ LOG_BYTES: Final = 4_194_304
 _SHOWN_LINES: Final = 8
 _QUIET_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
-
-_GUARDIAN: Final = """
-import os, signal, subprocess, sys, threading
-grace, command = float(sys.argv[1]), sys.argv[2:]
-def follow():
-    if sys.platform == "linux":
-        import ctypes
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-posix = os.name == "posix"
-options = {"start_new_session": True, "preexec_fn": follow} if posix else {}
-server = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
-def send(name):
-    try:
-        if posix:
-            os.killpg(server.pid, getattr(signal, name))
-        else:
-            server.terminate()
-    except OSError:
-        pass
-def watch():
-    while os.read(0, 64):
-        pass
-    send("SIGTERM")
-    try:
-        server.wait(grace)
-    except subprocess.TimeoutExpired:
-        pass
-    send("SIGKILL")
-threading.Thread(target=watch, daemon=True).start()
-code = server.wait()
-send("SIGKILL")
-os._exit(code if 0 <= code < 256 else 1)
-"""
 
 
 @attrs.frozen(kw_only=True)
@@ -291,7 +256,7 @@ def _start_guardian(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _GUARDIAN, str(GRACE_SECONDS), *command],
+        compose_guardian(command, grace_seconds=GRACE_SECONDS),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

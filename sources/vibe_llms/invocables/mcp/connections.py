@@ -1,0 +1,232 @@
+"""One connection to an MCP server: its client, what it calls back, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+
+from vibe_llms import __version__
+from vibe_llms.exceptions import Stage
+from vibe_llms.invocables.mcp.endings import Ending
+from vibe_llms.invocables.mcp.faults import produce_failure
+from vibe_llms.invocables.mcp.http import open_http
+from vibe_llms.invocables.mcp.kit import load_kit
+from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.invocables.mcp.stdio import open_stdio
+from vibe_llms.limits import Limits
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.client.client import Client
+
+_logger = logging.getLogger(__name__)
+
+_LISTEN_SECONDS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
+"""How long is waited before a stream of announcements that broke off is opened again."""
+
+_EXPLAIN_SECONDS: Final = 2.0
+
+Notice: TypeAlias = Callable[[Any], None]
+
+
+def _ignore(_: Any) -> None:
+    """Takes an announcement that nobody waits for."""
+
+
+@attrs.frozen(kw_only=True)
+class Wiring:
+    """What a server may ask of us, and how we are let in.
+
+    Attributes:
+        produce_callbacks: Gives, for each connection anew, arguments of the official package's
+            client: ``sampling_callback``, ``elicitation_callback``, ``list_roots_callback`` and
+            what belongs to them. What is given is announced to the server as something it may
+            ask for.
+        produce_auth: Gives, for each connection over HTTP anew, what authenticates requests.
+        notice: Is told of every announcement of the server, as the official package's object.
+    """
+
+    produce_callbacks: Callable[[], Mapping[str, Any]] = dict
+    produce_auth: Callable[[], httpx2.Auth | None] = lambda: None
+    notice: Notice = _ignore
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Connection:
+    """A server that is connected.
+
+    Attributes:
+        client: The official package's.
+        ending: Says when it is connected no more, and why.
+    """
+
+    client: Client
+    ending: Ending
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether the server speaks the protocol of the era that has sessions."""
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        return self.client.protocol_version not in MODERN_PROTOCOL_VERSIONS
+
+
+@asynccontextmanager
+async def open_connection(
+    server: McpServer, wiring: Wiring, limits: Limits, changed: Callable[[], None]
+) -> AsyncIterator[Connection]:
+    """Connects a server; to be entered and left by one task.
+
+    Args:
+        changed: Is called when the server's tools may have changed.
+
+    Raises:
+        EnsembleError: It cannot be connected.
+        DependencyError: The official package is not installed.
+    """
+    await load_kit()
+    import anyio
+
+    ending = Ending()
+    async with AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(server.connect_seconds):
+                client = _produce_client(server, wiring, limits, ending, changed)
+                await stack.enter_async_context(client)
+            _ensure_protocol(server, client)
+        except Exception as error:
+            raise await _explain_refusal(server, error, ending) from error
+        listening = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(listening.cancel_scope.cancel)
+        connection = Connection(client=client, ending=ending)
+        if not connection.has_sessions:
+            listening.start_soon(_listen, client, changed)
+        try:
+            yield connection
+        finally:
+            ending.report("")
+
+
+def _produce_client(
+    server: McpServer,
+    wiring: Wiring,
+    limits: Limits,
+    ending: Ending,
+    changed: Callable[[], None],
+) -> Client:
+    from mcp.client.client import Client
+    from mcp_types import Implementation, ToolListChangedNotification
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            changed()
+        elif not isinstance(message, Exception):
+            wiring.notice(message)
+
+    async def log(parameters: Any) -> None:
+        _logger.debug("%s says (%s): %s", server.name, parameters.level, parameters.data)
+
+    streams: Any = (
+        open_http(server, limits, ending, wiring.produce_auth())
+        if server.url
+        else open_stdio(server, limits, ending)
+    )
+    return Client(
+        streams,
+        mode="legacy" if server.protocol == "2025-11-25" else "auto",
+        cache=None,
+        client_info=Implementation(name="vibe-llms", version=__version__),
+        **{"message_handler": hear, "logging_callback": log, **wiring.produce_callbacks()},
+    )
+
+
+def _ensure_protocol(server: McpServer, client: Client) -> None:
+    if server.protocol not in ("auto", client.protocol_version):
+        detail = f"it speaks the protocol of {client.protocol_version}, not {server.protocol}"
+        raise ConnectionError(detail)
+
+
+async def _explain_refusal(server: McpServer, error: Exception, ending: Ending) -> Exception:
+    """Says why a server could not be connected: if it has ended, that; else the error."""
+    if isinstance(error, TimeoutError):
+        reason: Exception | str = f"it was not ready within {server.connect_seconds:g} seconds"
+    else:
+        await ending.wait(_EXPLAIN_SECONDS if server.command else 0)
+        reason = f"it {ending.reason}" if ending.reason else error
+    return produce_failure(server.name, "be connected", reason)
+
+
+async def _listen(client: Client, changed: Callable[[], None]) -> None:
+    """Keeps the stream open over which a server without sessions announces changes."""
+    from mcp.client.subscriptions import SubscriptionLost
+    from mcp.shared.exceptions import MCPError
+
+    wanted = _survey_announcements(client)
+    if not wanted:
+        return
+    failures = 0
+    while failures < len(_LISTEN_SECONDS):
+        try:
+            async with client.listen(**wanted) as subscription:
+                if failures:
+                    changed()  # what was announced meanwhile went unheard
+                failures = 0
+                async for _ in subscription:
+                    pass  # the same is told to the client's handler of messages
+        except (SubscriptionLost, MCPError) as error:
+            _logger.debug("The server's announcements broke off: %s", error)
+        await asyncio.sleep(_LISTEN_SECONDS[failures])
+        failures += 1
+
+
+def _survey_announcements(client: Client) -> dict[str, Any]:
+    """Returns what the server says it announces."""
+    able = client.server_capabilities
+    said = {
+        "tools_list_changed": able.tools and able.tools.list_changed,
+        "prompts_list_changed": able.prompts and able.prompts.list_changed,
+        "resources_list_changed": able.resources and able.resources.list_changed,
+    }
+    return {name: True for name, is_said in said.items() if is_said}
+
+
+async def perform_request(
+    server: McpServer,
+    connection: Connection,
+    request: Callable[[Client], Awaitable[Any]],
+    what: str,
+    seconds: float | None,
+) -> Any:
+    """Lets something be asked of a connected server, and maps what goes wrong.
+
+    Args:
+        what: What is to be done, as ``be asked for its tools``.
+        seconds: How long it may take; ``None`` where the caller bounds it.
+
+    Raises:
+        EnsembleError: The server ended, refused, or did not answer in time.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await request(connection.client)
+    except TimeoutError as error:
+        reason = f"it did not answer within {seconds:g} seconds" if seconds else "it took too long"
+        raise produce_failure(server.name, what, reason, stage=Stage.EXECUTE) from error
+    except Exception as error:
+        reason = ""
+        if getattr(error, "code", None) == _read_closed_code():
+            # What ends a connection wakes the requests first: the reason comes a moment later.
+            await connection.ending.wait(_EXPLAIN_SECONDS)
+            reason = f"it {connection.ending.reason}" if connection.ending.reason else ""
+        raise produce_failure(server.name, what, reason or error, stage=Stage.EXECUTE) from error
+
+
+def _read_closed_code() -> int:
+    from mcp_types import CONNECTION_CLOSED
+
+    return CONNECTION_CLOSED

@@ -1,0 +1,165 @@
+"""A server that is reached over HTTP: the official package's transport over a careful client.
+
+The package leaves sizes of whole answers open, and one request that cannot be sent ends all
+others with it. Here a failure stays with its request, in words (decision 0016).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.invocables.mcp.endings import Ending
+from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.limits import Limits
+
+if TYPE_CHECKING:
+    import httpx2
+
+_logger = logging.getLogger(__name__)
+
+_FAREWELL_SECONDS: Final = 2.0
+"""How long the request may take that ends a session."""
+
+_SESSION_HEADER: Final = "mcp-session-id"
+
+NOT_BEGUN: Final = "vibe-llms: not begun"
+"""The data of an error that was made here: the server cannot have begun with the request."""
+
+
+@asynccontextmanager
+async def open_http(
+    server: McpServer, limits: Limits, ending: Ending, auth: httpx2.Auth | None
+) -> AsyncIterator[Any]:
+    """Yields the two streams that the official package's client wants.
+
+    Args:
+        ending: Is told where the server cannot be reached, or has forgotten the session.
+        auth: Lets the requests in.
+    """
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        _produce_client(server, limits, ending, auth) as client,
+        streamable_http_client(
+            server.url, http_client=client, max_sse_event_size=limits.event_bytes
+        ) as streams,
+    ):
+        yield streams
+
+
+def _produce_client(
+    server: McpServer, limits: Limits, ending: Ending, auth: httpx2.Auth | None
+) -> httpx2.AsyncClient:
+    import httpx2
+
+    class CarefulClient(httpx2.AsyncClient):
+        """Turns what goes wrong with a request into an answer to that request."""
+
+        async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+            if request.method == "DELETE":
+                return await self._say_farewell(request, options)
+            try:
+                response = await super().send(request, **options)
+            except ConverseError as error:  # of whoever authenticates
+                return _answer(request, f"lets nobody in: {_tell(error)}", is_begun=False)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                reason = f"cannot be reached: {_tell(error)}"
+                if error.request.url == request.url:  # and not a server of authorizations
+                    ending.report(reason)
+                return _answer(request, reason, is_begun=False)
+            except httpx2.TransportError as error:
+                return _answer(request, f"broke off: {_tell(error)}")
+            return await _judge(response, request, limits, ending)
+
+        async def _say_farewell(
+            self, request: httpx2.Request, options: Mapping[str, Any]
+        ) -> httpx2.Response:
+            """Ends a session; whether the other side hears of it does not matter to us."""
+            try:
+                async with asyncio.timeout(_FAREWELL_SECONDS):
+                    response = await super().send(request, **options)
+                    await response.aclose()
+            except (TimeoutError, httpx2.TransportError) as error:
+                _logger.debug("The session of %s was not ended: %s", server.name, _tell(error))
+            return httpx2.Response(204, request=request)
+
+    headers = {name: secret.reveal() for name, secret in server.headers.items()}
+    return CarefulClient(
+        headers={**headers, "Accept-Encoding": "identity"},
+        auth=auth,
+        timeout=httpx2.Timeout(server.connect_seconds, read=None),
+    )
+
+
+async def _judge(
+    response: httpx2.Response, request: httpx2.Request, limits: Limits, ending: Ending
+) -> httpx2.Response:
+    """Bounds a response, and says in words what only its status says."""
+    status = response.status_code
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_refused = status in (401, 403) or (status >= 400 and kind != "application/json")
+    reason = f"answered with the HTTP status {status}" if is_refused and status != 404 else ""
+    if status == 404 and _SESSION_HEADER in request.headers:
+        reason = "has forgotten the session"
+        ending.report(reason)
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        reason = "answered in an encoding that was not asked for"
+    if reason:
+        await response.aclose()
+        return _answer(request, reason, is_begun=status not in (401, 403, 404))
+    if kind != "text/event-stream":
+        response.stream = _bound(response.stream, limits.event_bytes)
+    return response
+
+
+def _bound(stream: Any, limit: int) -> Any:
+    import httpx2
+
+    class BoundedStream(httpx2.AsyncByteStream):
+        """A body that is an error beyond a size, and one kind of error where it breaks off."""
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            try:
+                async for part in stream:
+                    size += len(part)
+                    if size > limit:
+                        raise httpx2.StreamError(f"more than event_bytes = {limit:,} bytes")
+                    yield part
+            except httpx2.TransportError as error:
+                raise httpx2.StreamError(f"it broke off: {_tell(error)}") from error
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return BoundedStream()
+
+
+def _answer(request: httpx2.Request, reason: str, *, is_begun: bool = True) -> httpx2.Response:
+    """Produces the answer that a server would give which could speak of its own failure.
+
+    Args:
+        is_begun: Whether the server may have begun with what was asked of it.
+    """
+    import httpx2
+    from mcp_types import INTERNAL_ERROR
+
+    error: dict[str, Any] = {"code": INTERNAL_ERROR, "message": f"it {reason}"}
+    if not is_begun:
+        error["data"] = NOT_BEGUN
+    return httpx2.Response(
+        502,
+        headers={"content-type": "application/json"},
+        content=json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode(),
+        request=request,
+    )
+
+
+def _tell(error: BaseException) -> str:
+    return str(error).rstrip(".") or type(error).__name__

@@ -1,0 +1,28 @@
+"""The official MCP package, which is imported when the first server is connected."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+
+from vibe_llms.exceptions import DependencyError
+
+
+async def load_kit() -> None:
+    """Imports the package where that has not been done: in a thread, as it takes a second.
+
+    Raises:
+        DependencyError: It is not installed.
+    """
+    await asyncio.to_thread(_load)
+
+
+def _load() -> None:
+    try:
+        importlib.import_module("mcp.client.client")
+    except ImportError as error:
+        raise DependencyError(
+            package="mcp",
+            detail=f"Speaking to MCP servers needs the package mcp: {error}.",
+            remedy="Run: pip install 'vibe-llms[mcp]'",
+        ) from error

@@ -1,0 +1,144 @@
+"""What a user says about one MCP server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.secrets import Secret, Settings
+
+PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
+"""What may be asked for: whatever both speak, the era of sessions, or the era without."""
+
+LAZY_ABOVE: Final = 40
+"""With more tools than this a server's list is loaded lazily, unless somebody decides."""
+
+
+def _ensure_secrets(given: Mapping[str, str | Secret]) -> Mapping[str, Secret]:
+    return Settings(
+        {
+            name: text if isinstance(text, Secret) else Secret(str(text))
+            for name, text in given.items()
+        }
+    )
+
+
+def _ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class McpServer:
+    """One MCP server: how it is reached, what it may take, and what of it is offered.
+
+    Attributes:
+        name: What the user calls it; the prefix of its tools, where one is needed.
+        command: The program that is started and spoken to over its standard input and output.
+        arguments: Of the program.
+        environment: Variables for the program, besides the few that any program needs; it
+            inherits no others, so that it sees no keys that are not meant for it.
+        directory: Where the program is started; by default where we are.
+        url: The address of a server that is reached over HTTP instead.
+        headers: Sent to it with each request.
+        oauth: What is needed to be let in by OAuth, where the server wants that.
+        protocol: One of :data:`PROTOCOLS`.
+        connect_seconds: How long one start or one connecting may take.
+        answer_seconds: How long it may take over anything but a call: a page of a list, say.
+        call_seconds: How long one call may take.
+        restarts: How often in a row a server that ends is started again, or connected anew.
+        tools: Patterns such as ``read_*``; tools whose names match none are not offered.
+        hidden_tools: Patterns of tools that are not offered.
+        allowed: Patterns of tools that are called without an approval.
+        needs_approval: Whether other calls need one.
+        trust_annotations: Whether what the server says of its own tools is believed: that one
+            only reads, and so needs no approval, or that calling it twice does no harm.
+        lazy: Whether the model is shown a search instead of all tools; ``None``: where there
+            are more than :data:`LAZY_ABOVE`.
+        log_path: A file for what the server says besides its answers.
+
+    Raises:
+        ConfigurationError: There is no way to reach it, or there are two; or a value makes no
+            sense.
+    """
+
+    name: str
+    command: str = ""
+    arguments: tuple[str, ...] = attrs.field(default=(), converter=_ensure_texts)
+    environment: Mapping[str, Secret] = attrs.field(
+        factory=dict, converter=_ensure_secrets, repr=False
+    )
+    directory: Path | None = None
+    url: str = ""
+    headers: Mapping[str, Secret] = attrs.field(factory=dict, converter=_ensure_secrets, repr=False)
+    oauth: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    protocol: str = "auto"
+    connect_seconds: float = 30.0
+    answer_seconds: float = 60.0
+    call_seconds: float = 300.0
+    restarts: int = 5
+    tools: tuple[str, ...] = attrs.field(default=("*",), converter=_ensure_texts)
+    hidden_tools: tuple[str, ...] = attrs.field(default=(), converter=_ensure_texts)
+    allowed: tuple[str, ...] = attrs.field(default=(), converter=_ensure_texts)
+    needs_approval: bool = True
+    trust_annotations: bool = False
+    lazy: bool | None = None
+    log_path: Path | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if findings := tuple(self._find_mistakes()):
+            raise ConfigurationError(findings=findings)
+
+    def _find_mistakes(self) -> Iterable[Finding]:
+        place = f"mcp.{self.name}"
+        if not self.name.strip():
+            yield Finding(place="mcp", message="A server needs a name.")
+        if bool(self.command) == bool(self.url):
+            message = "It needs a command to start it, or the url of a running one; one of both."
+            yield Finding(place=place, message=message)
+        if self.url and not _is_address(self.url):
+            message = "It must be an address, as https://example.org/mcp."
+            yield Finding(place=f"{place}.url", message=message)
+        foreign = [
+            key for key in (_OF_ADDRESSES if self.command else _OF_COMMANDS) if getattr(self, key)
+        ]
+        for key in foreign:
+            message = f"It is of no use to a server with {'command' if self.command else 'url'}."
+            yield Finding(place=f"{place}.{key}", message=message)
+        if self.protocol not in PROTOCOLS:
+            message = f"It must be one of {', '.join(PROTOCOLS)}."
+            yield Finding(place=f"{place}.protocol", message=message)
+        for key in ("connect_seconds", "answer_seconds", "call_seconds"):
+            if not getattr(self, key) > 0:
+                yield Finding(place=f"{place}.{key}", message="It must be above 0.")
+        if self.restarts < 0:
+            yield Finding(place=f"{place}.restarts", message="It must be 0 or more.")
+
+    def offers(self, tool: str) -> bool:
+        """Tells whether a tool is offered to the model."""
+        return _matches(tool, self.tools) and not _matches(tool, self.hidden_tools)
+
+    def allows(self, tool: str) -> bool:
+        """Tells whether the user lets a tool be called without an approval."""
+        return _matches(tool, self.allowed)
+
+
+_OF_COMMANDS: Final = ("arguments", "environment", "directory", "log_path")
+_OF_ADDRESSES: Final = ("headers", "oauth")
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

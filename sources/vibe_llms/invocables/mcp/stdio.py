@@ -1,0 +1,130 @@
+"""Messages to and from a server over its standard input and output: one a line.
+
+Not the official package's transport: that hands the server our standard error, reads lines of
+any length, and cannot end what the server had started when we are killed (decision 0016).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from vibe_llms.exceptions import LimitError
+from vibe_llms.invocables.mcp.children import ServerProcess, start_server
+from vibe_llms.invocables.mcp.endings import Ending
+from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.limits import Limits
+from vibe_llms.wire.ndjson import NdjsonFramer
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+_logger = logging.getLogger(__name__)
+
+_CHUNK_BYTES: Final = 65_536
+_EXIT_SECONDS: Final = 1.0
+"""How long is waited, after the output has ended, for the status of what has ended."""
+
+STRAY_LINES: Final = 1_000
+"""How many lines of a server's output may be no messages before it is given up."""
+
+
+@asynccontextmanager
+async def open_stdio(server: McpServer, limits: Limits, ending: Ending) -> AsyncIterator[Any]:
+    """Starts a server and yields the two streams that the official package's client wants.
+
+    Args:
+        ending: Is told how the server ended, if it does so before the streams are left.
+
+    Raises:
+        EnsembleError: It cannot be started.
+    """
+    import anyio
+
+    child = await start_server(server)
+    send_in, receive_in = anyio.create_memory_object_stream[Any](0)
+    send_out, receive_out = anyio.create_memory_object_stream[Any](0)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_keep_log, child)
+            tasks.start_soon(_read, child, send_in, limits, ending)
+            tasks.start_soon(_write, child, receive_out)
+            try:
+                yield receive_in, send_out
+            finally:
+                for stream in (receive_in, send_out, send_in, receive_out):
+                    stream.close()
+                tasks.cancel_scope.cancel()
+    finally:
+        await child.close()
+
+
+async def _read(
+    child: ServerProcess, messages: MemoryObjectSendStream[Any], limits: Limits, ending: Ending
+) -> None:
+    """Reads the server's messages until its output ends, and says why it did."""
+    import anyio
+
+    reason = ""
+    try:
+        async with messages:
+            reason = await _pass_on(child, messages, limits)
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        return  # nobody reads any more: it is we who end
+    if not reason:
+        await child.wait(_EXIT_SECONDS)
+        await asyncio.sleep(0)  # what it said last is read by another task
+        reason = child.explain_end()
+    ending.report(reason)
+
+
+async def _pass_on(
+    child: ServerProcess, messages: MemoryObjectSendStream[Any], limits: Limits
+) -> str:
+    """Passes messages on; returns why the server is given up, or nothing at the end."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    framer = NdjsonFramer(limits)
+    stray = 0
+    output = child.process.stdout
+    assert output is not None
+    while data := await output.read(_CHUNK_BYTES):
+        try:
+            frames = framer.feed(data)
+        except LimitError:
+            return f"sent a message of more than event_bytes = {limits.event_bytes:,} bytes"
+        for frame in frames:
+            try:
+                message = jsonrpc_message_adapter.validate_json(frame.data, by_name=False)
+            except ValueError:
+                stray += 1
+                child.log.write(frame.data[:_CHUNK_BYTES] + b"\n")
+                if stray > STRAY_LINES:
+                    return f"wrote more than {STRAY_LINES} lines that are no messages"
+                continue
+            await messages.send(SessionMessage(message))
+    return ""
+
+
+async def _write(child: ServerProcess, messages: MemoryObjectReceiveStream[Any]) -> None:
+    """Writes our messages; a server that does not read them any more ends by itself or is ended."""
+    sink = child.process.stdin
+    assert sink is not None
+    with contextlib.suppress(ConnectionError, OSError):
+        async with messages:
+            async for item in messages:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                sink.write(text.encode() + b"\n")
+                await sink.drain()
+
+
+async def _keep_log(child: ServerProcess) -> None:
+    output = child.process.stderr
+    assert output is not None
+    while data := await output.read(_CHUNK_BYTES):
+        child.log.write(data)

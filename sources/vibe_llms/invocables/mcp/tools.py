@@ -1,0 +1,130 @@
+"""The tools of a server as invokers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.mcp.connections import Connection, perform_request
+from vibe_llms.invocables.mcp.http import NOT_BEGUN
+from vibe_llms.invocables.mcp.results import normalize_result
+from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.invocables.mcp.supervisors import Supervisor
+from vibe_llms.invocables.outcomes import Outcome, fail
+from vibe_llms.plain import JsonObject
+
+if TYPE_CHECKING:
+    from mcp_types import Tool, ToolAnnotations
+
+_logger = logging.getLogger(__name__)
+
+KEY_META: Final = "vibe-llms/idempotencyKey"
+"""Under this name, in its ``_meta``, a call carries what all attempts at it have in common."""
+
+
+def produce_tool(tool: Tool, server: McpServer, supervisor: Supervisor) -> Invoker | None:
+    """Makes an invoker of a tool; ``None``, and a warning, where it can be none."""
+    said = tool.annotations if server.trust_annotations else None
+    effect = _see_effect(said)
+    try:
+        return Invoker(
+            name=tool.name,
+            description=_describe(tool, server),
+            schema=tool.input_schema,
+            function=ToolFunction(tool.name, effect, server, supervisor),
+            effect=effect,
+            needs_approval=_needs_approval(tool.name, said, server),
+            time_limit_seconds=server.call_seconds,
+        )
+    except ConverseError as error:
+        _logger.warning("The tool %r of %s is left out: %s", tool.name, server.name, error)
+        return None
+
+
+def _describe(tool: Tool, server: McpServer) -> str:
+    title = tool.title or (tool.annotations.title if tool.annotations else "") or ""
+    description = (tool.description or "").strip()
+    return description or title.strip() or f"The tool {tool.name!r} of {server.name}."
+
+
+def _see_effect(said: ToolAnnotations | None) -> Effect:
+    if said is not None and said.read_only_hint:
+        return Effect.PURE
+    if said is not None and said.idempotent_hint:
+        return Effect.IDEMPOTENT
+    return Effect.ONCE
+
+
+def _needs_approval(name: str, said: ToolAnnotations | None, server: McpServer) -> bool:
+    if server.allows(name) or (said is not None and said.read_only_hint):
+        return False
+    return server.needs_approval
+
+
+@attrs.frozen(eq=False)
+class ToolFunction:
+    """Calls one tool; cancelling it tells the server to stop."""
+
+    name: str
+    effect: Effect
+    server: McpServer
+    supervisor: Supervisor
+
+    async def __call__(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
+        """Calls the tool with the arguments."""
+        try:
+            connection = await self.supervisor.acquire()
+        except ConverseError as error:
+            return fail(f"{self.name} was not called. {error}")
+        meta: Any = {KEY_META: context.idempotency_key} if context.idempotency_key else None
+        try:
+            result = await perform_request(
+                self.server,
+                connection,
+                lambda client: client.call_tool(
+                    self.name,
+                    dict(arguments),
+                    progress_callback=_produce_listener(context),
+                    meta=meta,
+                ),
+                f"perform {self.name!r}",
+                None,
+            )
+        except ConverseError as error:
+            return fail(self._explain(error, connection))
+        return normalize_result(result)
+
+    def _explain(self, error: ConverseError, connection: Connection) -> str:
+        text = str(error)
+        if connection.ending.has_come:
+            again = "connected" if self.server.url else "started"
+            text += f" It is being {again} again."
+        if _was_not_begun(error):
+            return f"{text} The call was not begun."
+        if self.effect is not Effect.PURE:
+            text += " The call may have taken effect."
+        return text
+
+
+def _was_not_begun(error: ConverseError) -> bool:
+    """Tells whether the server cannot have begun with a call."""
+    from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
+
+    cause = error.__cause__
+    if getattr(cause, "data", None) == NOT_BEGUN:
+        return True
+    return getattr(cause, "code", None) in (INVALID_PARAMS, METHOD_NOT_FOUND)
+
+
+def _produce_listener(context: InvocationContext) -> Callable[..., Any]:
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+        context.progress(f"{amount}: {message}" if message else amount)
+
+    return hear

@@ -1,0 +1,100 @@
+"""MCP servers, written with the official package, over both transports and in both eras."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from mcp_servers import call, describe_server, run_http_server
+from vibe_llms.invocables import Effect, InvocationContext, Registry, perform
+from vibe_llms.invocables.mcp import McpEnsemble, McpServer
+from vibe_llms.messages.contents import AudioContent, FileContent, ImageContent
+
+ERAS = ("2025-11-25", "2026-07-28")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The address of a real server over HTTP."""
+    with run_http_server() as url:
+        yield url
+
+
+@pytest_asyncio.fixture(
+    params=[(era, way) for era in ERAS for way in ("stdio", "http")], ids="-".join
+)
+async def registry(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
+    """A real server, connected in each way."""
+    era, way = request.param
+    if way == "stdio":
+        server = describe_server(protocol=era)
+    else:
+        url = request.getfixturevalue("address")
+        server = McpServer(name="workshop", url=url, protocol=era)
+    async with Registry([McpEnsemble(server)]) as registry:
+        yield registry
+
+
+async def test_a_server_serves(registry: Registry, tmp_path: Path) -> None:
+    """Tools are listed in order and called; progress, failures and cancelling arrive."""
+    names = [each.invoker.name for each in registry.survey()]
+    assert names[:4] == ["add", "look", "put", "files_read_all"]
+    assert all(each.invoker.needs_approval for each in registry.survey())
+    assert {each.invoker.effect for each in registry.survey()} == {Effect.ONCE}
+
+    assert (await call(registry, "add", a=1, b=2)).text == "3"
+    await _check_contents(registry)
+    failure = await call(registry, "refuse")
+    assert failure.is_error
+    assert "the hammer is broken" in failure.text
+    await _check_progress(registry)
+    await _check_cancelling(registry, tmp_path / "note")
+    await _check_change(registry)
+
+
+async def _check_contents(registry: Registry) -> None:
+    outcome = await call(registry, "files_read_all")
+
+    kinds = [type(content) for content in outcome.contents]
+    assert kinds.count(ImageContent) == kinds.count(AudioContent) == kinds.count(FileContent) == 1
+    assert "file:///a.txt" in outcome.text
+    assert "remember" in outcome.text
+
+
+async def _check_progress(registry: Registry) -> None:
+    heard: list[str] = []
+    context = InvocationContext(listener=heard.append)
+
+    outcome = await perform(registry.access("count"), {"to": 3, "pause": 0.02}, context)
+
+    assert outcome.text == "counted"
+    assert heard == ["1 of 3: at 1", "2 of 3: at 2", "3 of 3: at 3"]
+
+
+async def _check_cancelling(registry: Registry, note: Path) -> None:
+    task = asyncio.create_task(call(registry, "hang", note=str(note)))
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    for _ in range(100):
+        if note.exists():
+            break
+        await asyncio.sleep(0.05)
+    assert note.read_text() == "cancelled\n"
+
+
+async def _check_change(registry: Registry) -> None:
+    name = f"skill_{len(registry.survey())}_{id(registry)}"
+    await call(registry, "learn", name=name)
+    for _ in range(100):
+        if await registry.refresh() and registry.survey()[-1].invoker.name == name:
+            break
+        await asyncio.sleep(0.05)
+
+    assert (await call(registry, name)).text == "new"
