@@ -20,7 +20,12 @@ Outcome: TypeAlias = Literal["completed", "failed", "interrupted"]
 
 @attrs.frozen(kw_only=True, slots=False)
 class ConversationStartedEvent:
-    """A request is about to be sent. ``metadata`` names the provider and the model."""
+    """A request is about to be sent.
+
+    Attributes:
+        metadata: ``provider`` and ``model``, and whether the answer comes piece by piece
+            (``streaming``).
+    """
 
     type: Literal["conversation.started"] = attrs.field(default="conversation.started", init=False)
     conversation_id: str

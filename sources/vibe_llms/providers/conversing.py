@@ -146,4 +146,5 @@ class ModelBase(abc.ABC, Generic[_Native]):
             open_source=open_source,
             reactors=reactors,
             limits=self._limits,
+            streaming=streaming,
         )

@@ -69,6 +69,7 @@ class ResponseStream:
             used. Returns the losses of the translation, too.
         reactors: Hear of everything on the way.
         limits: ``reactor_queue_events`` holds here.
+        streaming: Whether the vendor was asked for it piece by piece; for the reactors.
     """
 
     def __init__(
@@ -79,12 +80,14 @@ class ResponseStream:
         open_source: Callable[[], Awaitable[Translation[EventSource]]],
         reactors: ConversationReactors | None = None,
         limits: Limits | None = None,
+        streaming: bool = True,
     ) -> None:
         self._request = request
         self._assembler = assembler
         self._open_source = open_source
         self._reactors = reactors
         self._limits = limits
+        self._streaming = streaming
         self._source: EventSource | None = None
         self._dispatcher: ReactorsDispatcher | None = None
         self._wants_progress = self._wants_updates = False
@@ -210,7 +213,11 @@ class ResponseStream:
             self._dispatcher.dispatch(
                 ConversationStartedEvent(
                     conversation_id=self._request.conversation_id,
-                    metadata={"provider": origin.provider, "model": origin.model},
+                    metadata={
+                        "provider": origin.provider,
+                        "model": origin.model,
+                        "streaming": self._streaming,
+                    },
                 )
             )
         opened = await self._open_source()

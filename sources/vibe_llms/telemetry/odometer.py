@@ -222,7 +222,8 @@ class Odometer:
         if not self._access_hearing().is_in_run:
             said = event.metadata
             model = f"{said.get('provider', '')}:{said.get('model', '')}"
-            self._remember(Hearing(model=model, began=self._clock()))
+            is_streamed = said.get("streaming") is not False
+            self._remember(Hearing(model=model, began=self._clock(), is_streamed=is_streamed))
 
     def _react_to_update(self, event: ConversationUpdatedEvent) -> None:
         if not self._access_hearing().is_in_run:

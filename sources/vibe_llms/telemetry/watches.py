@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import attrs
 
 from vibe_llms.messages.canisters import Origin
-
-_ONE_PIECE_SECONDS: Final = 0.005
-"""What arrives within this came in one piece, and tells nothing about when it was thought."""
 
 
 @attrs.define
@@ -21,14 +17,16 @@ class Hearing:
         is_in_run: An engine tells of it.
         model, began: Who was asked, and when.
         origin: Who has answered.
+        is_streamed: Whether it comes piece by piece: in one piece, it does not tell when it was
+            thought.
     """
 
     is_in_run: bool = False
     model: str = ""
     began: float | None = None
     origin: Origin | None = None
-    _first: float | None = None
-    _last: float = 0.0
+    is_streamed: bool = True
+    _is_seen: bool = False
     _since: float | None = None
     _reasoned: float = 0.0
 
@@ -37,14 +35,12 @@ class Hearing:
         if self._since is not None:
             self._reasoned += now - self._since
         self._since = now if is_reasoning else None
-        self._first, self._last = now if self._first is None else self._first, now
+        self._is_seen = True
 
     @property
     def reasoning_seconds(self) -> float | None:
         """How long the model was seen to reason; ``None`` where that could not be seen."""
-        if self._first is None or self._last - self._first < _ONE_PIECE_SECONDS:
-            return None
-        return self._reasoned
+        return self._reasoned if self._is_seen and self.is_streamed else None
 
 
 class Stopwatch:
