@@ -57,6 +57,17 @@ def write_slash_commands() -> Iterator[str]:
     yield from (KEYS, "")
 
 
+def write_engine_table() -> Iterator[str]:
+    """Writes the table by which a run decides what comes next."""
+    from vibe_llms.engine.table import TABLE
+
+    rows = [
+        (str(number), f"{row.situation}", f"**{row.state.upper()}**", row.note)
+        for number, row in enumerate(TABLE, 1)
+    ]
+    yield from write_table("", "when …", "then", "and", rows=rows)
+
+
 def write_settings() -> Iterator[str]:
     """Writes the table of settings and that of limits, with what ships as their values."""
     import tomli
@@ -269,6 +280,7 @@ def write_vendor_errors() -> Iterator[str]:
 
 
 WRITERS: dict[str, Callable[..., Iterator[str]]] = {
+    "engine-table": write_engine_table,
     "command-line": write_command_line,
     "dialects": write_dialects,
     "exit-codes": write_exit_codes,

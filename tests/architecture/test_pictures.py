@@ -36,3 +36,11 @@ def test_the_fidelity_matrix_is_up_to_date() -> None:
 
     page = DOCUMENTATION / "reference" / "fidelity.rst"
     assert drawn == page.read_text("utf-8"), "Run `python documentation/draw_fidelity.py`."
+
+
+def test_the_picture_of_the_engine_is_up_to_date() -> None:
+    """The states of a run are drawn as the table decides now."""
+    drawn = run("import draw_engine; print(draw_engine.draw(), end='')")
+
+    picture = DOCUMENTATION / "architecture" / "engine.svg"
+    assert drawn == picture.read_text("utf-8"), "Run `python documentation/draw_engine.py`."

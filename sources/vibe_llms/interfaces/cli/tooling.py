@@ -32,10 +32,28 @@ def tool_options(function: _Function) -> _Function:
             metavar="NAME,...",
             help="Invocables that may be executed without asking; `all` for every one.",
         ),
+        click.option(
+            "--explain",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_explain,
+            help="Show the table by which it is decided what comes next, and exit.",
+        ),
     ]
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
+    if not is_wanted or context.resilient_parsing:
+        return
+    from vibe_llms.engine.diagrams import write_table
+    from vibe_llms.interfaces.cli.output import write
+
+    write("\n".join(write_table()))
+    context.exit()
 
 
 def split_names(given: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,130 @@
+"""The table decides by the last turn alone, and what is drawn of it is what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from vibe_llms.engine.diagrams import survey_transitions, write_mermaid, write_table
+from vibe_llms.engine.states import State
+from vibe_llms.engine.table import TABLE, Situation, find_row
+from vibe_llms.engine.tails import read_tail
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Origin,
+    Owner,
+    ResultCanister,
+    StopReason,
+    SupervisorCanister,
+    UserCanister,
+)
+
+
+def stopped(reason: StopReason) -> Origin:
+    return Origin(provider="p", model="m", stop_reason=reason)
+
+
+def call(identity: str = "a", owner: Owner = Owner.OURS, turn: str = "t") -> InvocationCanister:
+    return InvocationCanister(invocation_id=identity, name="tool", owner=owner, turn_id=turn)
+
+
+def result(identity: str = "a", owner: Owner = Owner.OURS) -> ResultCanister:
+    turn = "t" if owner is Owner.VENDOR else None
+    return ResultCanister("done", invocation_id=identity, owner=owner, turn_id=turn)
+
+
+WORDS = AssistantCanister("words", turn_id="t", origin=stopped(StopReason.ANSWERED))
+PAUSED = AssistantCanister("words", turn_id="t", origin=stopped(StopReason.PAUSED))
+BROKEN = AssistantCanister("wor", turn_id="t", origin=stopped(StopReason.INTERRUPTED))
+USER = UserCanister("Hello")
+
+
+@pytest.mark.parametrize(
+    ("canisters", "state"),
+    [
+        ([USER], State.GENERATE),
+        ([SupervisorCanister("Be brief.")], State.GENERATE),
+        ([USER, DocumentCanister("paper")], State.GENERATE),
+        ([USER, WORDS], State.TERMINATE),
+        ([USER, PAUSED], State.GENERATE),
+        ([USER, BROKEN], State.GENERATE),
+        ([USER, call()], State.EXECUTE),
+        ([USER, call(), WORDS], State.EXECUTE),
+        ([USER, WORDS, call(), call("b")], State.EXECUTE),
+        ([USER, call(), call("b"), result("b")], State.EXECUTE),
+        ([USER, call(), result()], State.GENERATE),
+        ([USER, call("a"), call("a"), result("a")], State.EXECUTE),
+        ([USER, call(), result(), WORDS], State.TERMINATE),
+        ([USER, call(), USER], State.GENERATE),
+        ([USER, call(owner=Owner.VENDOR)], State.GENERATE),
+        ([USER, call(owner=Owner.VENDOR), result(owner=Owner.VENDOR), WORDS], State.TERMINATE),
+        ([USER, call(turn="s"), result(), call(turn="t")], State.EXECUTE),
+        ([USER, call(), BROKEN], State.GENERATE),
+    ],
+)
+def test_the_last_turn_decides(canisters: list[AnyCanister], state: State) -> None:
+    """Whatever lies before it makes no difference."""
+    assert find_row(Situation(tail=read_tail(canisters))).state is state
+    assert find_row(Situation(tail=read_tail([WORDS, *canisters]))).state is state
+
+
+def test_an_approval_is_waited_for_only_where_something_is_owed() -> None:
+    """And before anything is executed."""
+    owed = read_tail([USER, call()])
+
+    assert find_row(Situation(tail=owed, waits=True)).state is State.AWAIT
+    assert find_row(Situation(tail=read_tail([USER]), waits=True)).state is State.GENERATE
+
+
+def test_a_final_result_ends_the_run_once_nothing_is_owed() -> None:
+    """Other calls of the same turn are executed before."""
+    done = read_tail([USER, call(), result()])
+    half = read_tail([USER, call(), call("b"), result()])
+
+    assert find_row(Situation(tail=done, is_final=True)).state is State.TERMINATE
+    assert find_row(Situation(tail=half, is_final=True)).state is State.EXECUTE
+
+
+def test_nothing_at_all_has_no_tail() -> None:
+    """An empty conversation is an error, and it is said what is missing."""
+    with pytest.raises(RequestError, match="empty"):
+        read_tail([])
+
+
+class Counting(list[AnyCanister]):
+    """Counts how many canisters are looked at."""
+
+    looked = 0
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        self.looked += 1
+        return super().__getitem__(index)
+
+
+def test_however_long_the_conversation_only_the_last_turn_is_read() -> None:
+    """A run of a thousand turns costs ten times one of a hundred."""
+    short, long = Counting([USER, WORDS] * 2 + [USER, call()]), Counting([USER, WORDS] * 2000)
+    long += [USER, call()]
+
+    read_tail(short)
+    read_tail(long)
+
+    assert long.looked == short.looked
+
+
+def test_every_row_decides_something() -> None:
+    """No row stands behind one that holds whenever it does."""
+    assert {each.row for each in survey_transitions()} == set(range(1, len(TABLE) + 1))
+
+
+def test_what_is_written_names_every_row_and_state() -> None:
+    """The explanation and the diagram are made of the table."""
+    explained = "\n".join(write_table())
+    drawn = "\n".join(write_mermaid())
+
+    assert all(row.situation in explained and row.note in explained for row in TABLE)
+    assert all(state.upper() in drawn for state in State)
+    assert "AWAIT --> EXECUTE: 3" in drawn
