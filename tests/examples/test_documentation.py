@@ -112,7 +112,7 @@ class Session:
             "XDG_DATA_HOME": str(folder / "data"),
         }
         for block in blocks:
-            if block.language in ("python", "toml") and block.caption:
+            if block.caption:
                 (self.folder / block.caption).write_text(block.text, encoding="utf-8")
             if block.caption == "config.toml":
                 self.environment["VIBE_LLMS_CONFIG"] = block.caption

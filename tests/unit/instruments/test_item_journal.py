@@ -162,16 +162,16 @@ def test_a_full_disk_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_last_line_of_an_item_counts_and_stays(path: Path) -> None:
-    """Settling leaves one line an item, and the places as they were."""
+    """Settling leaves one line an item, in the order of the inputs."""
     write(path, compose_line(0, failed=True), compose_line(1), compose_line(0))
 
     with ItemJournal(path, BATCH) as journal:
         entry = journal.find(0, digest(0))
         assert entry is not None
         assert not entry.has_failed
-        journal.settle(ordered=False)
+        journal.settle()
 
-    assert path.read_bytes() == compose_line(1) + compose_line(0)
+    assert path.read_bytes() == compose_line(0) + compose_line(1)
 
 
 def test_settling_in_order_sorts_by_the_places_of_the_inputs(path: Path) -> None:
@@ -179,7 +179,7 @@ def test_settling_in_order_sorts_by_the_places_of_the_inputs(path: Path) -> None
     write(path, *(compose_line(index) for index in (3, 0, 2, 1)))
 
     with ItemJournal(path, BATCH) as journal:
-        journal.settle(ordered=True)
+        journal.settle()
 
     assert path.read_bytes() == b"".join(compose_line(index) for index in range(4))
     assert list(path.parent.iterdir()) == [path]
@@ -191,7 +191,7 @@ def test_settling_leaves_alone_what_is_right(path: Path) -> None:
     before = path.stat()
 
     with ItemJournal(path, BATCH) as journal:
-        journal.settle(ordered=True)
+        journal.settle()
 
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -208,7 +208,7 @@ def test_a_disk_that_fails_while_settling_leaves_all_as_it_was(
 
     monkeypatch.setattr(Disk, "rename", refuse)
     with ItemJournal(path, BATCH) as journal, pytest.raises(StoreError, match="Input/output"):
-        journal.settle(ordered=True)
+        journal.settle()
 
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]

@@ -13,6 +13,7 @@ class ExitCode(enum.IntEnum):
 
     SUCCESS = 0
     DEFECT = 1
+    INCOMPLETE = 1  # the same number: a command that did its work, of which a part failed
     USAGE = 2
     CONFIGURATION = 3
     NOT_FOUND = 4
@@ -27,7 +28,8 @@ class ExitCode(enum.IntEnum):
 
 MEANINGS: dict[ExitCode, str] = {
     ExitCode.SUCCESS: "All went well.",
-    ExitCode.DEFECT: "A defect of vibe itself; please report it with what --debug shows.",
+    ExitCode.DEFECT: "A defect of vibe itself; please report it with what --debug shows. Of "
+    "`batch` and `conformance`: they came to their end, and something failed on the way.",
     ExitCode.USAGE: "The command line does not make sense.",
     ExitCode.CONFIGURATION: "The configuration does not hold, or a plugin or package is missing.",
     ExitCode.NOT_FOUND: "No conversation, model or other thing has this name, or several have.",

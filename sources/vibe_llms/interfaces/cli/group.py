@@ -15,6 +15,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Converse": {
         "ask": ("ask:ask", "Ask one question and print the answer."),
         "chat": ("chat:chat", "Converse in the terminal."),
+        "batch": ("batch:batch", "Ask a model for each line of a file, many at once."),
     },
     "Conversations": {
         "list": ("listing:list_", "List conversations, the latest first."),

@@ -20,6 +20,7 @@ from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
     DependencyError,
+    Finding,
     ForeignError,
     PluginError,
     ProviderError,
@@ -81,6 +82,11 @@ class BatchChannel(Generic[T]):
     ``requests_per_minute`` and ``tokens_per_minute``. An input whose work fails is an item with an
     error. Only what every other input would meet as well (no key, no money) ends the batch.
 
+    Attributes:
+        journal: The file, as a whole path.
+        tally: How far the present run has come, or the last one had come.
+        findings: What was found amiss in the journal, and mended.
+
     Raises:
         ValueError: The concurrency is below 1.
     """
@@ -123,13 +129,19 @@ class BatchChannel(Generic[T]):
         self._asking = _produce_asking(work, options)
         self._function = None if self._asking else cast("Callable[[Any], Awaitable[T]]", work)
         self._concurrency = concurrency
-        self._path = None if journal is None else Path(journal).resolve()
+        self.journal = None if journal is None else Path(journal).resolve()
         self._retry_failed = retry_failed
         self._progress = progress
         self.tally = BatchTally()
+        self.findings: tuple[Finding, ...] = ()
 
     async def run(
-        self, inputs: Inputs, *, ordered: bool = False, stored: bool = True
+        self,
+        inputs: Inputs,
+        *,
+        ordered: bool = False,
+        stored: bool = True,
+        total: int | None = None,
     ) -> AsyncGenerator[BatchItem[T], None]:
         """Does the work, and yields each item once it is done and its line is written.
 
@@ -139,9 +151,10 @@ class BatchChannel(Generic[T]):
         Args:
             inputs: Of any number, also generators, plain or asynchronous. An input that is to
                 be known by a name is a :class:`BatchInput`.
-            ordered: Whether items come, and stand in the journal at the end, in the order of
-                the inputs.
+            ordered: Whether items come in the order of the inputs. In the journal they always
+                stand so at the end.
             stored: Whether items are yielded, too, that the journal has from earlier runs.
+            total: How many inputs there are, where they cannot say it themselves.
 
         Raises:
             RequestError: The journal is of other settings or of other inputs; two inputs have
@@ -149,7 +162,7 @@ class BatchChannel(Generic[T]):
             StoreError: The journal cannot be used; what is in it is whole.
             ConverseError: The model cannot be used for any input.
         """
-        self.tally = tally = BatchTally(total=_measure(inputs))
+        self.tally = tally = BatchTally(total=_measure(inputs) if total is None else total)
         async with AsyncExitStack() as stack:
             run = _Run(self, tally, stored=stored)
             await run.open(stack)
@@ -164,7 +177,7 @@ class BatchChannel(Generic[T]):
                 async for item in items:
                     yield item
             tally.end()
-            await run.settle(ordered=ordered)
+            await run.settle()
 
     async def collect(self, inputs: Inputs) -> BatchReport[T]:
         """Does all the work, and returns what it amounts to, in the order of the inputs.
@@ -217,20 +230,21 @@ class _Run(Generic[T]):
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Opens the journal, then what answers; leaving the stack closes the journal."""
-        path = self._channel._path
+        path = self._channel.journal
         if self._asking is not None:
             self._work = await self._asking.prepare()
         if path is not None:
             self._batch = digest(self._describe())
             self._journal = await asyncio.to_thread(ItemJournal, path, self._batch)
+            self._channel.findings = tuple(self._journal.findings)
             stack.callback(self._journal.close)
             ticking = asyncio.ensure_future(self._synchronize(self._journal))
             stack.push_async_callback(_cancel, ticking)
 
-    async def settle(self, *, ordered: bool) -> None:
+    async def settle(self) -> None:
         """Ends a batch that has come to its end."""
         if self._journal is not None:
-            await asyncio.to_thread(self._journal.settle, ordered=ordered)
+            await asyncio.to_thread(self._journal.settle)
 
     async def perform(self, place: int, given: Any) -> BatchItem[T] | None:
         """Does one input, unless it was done before; writes its line."""

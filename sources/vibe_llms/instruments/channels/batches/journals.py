@@ -121,14 +121,13 @@ class ItemJournal:
             self._disk.synchronize(self._descriptor)
             self._synchronized = size
 
-    def settle(self, *, ordered: bool) -> None:
-        """Leaves one line an item, where there are more; in the order of the inputs, if asked.
+    def settle(self) -> None:
+        """Leaves one line an item, in the order of the inputs.
 
-        The file is replaced by another at once, so that a crash leaves the one or the other.
+        Where that is not so already, the file is replaced by another at once: a crash leaves the
+        one or the other.
         """
-        if not (ordered or self._superseded):
-            return
-        places = self._choose(ordered=ordered)
+        places = self._choose()
         if places is None:
             return
         temporary = self.path.with_name(f".{self.path.name}.{os.urandom(4).hex()}")
@@ -227,18 +226,18 @@ class ItemJournal:
             )
         )
 
-    def _choose(self, *, ordered: bool) -> list[int] | None:
+    def _choose(self) -> list[int] | None:
         """Returns where the lines begin that stay, as they shall stand; None if all do as is."""
         last: dict[str | int, int] = {}
         indices, offsets = array("q"), array("q")
         for number, (offset, line) in enumerate(self._walk(self._size)):
             head = decode_head(line)
-            last[head.key] = number
             indices.append(head.index)
             offsets.append(offset)
-        staying = sorted(last.values())
-        if ordered:
-            staying.sort(key=indices.__getitem__)
+            if self._superseded:  # else there is one line of each
+                last[head.key] = number
+        staying = sorted(last.values()) if last else list(range(len(offsets)))
+        staying.sort(key=indices.__getitem__)
         if staying == list(range(len(offsets))):
             return None
         return [offsets[number] for number in staying]

@@ -48,8 +48,8 @@ class Head(msgspec.Struct, gc=False):
 class Line(msgspec.Struct, gc=False, kw_only=True):
     """One item; what an item does not have is null, so that every line has the same fields."""
 
-    batch: str
-    input: str
+    batch: str | msgspec.UnsetType = msgspec.UNSET
+    input: str | msgspec.UnsetType = msgspec.UNSET
     index: int
     id: str | None
     text: str | None
@@ -86,16 +86,16 @@ def digest(value: Any) -> str:
     return hashlib.sha256(data).hexdigest()[:DIGEST_CHARACTERS]
 
 
-def encode_item(item: BatchItem[Any], *, batch: str, input_digest: str) -> bytes:
-    """Writes an item as a line, its end included.
+def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = "") -> bytes:
+    """Writes an item as a line, its end included; without digests for whoever only reads it.
 
     Raises:
         CodecError: What the function returned cannot be written as JSON.
     """
     origin = item.origin
     line = Line(
-        batch=batch,
-        input=input_digest,
+        batch=batch or msgspec.UNSET,
+        input=input_digest or msgspec.UNSET,
         index=item.index,
         id=item.id,
         text=item.text,

@@ -1,0 +1,196 @@
+"""How far a batch has come: a bar on a terminal, and a summary at the end, on standard error."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from vibe_llms.interfaces.cli.output import note, shorten
+
+if TYPE_CHECKING:
+    from vibe_llms.exceptions import ConverseError
+    from vibe_llms.instruments.channels.batches.channel import BatchChannel
+    from vibe_llms.instruments.channels.batches.items import BatchItem, BatchTally
+    from vibe_llms.messages.canisters import Origin
+
+_INTERVAL_SECONDS = 0.2
+_GROUPS_LIMIT = 10
+_PLACES_SHOWN = 5
+_MESSAGE_COLUMNS = 100
+
+
+@attrs.define
+class Group:
+    """Failures of one kind: how many, where the first ones are, and what one of them says."""
+
+    count: int = 0
+    places: list[str] = attrs.field(factory=list)
+    message: str = ""
+
+
+@attrs.define
+class Account:
+    """What is told of a batch besides its tally: kinds of failures, and money.
+
+    Attributes:
+        failures: By kind, at most so many kinds; ``others`` counts the rest.
+        cost: What the answers of this run cost, as far as prices are known.
+        unpriced: How many answers have no price.
+    """
+
+    failures: dict[str, Group] = attrs.field(factory=dict)
+    others: int = 0
+    cost: Decimal = Decimal(0)
+    unpriced: int = 0
+
+    def add(self, item: BatchItem[Any]) -> None:
+        """Takes account of an item of this run."""
+        if item.error is not None:
+            self._add_failure(item, item.error)
+        elif item.origin is not None:
+            self._add_price(item.origin)
+
+    def _add_failure(self, item: BatchItem[Any], error: ConverseError) -> None:
+        kind = error.WORD
+        if fault := getattr(error, "fault", None):
+            kind = f"{kind} ({fault})"
+        if kind not in self.failures and len(self.failures) >= _GROUPS_LIMIT:
+            self.others += 1
+            return
+        group = self.failures.setdefault(kind, Group(message=str(error)))
+        group.count += 1
+        if len(group.places) < _PLACES_SHOWN:
+            group.places.append(str(item.index) if item.id is None else item.id)
+
+    def _add_price(self, origin: Origin) -> None:
+        from vibe_llms.telemetry.prices import Price, price_usage
+
+        price = price_usage(origin.usage, provider=origin.provider, model=origin.model)
+        if isinstance(price, Price):
+            self.cost += price.amount
+        else:
+            self.unpriced += 1
+
+
+@asynccontextmanager
+async def show_progress(channel: BatchChannel[Any], account: Account) -> AsyncIterator[None]:
+    """Shows a bar while the block runs, where standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    bar = _Bar(channel, account)
+    drawing = asyncio.ensure_future(bar.draw())
+    try:
+        yield
+    finally:
+        drawing.cancel()
+        await asyncio.gather(drawing, return_exceptions=True)
+        bar.stop()
+
+
+class _Bar:
+    """A bar that rich draws, from counts that others change."""
+
+    def __init__(self, channel: BatchChannel[Any], account: Account) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._channel, self._account = channel, account
+        self._progress = Progress(
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[counts]}"),
+            TimeRemainingColumn(compact=True),
+            console=Console(stderr=True, highlight=False),
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=None, counts="")
+        self._progress.start()
+
+    async def draw(self) -> None:
+        """Draws it now and then, until it is cancelled."""
+        while True:
+            tally = self._channel.tally
+            self._progress.update(
+                self._task,
+                total=tally.total,
+                completed=tally.done + tally.stored,
+                counts=describe_counts(tally, self._account),
+                refresh=True,
+            )
+            await asyncio.sleep(_INTERVAL_SECONDS)
+
+    def stop(self) -> None:
+        """Takes it away."""
+        self._progress.stop()
+
+
+def describe_counts(tally: BatchTally, account: Account) -> str:
+    """Says in a few words how far a batch has come."""
+    total = "" if tally.total is None else f"/{tally.total:,}"
+    words = [f"{tally.done + tally.stored:,}{total}", f"{_rate(tally):,.1f}/s"]
+    if tally.failed:
+        words.append(f"{tally.failed:,} failed")
+    usage = tally.usage
+    tokens = (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
+    if tokens:
+        words.append(f"{tokens:,} tokens")
+    if account.cost:
+        words.append(f"${account.cost:,.2f}")
+    return "  ".join(words)
+
+
+def _rate(tally: BatchTally) -> float:
+    return tally.done / max(tally.seconds, 0.001)
+
+
+def tell_summary(tally: BatchTally, account: Account) -> None:
+    """Says at the end what was done, and lists the failures by their kinds."""
+    earlier = f", {tally.stored:,} from before" if tally.stored else ""
+    failed = tally.failed + tally.stored_failed
+    note(
+        f"{tally.done:,} done{earlier}, {failed:,} failed, in {tally.seconds:.1f} s "
+        f"({_rate(tally):,.1f}/s){_describe_use(tally, account)}."
+    )
+    for kind, group in sorted(account.failures.items(), key=lambda each: -each[1].count):
+        places = ", ".join(group.places) + (", …" if group.count > len(group.places) else "")
+        note(f"{group.count:>7,}  {kind}: {shorten(group.message, _MESSAGE_COLUMNS)} ({places})")
+    if account.others:
+        note(f"{account.others:>7,}  others")
+
+
+def _describe_use(tally: BatchTally, account: Account) -> str:
+    usage = tally.usage
+    if usage.total_input_tokens is None and usage.total_output_tokens is None:
+        return ""
+    words = f"; {usage.total_input_tokens or 0:,} tokens in, {usage.total_output_tokens or 0:,} out"
+    if account.cost:
+        rest = f" and {account.unpriced:,} answers without a price" if account.unpriced else ""
+        words += f", ${account.cost:,.4f}{rest}"
+    return words
+
+
+def encode_summary(tally: BatchTally, account: Account, output: str | None) -> dict[str, Any]:
+    """Returns the summary as plain data."""
+    usage = tally.usage
+    return {
+        "output": output,
+        "total": tally.total,
+        "done": tally.done,
+        "stored": tally.stored,
+        "failed": tally.failed + tally.stored_failed,
+        "seconds": round(tally.seconds, 3),
+        "input_tokens": usage.total_input_tokens,
+        "output_tokens": usage.total_output_tokens,
+        "cost_usd": float(account.cost) if account.cost else None,
+        "failures": [
+            {"kind": kind, "count": group.count, "items": group.places, "message": group.message}
+            for kind, group in account.failures.items()
+        ],
+    }

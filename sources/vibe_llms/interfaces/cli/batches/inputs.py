@@ -1,0 +1,218 @@
+"""The lines that ``vibe batch`` is given: each is an input, or is named with what is wrong with it.
+
+A file is read twice: the first time every line is checked, before anything is sent or written.
+What comes through a pipe is read once, as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.instruments.channels.batches.items import BatchInput
+
+_BLOCK_BYTES = 65_536
+_KEYS = ("prompt", "id")
+_FINDINGS_LIMIT = 3
+"""How many bad lines are told of; how many more there are is said."""
+
+_FORMS = 'Each line is a JSON string or an object such as {"prompt": "…", "id": "…"}.'
+
+
+class Form(NamedTuple):
+    """How lines are read.
+
+    Attributes:
+        is_text: Each line is a prompt as it stands; empty ones are passed over.
+        variables: Checks the variables of a line and returns what is asked; ``None`` where lines
+            are prompts. Raises RequestError.
+    """
+
+    is_text: bool = False
+    variables: Callable[[dict[str, Any]], object] | None = None
+
+    def read(self, line: bytes) -> BatchInput | None:
+        """Reads one line; ``None`` where there is nothing in it.
+
+        Raises:
+            ValueError: It is no input; says why, and which rule holds.
+        """
+        try:
+            text = line.decode("utf-8-sig").strip("\r\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"It is not UTF-8 at byte {error.start + 1}.") from error
+        if not text.strip():
+            return None
+        if self.is_text:
+            return BatchInput(text)
+        try:
+            value = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("It nests too deeply.") from error
+        except ValueError as error:
+            raise ValueError(f"It is not JSON ({error}). {self._rule}") from error
+        return self._take(value)
+
+    @property
+    def _rule(self) -> str:
+        if self.variables is not None:
+            return "Each line is an object with the variables of the prompt."
+        return f"{_FORMS} Lines that are prompts as they stand want --text."
+
+    def _take(self, value: Any) -> BatchInput:
+        if isinstance(value, dict):
+            name = _read_name(value)
+            if self.variables is not None:
+                return BatchInput(value, name)
+            return BatchInput(self._read_prompt(value), name)
+        if isinstance(value, str) and self.variables is None:
+            if not value.strip():
+                raise ValueError(f"Its prompt is empty. {self._rule}")
+            return BatchInput(value)
+        kind = {"list": "an array", "str": "a string"}.get(type(value).__name__, "a number or null")
+        raise ValueError(f"It is {kind}. {self._rule}")
+
+    def _read_prompt(self, value: dict[str, Any]) -> str:
+        prompt = value.get("prompt")
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise ValueError(f'It has no "prompt" that is a text. {self._rule}')
+        unknown = [name for name in value if name not in _KEYS]
+        if unknown:
+            raise ValueError(f"It has {', '.join(map(repr, unknown))} besides. {self._rule}")
+        return prompt
+
+
+def _read_name(value: dict[str, Any]) -> str | None:
+    name = value.get("id")
+    if isinstance(name, int) and not isinstance(name, bool):
+        return str(name)
+    if name is None or (isinstance(name, str) and name):
+        return name
+    raise ValueError('Its "id" is neither a text nor a whole number.')
+
+
+def check_file(path: Path, form: Form) -> int:
+    """Reads all lines of a file; returns how many inputs it has.
+
+    Raises:
+        RequestError: A line is no input, or two have the same id; names the first ones.
+    """
+    count = 0
+    findings: list[str] = []
+    more = 0
+    names: dict[str, int] = {}
+    for number, line in _walk(path):
+        try:
+            given = form.read(line)
+            if given is not None and given.id is not None:
+                first = names.setdefault(given.id, number)
+                if first != number:
+                    raise ValueError(f"It has the id {given.id!r}, as line {first} has.")
+        except ValueError as error:
+            if len(findings) < _FINDINGS_LIMIT:
+                findings.append(f"{path}:{number}: {error}")
+            else:
+                more += 1
+            continue
+        count += given is not None
+    if findings:
+        rest = f" And {more:,} more lines." if more else ""
+        raise RequestError(path=str(path), detail=" ".join(findings) + rest)
+    if not count:
+        raise RequestError(path=str(path), detail=f"{path} has no inputs.", remedy=form._rule)
+    return count
+
+
+def read_file(path: Path, form: Form) -> Iterator[BatchInput]:
+    """Yields the inputs of a file that was checked. Raises RequestError, should it have changed."""
+    for number, line in _walk(path):
+        given = _read(form, line, f"{path}:{number}")
+        if given is not None:
+            yield given
+
+
+async def read_pipe(form: Form) -> AsyncIterator[BatchInput]:
+    """Yields the inputs that come through standard input, as they come.
+
+    Raises:
+        RequestError: A line is no input.
+    """
+    number = 0
+    async for line in _receive_lines():
+        number += 1
+        given = _read(form, line, f"standard input:{number}")
+        if given is not None:
+            yield given
+
+
+def _read(form: Form, line: bytes, place: str) -> BatchInput | None:
+    try:
+        return form.read(line)
+    except ValueError as error:
+        raise RequestError(
+            path=place,
+            detail=f"{place}: {error}",
+            remedy="What came before it is done.",
+        ) from error
+
+
+def _walk(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            yield from enumerate(file, 1)
+    except OSError as error:
+        raise RequestError(
+            path=str(path),
+            detail=f"{path} cannot be read: {error.strerror or error}.",
+            remedy="Name a file of lines, or - for standard input.",
+        ) from error
+
+
+async def _receive_lines() -> AsyncIterator[bytes]:
+    """Yields the lines of standard input without holding up the event loop."""
+    rest = b""
+    async for block in _receive_blocks():
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
+
+
+async def _receive_blocks() -> AsyncIterator[bytes]:
+    try:
+        descriptor = sys.stdin.fileno()
+    except (OSError, ValueError):  # something in its place, which has all that it will have
+        source: BinaryIO = sys.stdin.buffer
+        yield source.read()
+        return
+    while block := await _read_aside(descriptor):
+        yield block
+
+
+async def _read_aside(descriptor: int) -> bytes:
+    """Reads from a thread that nobody waits for at the end: it may never return."""
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Future[bytes] = loop.create_future()
+
+    def settle(block: bytes) -> None:
+        if not arrived.done():
+            arrived.set_result(block)
+
+    def read() -> None:
+        try:
+            block = os.read(descriptor, _BLOCK_BYTES)
+        except OSError:
+            block = b""
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, block)
+
+    threading.Thread(target=read, name="vibe-batch-input", daemon=True).start()
+    return await arrived

@@ -1,0 +1,202 @@
+"""``vibe batch``: the same question to a model for each of many inputs."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.options import (
+    MODEL,
+    PROVIDER,
+    command,
+    compose_address,
+    json_option,
+    parse_controls,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.channels.batches.channel import BatchChannel, Inputs
+    from vibe_llms.instruments.models import Model
+    from vibe_llms.interfaces.cli.batches.display import Account
+    from vibe_llms.interfaces.cli.batches.inputs import Form
+
+_STANDARD = "-"
+"""The name for standard input, and for standard output."""
+
+
+@command("batch")
+@click.argument("prompts", metavar="FILE", type=click.Path(allow_dash=True))
+@click.option("--output", "-o", default=_STANDARD, help="Where the answers go, a line each.")
+@click.option("--model", "-m", type=MODEL, help="The model, as provider:model.")
+@click.option("--provider", type=PROVIDER, help="The provider; its default model.")
+@click.option("--system", "-s", help="Instructions, before each prompt.")
+@click.option(
+    "--control",
+    "-c",
+    "controls",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a control, such as temperature=0.2. May be repeated.",
+)
+@click.option("--text", is_flag=True, help="Each line is a prompt as it stands; so are .txt files.")
+@click.option(
+    "--concurrency",
+    default=64,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many are asked at once.",
+)
+@click.option(
+    "--ordered/--unordered", default=True, help="Write to standard output in order (the default)."
+)
+@click.option("--retry-failed", is_flag=True, help="Ask again what failed before.")
+@click.option("--strict", is_flag=True, help="Fail if a translation would lose anything.")
+@json_option
+@yes_option
+def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
+    """Ask a model for each line of FILE, many at once, and write a line for each answer.
+
+    Lines are JSON: a string, or an object such as {"prompt": "…", "id": "…"}. With --output the
+    answers are kept as they come, and the same command goes on where it was stopped:
+
+    \b
+        vibe batch prompts.jsonl --model openai:gpt-6 --output answers.jsonl
+        cat questions.txt | vibe batch - --text --system "Answer in one word."
+
+    Ends with 1 where any failed; what failed is in the output, too.
+    """
+    import asyncio
+
+    form = _choose_form(prompts, is_text=options["text"])
+    source, total = _open_source(prompts, form)
+    return asyncio.run(_perform(source, total, output, options, as_json=as_json))
+
+
+def _choose_form(prompts: str, *, is_text: bool) -> Form:
+    from vibe_llms.interfaces.cli.batches.inputs import Form
+
+    return Form(is_text=is_text or prompts.lower().endswith(".txt"))
+
+
+def _open_source(prompts: str, form: Form) -> tuple[Inputs, int | None]:
+    """Checks what is asked, where that can be done beforehand."""
+    from pathlib import Path
+
+    from vibe_llms.interfaces.cli.batches.inputs import check_file, read_file, read_pipe
+
+    path = Path(prompts)
+    if prompts == _STANDARD or (path.exists() and not path.is_file()):
+        return read_pipe(form), None
+    return read_file(path, form), check_file(path, form)
+
+
+async def _perform(
+    source: Inputs, total: int | None, output: str, options: dict[str, Any], *, as_json: bool
+) -> int:
+    from vibe_llms.interfaces.cli.batches.display import Account
+    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+
+    model = _produce_model(options)
+    channel = _produce_channel(model, output, options)
+    account = Account()
+    try:
+        await run_interruptibly(_work(channel, source, total, account, options))
+    except BaseException:
+        _tell_how_to_go_on(channel, output)
+        raise
+    finally:
+        await model.application.close()
+    return _tell_end(channel, account, output, as_json=as_json)
+
+
+def _produce_model(options: dict[str, Any]) -> Model:
+    from vibe_llms.instruments.models import Model
+    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+
+    address = compose_address(options["model"], options["provider"])
+    application = load_application(yes=options["yes"], model=address)
+    tell_untrusted(application.configuration)
+    return Model(
+        address or "",
+        application=application,
+        strict=options["strict"],
+        **parse_controls(options["controls"]),
+    )
+
+
+def _produce_channel(model: Model, output: str, options: dict[str, Any]) -> BatchChannel[Any]:
+    from vibe_llms.instruments.channels.batches.channel import BatchChannel
+
+    if options["retry_failed"] and output == _STANDARD:
+        raise click.UsageError("--retry-failed needs the --output of the batch that failed.")
+    produce: Any = BatchChannel
+    channel: BatchChannel[Any] = produce(
+        model,
+        concurrency=options["concurrency"],
+        journal=None if output == _STANDARD else output,
+        retry_failed=options["retry_failed"],
+        **({"system": options["system"]} if options["system"] else {}),
+    )
+    return channel
+
+
+async def _work(
+    channel: BatchChannel[Any],
+    source: Inputs,
+    total: int | None,
+    account: Account,
+    options: dict[str, Any],
+) -> None:
+    import sys
+
+    from vibe_llms.instruments.channels.batches.lines import encode_item
+    from vibe_llms.interfaces.cli.batches.display import show_progress
+
+    is_shown = channel.journal is None
+    items = channel.run(source, ordered=is_shown and options["ordered"], stored=False, total=total)
+    async with show_progress(channel, account), aclosing(items):
+        async for item in items:
+            account.add(item)
+            if is_shown:
+                sys.stdout.write(encode_item(item).decode())
+                sys.stdout.flush()
+
+
+def _tell_how_to_go_on(channel: BatchChannel[Any], output: str) -> None:
+    """Says what is kept of a batch that was stopped."""
+    from vibe_llms.interfaces.cli.output import note
+
+    tally = channel.tally
+    if output == _STANDARD or not tally.done + tally.stored:
+        return
+    of = "" if tally.total is None else f" of {tally.total:,}"
+    note(f"{tally.done + tally.stored:,}{of} are in {output}; the same command goes on from there.")
+
+
+def _tell_end(channel: BatchChannel[Any], account: Account, output: str, *, as_json: bool) -> int:
+    import json
+    import sys
+
+    from vibe_llms.interfaces.cli.batches.display import encode_summary, tell_summary
+    from vibe_llms.interfaces.cli.errors import ExitCode
+    from vibe_llms.interfaces.cli.output import note, write_json
+
+    tally = channel.tally
+    for finding in channel.findings:
+        note(str(finding))
+    is_shown = output == _STANDARD
+    if as_json:
+        summary = encode_summary(tally, account, None if is_shown else output)
+        if is_shown:
+            sys.stderr.write(json.dumps(summary) + "\n")
+        else:
+            write_json(summary)
+    else:
+        tell_summary(tally, account)
+    failed = tally.failed + tally.stored_failed
+    if failed and not is_shown and not as_json:
+        note("The same command with --retry-failed asks again what failed.")
+    return ExitCode.INCOMPLETE if failed else ExitCode.SUCCESS

@@ -1,0 +1,277 @@
+"""``vibe batch`` asks for each line, writes a line for each answer, goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vibe_llms.exceptions import LimitError, ProviderError, ProviderFault
+from vibe_llms.instruments.channels.batches import BatchItem, BatchTally
+from vibe_llms.interfaces.cli.batches.display import Account, describe_counts
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.messages.canisters import Origin, Usage
+
+Vibe = Callable[..., Any]
+
+SCRIPT = """
+[[responses]]
+contents = [{ text = "fine" }]
+"""
+FAILING = """
+[[responses]]
+match = "two"
+contents = [{ text = "fine" }]
+fault = { kind = "overloaded" }
+"""
+
+
+def write_lines(path: Path, *lines: object) -> Path:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def read_lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_each_line_is_asked_and_answered(vibe: Vibe, home: Path) -> None:
+    """Texts, and objects with an id; what is written is in the order of what is read."""
+    write_lines(home / "prompts.jsonl", "one", {"prompt": "two", "id": "b"}, {"prompt": "drei ß"})
+
+    outcome = vibe("batch", "prompts.jsonl", "--output", "answers.jsonl")
+
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == ""
+    assert "3 done, 0 failed" in outcome.err
+    lines = read_lines((home / "answers.jsonl").read_text("utf-8"))
+    assert [(line["index"], line["id"], line["text"]) for line in lines] == [
+        (0, None, "one"),
+        (1, "b", "two"),
+        (2, None, "drei ß"),
+    ]
+    assert lines[0]["origin"]["model"] == "echo"
+    assert lines[0]["error"] is None
+
+
+def test_without_an_output_answers_go_to_standard_output(vibe: Vibe, home: Path) -> None:
+    """As lines of the same shape, without the digests that only a journal needs."""
+    write_lines(home / "prompts.jsonl", *(f"q{number}" for number in range(9)))
+
+    outcome = vibe("batch", "prompts.jsonl", "--concurrency", "3")
+
+    assert outcome.code == 0
+    lines = read_lines(outcome.out)
+    assert [line["text"] for line in lines] == [f"q{number}" for number in range(9)]
+    assert "batch" not in lines[0]
+    assert "9 done" in outcome.err
+
+
+def test_lines_of_text_are_prompts_as_they_stand(vibe: Vibe, home: Path) -> None:
+    """In a file that ends in .txt, or with --text; empty lines are passed over."""
+    (home / "questions.txt").write_text("Who?\n\n{When}\n", encoding="utf-8")
+
+    by_name = vibe("batch", "questions.txt")
+    by_option = vibe("batch", "-", "--text", stdin=b"Who?\n\n{When}")
+
+    for outcome in (by_name, by_option):
+        assert [line["text"] for line in read_lines(outcome.out)] == ["Who?", "{When}"]
+
+
+def test_standard_input_has_lines_too(vibe: Vibe) -> None:
+    """Of JSON, unless said otherwise."""
+    outcome = vibe("batch", "-", stdin=b'"one"\n{"prompt": "two", "id": 7}')
+
+    assert [(line["id"], line["text"]) for line in read_lines(outcome.out)] == [
+        (None, "one"),
+        ("7", "two"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"What?", "is not JSON .*want --text"),
+        (b"{", "is not JSON"),
+        (b"[1]", "It is an array"),
+        (b"12", "It is a number or null"),
+        (b"null", "It is a number or null"),
+        (b'""', "Its prompt is empty"),
+        (b'{"id": "a"}', 'It has no "prompt" that is a text'),
+        (b'{"prompt": 5}', 'It has no "prompt" that is a text'),
+        (b'{"prompt": "a", "promt": "b"}', "It has 'promt' besides"),
+        (b'{"prompt": "a", "id": [1]}', 'Its "id" is neither a text nor a whole number'),
+        (b'{"prompt": "a", "id": "x"}', "It has the id 'x', as line 1 has"),
+        (b"\xff", "It is not UTF-8 at byte 1"),
+        (b"[" * 100_000, "It nests too deeply|is not JSON"),
+    ],
+)
+def test_a_bad_line_is_named_before_anything_is_sent(
+    vibe: Vibe, home: Path, line: bytes, reason: str
+) -> None:
+    """With its number and the rule; no output is begun."""
+    (home / "prompts.jsonl").write_bytes(b'{"prompt": "fine", "id": "x"}\n' + line + b"\n")
+
+    outcome = vibe("batch", "prompts.jsonl", "--output", "answers.jsonl")
+
+    assert outcome.code == ExitCode.REQUEST
+    assert "prompts.jsonl:2: " in outcome.err
+    assert re.search(reason, outcome.err)
+    assert not (home / "answers.jsonl").exists()
+
+
+def test_only_the_first_bad_lines_are_told_of(vibe: Vibe, home: Path) -> None:
+    """With how many more there are."""
+    (home / "prompts.jsonl").write_text("x\n" * 10)
+
+    outcome = vibe("batch", "prompts.jsonl")
+
+    assert outcome.err.count("prompts.jsonl:") == 3
+    assert "And 7 more lines." in outcome.err
+
+
+def test_a_bad_line_in_a_pipe_ends_the_taking(vibe: Vibe) -> None:
+    """What came before it is done."""
+    outcome = vibe("batch", "-", stdin=b'"one"\n"two"\nthree\n"four"\n')
+
+    assert outcome.code == ExitCode.REQUEST
+    assert [line["text"] for line in read_lines(outcome.out)] == ["one", "two"]
+    assert "standard input:3: It is not JSON" in outcome.err
+
+
+def test_a_file_without_inputs_is_a_mistake(vibe: Vibe, home: Path) -> None:
+    """Nothing would be asked."""
+    (home / "prompts.jsonl").write_text("\n")
+
+    outcome = vibe("batch", "prompts.jsonl")
+
+    assert outcome.code == ExitCode.REQUEST
+    assert "has no inputs" in outcome.err
+
+
+def test_a_file_that_is_not_there_is_a_mistake(vibe: Vibe) -> None:
+    """Named, with the remedy."""
+    outcome = vibe("batch", "none.jsonl")
+
+    assert outcome.code == ExitCode.REQUEST
+    assert "none.jsonl cannot be read: No such file" in outcome.err
+
+
+def test_the_same_command_goes_on(vibe: Vibe, home: Path) -> None:
+    """What is in the output is not asked again; new lines are."""
+    write_lines(home / "prompts.jsonl", "one", "two")
+    vibe("batch", "prompts.jsonl", "-o", "answers.jsonl")
+    before = (home / "answers.jsonl").read_bytes()
+    write_lines(home / "prompts.jsonl", "one", "two", "three")
+
+    outcome = vibe("batch", "prompts.jsonl", "-o", "answers.jsonl")
+
+    assert outcome.code == 0
+    assert "1 done, 2 from before, 0 failed" in outcome.err
+    after = (home / "answers.jsonl").read_bytes()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == 3
+
+
+def test_other_settings_are_refused(vibe: Vibe, home: Path) -> None:
+    """With the way on."""
+    write_lines(home / "prompts.jsonl", "one")
+    vibe("batch", "prompts.jsonl", "-o", "answers.jsonl")
+
+    outcome = vibe("batch", "prompts.jsonl", "-o", "answers.jsonl", "-s", "Be brief.")
+
+    assert outcome.code == ExitCode.REQUEST
+    assert "other settings" in outcome.err
+    assert "name another file" in outcome.err
+
+
+def test_failures_are_listed_kept_and_asked_again(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code says that some failed; --retry-failed asks for those alone."""
+    script = home / "script.toml"
+    script.write_text(FAILING + SCRIPT)
+    monkeypatch.setenv("VIBE_LLMS_LIMITS_ATTEMPTS", "1")
+    write_lines(home / "prompts.jsonl", "one", "two", "three")
+    command = ("batch", "prompts.jsonl", "-o", "answers.jsonl", "-m", f"scripted:{script}")
+
+    failed = vibe(*command)
+    again = vibe(*command)
+    script.write_text(SCRIPT)
+    mended = vibe(*command, "--retry-failed")
+
+    assert failed.code == ExitCode.INCOMPLETE
+    assert "3 done, 1 failed" in failed.err
+    assert "provider (overloaded)" in failed.err
+    assert "--retry-failed asks again" in failed.err
+    assert again.code == ExitCode.INCOMPLETE
+    assert "0 done, 3 from before, 1 failed" in again.err
+    assert mended.code == 0, mended.err
+    assert "1 done, 2 from before, 0 failed" in mended.err
+    lines = read_lines((home / "answers.jsonl").read_text())
+    assert [line["text"] for line in lines] == ["fine", "fine", "fine"]
+
+
+def test_trying_again_needs_an_output(vibe: Vibe, home: Path) -> None:
+    """Standard output remembers nothing."""
+    write_lines(home / "prompts.jsonl", "one")
+
+    outcome = vibe("batch", "prompts.jsonl", "--retry-failed")
+
+    assert outcome.code == ExitCode.USAGE
+    assert "needs the --output" in outcome.err
+
+
+def test_the_summary_can_be_json(vibe: Vibe, home: Path) -> None:
+    """On standard output where the answers go elsewhere."""
+    write_lines(home / "prompts.jsonl", "one", "two")
+
+    outcome = vibe("batch", "prompts.jsonl", "-o", "answers.jsonl", "--json")
+
+    summary = outcome.read_json()
+    assert (summary["done"], summary["failed"], summary["output"]) == (2, 0, "answers.jsonl")
+    assert outcome.err == ""
+
+
+def test_failures_are_grouped_by_kind() -> None:
+    """With the first places of each, and what one of them says."""
+    account = Account()
+    for index in range(8):
+        error = ProviderError(provider="p", detail="busy", fault=ProviderFault.OVERLOADED)
+        account.add(BatchItem(index=index, error=error))
+    account.add(BatchItem(index=8, id="nine", error=LimitError(limit="run_steps", value=3)))
+
+    assert {kind: group.count for kind, group in account.failures.items()} == {
+        "provider (overloaded)": 8,
+        "limit": 1,
+    }
+    assert account.failures["provider (overloaded)"].places == ["0", "1", "2", "3", "4"]
+    assert account.failures["limit"].places == ["nine"]
+
+
+def test_money_is_counted_as_far_as_prices_are_known() -> None:
+    """An answer without a price is counted as such."""
+    pytest.importorskip("genai_prices")
+    account = Account()
+    usage = Usage(input_tokens=1_000_000, output_tokens=0)
+    account.add(BatchItem(index=0, origin=Origin(provider="openai", model="gpt-4o", usage=usage)))
+    account.add(BatchItem(index=1, origin=Origin(provider="local", model="m", usage=usage)))
+
+    assert account.cost > 0
+    assert account.unpriced == 1
+
+
+def test_the_counts_of_the_bar_are_short() -> None:
+    """Items, rate, failures, tokens."""
+    tally = BatchTally(total=2_000)
+    usage = Usage(input_tokens=1_500, output_tokens=500)
+    tally.count(BatchItem(index=0, origin=Origin(provider="p", model="m", usage=usage)))
+    tally.count(BatchItem(index=1, error=LimitError()))
+
+    words = describe_counts(tally, Account()).split("  ")
+
+    assert (words[0], words[2:]) == ("2/2,000", ["1 failed", "2,000 tokens"])
