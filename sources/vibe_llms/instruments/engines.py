@@ -22,6 +22,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.driver import Driver, Ending
 from vibe_llms.engine.generating import Asking
+from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import Model
@@ -77,12 +78,9 @@ class RunOutcome(Ending):
         """What was answered: the final result, or the text of the last turn."""
         if self.final is not None:
             return text_of(self.final)
-        last = self.canisters[-1] if self.canisters else None
-        turn_id = getattr(last, "turn_id", None)
-        if last is None or last.role != "assistant":
-            return ""
-        turn = [each for each in self.canisters if getattr(each, "turn_id", None) == turn_id]
-        return text_of(turn if turn_id else last)
+        canisters = self.conversation.canisters  # an answer may have been stored before a crash
+        tail = read_tail(canisters)
+        return text_of(canisters[tail.start :]) if tail.ends_in_words else ""
 
 
 class Run:

@@ -138,14 +138,11 @@ class FileLog:
         line = _read_last_line(descriptor, self._size)
         return self._open_envelope(line, "last line").sequence
 
-    async def write(self, run_id: str, event: EngineEvent, *, durable: bool = False) -> int:
-        """Appends an event."""
+    async def write(self, run_id: str, event: EngineEvent) -> int:
+        """Appends an event; media go to the content store first."""
         if self._contents is not None and _has_media(event):
             event = await asyncio.to_thread(_detach, event, self._contents)
-        sequence = self.append(run_id, event)
-        if durable:
-            await self._synchronize(sequence)
-        return sequence
+        return self.append(run_id, event)
 
     @mapping_errors
     def append(self, run_id: str, event: EngineEvent) -> int:
@@ -163,7 +160,8 @@ class FileLog:
         self._last += 1
         return self._last
 
-    async def _synchronize(self, sequence: int) -> None:
+    async def secure(self, sequence: int) -> None:
+        """Waits for the disk."""
         async with self._turnstile:
             if self._synchronized < sequence:  # else it went along with a later one
                 await asyncio.to_thread(self.synchronize)
@@ -251,7 +249,7 @@ class FileLog:
 
 
 def _read_last_line(descriptor: int, size: int) -> bytes:
-    start = lines.find_torn_start(descriptor, size - 1)
+    start = lines.find_line_start(descriptor, size - 1)
     return lines.read_at(descriptor, start, size - start)
 
 

@@ -108,10 +108,12 @@ class LocalRunContext:
         raise first  # by itself: what cancelled the others is what there is to know
 
     async def emit(self, event: EngineEvent, *, durable: bool = False) -> None:
-        """Adds an event to the log, then tells the listener."""
-        await self._log.write(self.run_id, event, durable=durable)
-        if self._bus is not None:
+        """Adds an event to the log, then tells the listener, in the order of the log."""
+        sequence = await self._log.write(self.run_id, event)
+        if self._bus is not None:  # before the disk is waited for, where others would overtake
             self._bus.publish(event)
+        if durable:
+            await self._log.secure(sequence)
 
     @property
     def is_followed(self) -> bool:

@@ -53,12 +53,10 @@ class RunLog(Protocol):
             CorruptionError: The log's end does not read.
         """
 
-    async def write(self, run_id: str, event: EngineEvent, *, durable: bool = False) -> int:
-        """Appends an event; whoever calls this at the same time gets into order, too.
+    async def write(self, run_id: str, event: EngineEvent) -> int:
+        """Appends an event; when this returns, it survives the end of this process.
 
-        Args:
-            durable: When this returns, the event survives the loss of power, too; without it,
-                it survives the end of this process alone.
+        Whoever calls this at the same time gets into order, too.
 
         Returns:
             Its sequence number.
@@ -67,11 +65,14 @@ class RunLog(Protocol):
             StoreError: It could not be written; the log is as it was.
         """
 
+    async def secure(self, sequence: int) -> None:
+        """Returns when the events up to a number survive the loss of power. Raises StoreError."""
+
     def append(self, run_id: str, event: EngineEvent) -> int:
-        """Appends an event, for which the disk need not be waited for; see :meth:`write`."""
+        """Appends an event, as :meth:`write` does, where there is no event loop."""
 
     def synchronize(self) -> None:
-        """Returns when all that was written survives the loss of power."""
+        """Returns when all that was written survives the loss of power. Raises StoreError."""
 
     @property
     def last(self) -> int:
@@ -115,11 +116,14 @@ class MemoryLog:
         if not self._claim.acquire(blocking=False):
             raise describe_busy()
 
-    async def write(self, run_id: str, event: EngineEvent, *, durable: bool = False) -> int:
+    async def write(self, run_id: str, event: EngineEvent) -> int:
         """Appends an event."""
         entries = self._entries
         entries.append((access_now(), run_id, event))
         return len(entries)
+
+    async def secure(self, sequence: int) -> None:
+        """Does nothing: this log does not survive its process."""
 
     def append(self, run_id: str, event: EngineEvent) -> int:
         """Appends an event."""
@@ -127,7 +131,7 @@ class MemoryLog:
         return len(self._entries)
 
     def synchronize(self) -> None:
-        """Does nothing: this log does not survive its process."""
+        """Does nothing, as :meth:`secure`."""
 
     @property
     def last(self) -> int:

@@ -213,6 +213,47 @@ def test_021_a_very_long_torn_line_is_found_from_its_end(store: DirectoryStore) 
     assert path.with_name("messages.torn-2").stat().st_size == 200_000
 
 
+def test_021_what_was_appended_together_is_there_together_or_not_at_all(
+    store: DirectoryStore,
+) -> None:
+    """Wherever a crash cuts an append of several, none of them is taken for a whole answer."""
+    path = messages_of(store, "a")
+    before = path.read_bytes()
+    store.append("a", [UserCanister(text) for text in ("3", "4", "5")])
+    whole = path.read_bytes()
+
+    for size in range(len(before) + 1, len(whole)):
+        path.write_bytes(whole[:size])
+        history = store.read("a")
+        assert [text_of(canister) for canister in history.canisters] == ["0", "1", "2"]
+        assert len(history.notices) == 1
+        assert path.read_bytes() == before
+        aside = path.with_name("messages.torn-1")
+        assert before + aside.read_bytes() == whole[:size]
+        aside.unlink()
+    path.write_bytes(whole)
+    assert len(store.read("a").canisters) == 6
+    assert store.read("a").notices == ()
+    path.write_bytes(whole[: whole.index(b"\n") + 1])
+    assert store.read("a").canisters == ()
+    assert path.read_bytes() == b""
+
+
+def test_021_a_fork_point_within_an_append_is_an_end_of_its_own(store: DirectoryStore) -> None:
+    """A fork of the first of several keeps it when its parent goes."""
+    store.fork("a", from_index=1, child="b")
+    store.fork("a", from_index=2, child="c")
+    store.append("c", [UserCanister("own"), UserCanister("more")])
+
+    store.delete("a")
+
+    assert [text_of(canister) for canister in store.read("b").canisters] == ["0"]
+    texts = [text_of(canister) for canister in store.read("c").canisters]
+    assert texts == ["0", "1", "own", "more"]
+    assert store.read("b").notices == store.read("c").notices == ()
+    assert verify(store).findings == ()
+
+
 def test_022_a_parents_torn_end_does_not_reach_its_forks(store: DirectoryStore) -> None:
     """A fork at the end is a fork at the end of the last whole line."""
     path = messages_of(store, "a")

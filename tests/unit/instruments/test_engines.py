@@ -51,6 +51,17 @@ async def test_an_outcome_tells_what_came_of_it() -> None:
     assert (outcome.reason, outcome.readings.steps) == (Reason.ANSWERED, 2)
 
 
+async def test_what_was_answered_before_is_the_answer_still() -> None:
+    """Taken up again after its end, a run adds nothing and says the same."""
+    engine = Engine(script([say("Hello"), say(" again.")]))
+    outcome = await engine.perform("Hi")
+
+    again = await engine.perform(outcome.conversation)
+
+    assert again.canisters == ()
+    assert again.text == outcome.text == "Hello again."
+
+
 def test_the_synchronous_face_is_the_same() -> None:
     """Without a loop."""
     with SyncEngine(MODEL, [weather]) as engine:

@@ -220,6 +220,19 @@ async def test_012_an_event_is_written_before_it_is_told(tmp_path: Path) -> None
     assert counts == [1, 2]
 
 
+async def test_012_events_are_told_in_the_order_of_the_log(tmp_path: Path) -> None:
+    """Also where one of them waits for the disk and the next does not."""
+    store, conversation = DirectoryStore(tmp_path), produce_conversation()
+    heard: list[RunEvent] = []
+    async with open_run(conversation, store, listener=heard.append) as (context, _):
+        await asyncio.gather(
+            context.emit(STARTED, durable=True), context.emit(STATE), context.emit(FINISHED)
+        )
+
+    logged = [each.event for each in produce_log(store, conversation.id).read()]
+    assert heard == logged == [STARTED, STATE, FINISHED]
+
+
 async def test_013_a_run_learns_what_earlier_runs_have_left(tmp_path: Path) -> None:
     """Its own events are not among them, and those of its conversation's parents come first."""
     for store in (DirectoryStore(tmp_path), MemoryStore()):

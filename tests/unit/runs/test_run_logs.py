@@ -83,7 +83,8 @@ async def test_000_events_are_numbered_without_gaps_and_read_from_any_number_on(
     """Whoever has heard one asks for what comes after it, also while the run goes on."""
     log = produce(store)
 
-    numbers = [await log.write("run", event, durable=True) for event in EVENTS]
+    numbers = [await log.write("run", event) for event in EVENTS]
+    await log.secure(4)
 
     assert numbers == [1, 2, 3, 4]
     for after in range(6):
@@ -130,9 +131,13 @@ async def test_003_many_writers_of_one_run_get_into_order(store: DirectoryStore)
     """Parallel invocations write at the same time; no line is torn, no number given twice."""
     log = open_log(store)
 
-    numbers = await asyncio.gather(
-        *(log.write("run", EVENTS[index % 4], durable=index % 2 == 0) for index in range(40))
-    )
+    async def write(index: int) -> int:
+        number = await log.write("run", EVENTS[index % 4])
+        if index % 2:
+            await log.secure(number)
+        return number
+
+    numbers = await asyncio.gather(*map(write, range(40)))
 
     log.close()
     assert sorted(numbers) == list(range(1, 41))
@@ -246,7 +251,7 @@ async def test_013_durable_means_on_the_disk(tmp_path: Path) -> None:
 
     await log.write("run", EVENTS[0])
     owed = disk.settle()
-    await log.write("run", EVENTS[1], durable=True)
+    await log.secure(await log.write("run", EVENTS[1]))
     log.close()
 
     assert owed == {str(find_path(store))}
@@ -269,7 +274,8 @@ async def test_014_durable_events_at_once_share_their_way_to_the_disk(tmp_path: 
     log = open_log(store)
     disk.count = 0
 
-    await asyncio.gather(*(log.write("run", EVENTS[0], durable=True) for _ in range(10)))
+    numbers = [await log.write("run", EVENTS[0]) for _ in range(10)]
+    await asyncio.gather(*map(log.secure, numbers))
 
     log.close()
     assert 1 <= disk.count <= 2

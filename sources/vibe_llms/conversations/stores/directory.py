@@ -120,7 +120,7 @@ class DirectoryStore:
         with self.contents.hold() if holds else nullcontext():
             if holds:
                 canisters = [replace_media(canister, self._detach) for canister in canisters]
-            data = encode_canisters(canisters)
+            data = lines.join_lines(encode_canisters(canisters), len(canisters))
             with self.guards.opened(identity) as messages:
                 merged = self._ensure_unchanged(identity, messages.size, after)
                 self._write_lines(messages, data)

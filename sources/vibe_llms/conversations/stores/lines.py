@@ -2,6 +2,10 @@
 
 A file that does not end in a newline was torn by a crash in the middle of a write which nobody
 was told had succeeded. The torn bytes are set aside in a file of their own, never thrown away.
+
+Lines that are appended together are there together or not at all: each but the last of them ends
+in a tab and the newline, so that a beginning without its end can be told. To readers of JSON the
+tab is nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +21,18 @@ from vibe_llms.messages.canisters import AnyCanister
 
 MESSAGES = "messages.jsonl"
 _STEP_BYTES = 1 << 16
+_MORE = b"\t\n"
+"""Ends a line that was appended together with the next."""
+
+
+def join_lines(data: bytes, count: int) -> bytes:
+    """Marks so many lines as one append."""
+    return data.replace(b"\n", _MORE, count - 1) if count > 1 else data
+
+
+def end_lines(data: bytes) -> bytes:
+    """Makes the end of some lines the end of an append, without changing their size."""
+    return data[: -len(_MORE)] + b" \n" if data.endswith(_MORE) else data
 
 
 def read_at(descriptor: int, start: int, size: int) -> bytes:
@@ -29,10 +45,18 @@ def read_at(descriptor: int, start: int, size: int) -> bytes:
 
 
 def find_torn_start(descriptor: int, size: int) -> int:
-    """Returns where the whole lines of a file end: its size, unless the last line is torn."""
-    if size == 0 or read_at(descriptor, size - 1, 1) == b"\n":
+    """Returns where the whole appends of a file end: its size, unless the last one is torn."""
+    tail = read_at(descriptor, max(0, size - len(_MORE)), len(_MORE)) if size else b"\n"
+    if tail.endswith(b"\n") and tail != _MORE:
         return size
-    end = size
+    end = find_line_start(descriptor, size)
+    while read_at(descriptor, max(0, end - len(_MORE)), len(_MORE)) == _MORE:
+        end = find_line_start(descriptor, end - 1)
+    return end
+
+
+def find_line_start(descriptor: int, end: int) -> int:
+    """Returns where the line begins that goes on until a point, after the newline before it."""
     while end > 0:
         start = max(0, end - _STEP_BYTES)
         found = read_at(descriptor, start, end - start).rfind(b"\n")
@@ -69,7 +93,8 @@ def describe_torn(folder: str, fate: str, size: int, name: str = MESSAGES) -> Fi
     """Words the notice of a torn line."""
     return Finding(
         place=f"{folder}/{name}",
-        message=f"The last line was torn by a crash ({size} bytes, never acknowledged); it {fate}.",
+        message=f"What was written last was torn by a crash ({size} bytes, never acknowledged);"
+        f" it {fate}.",
     )
 
 

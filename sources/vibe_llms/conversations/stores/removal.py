@@ -26,7 +26,12 @@ from vibe_llms.conversations.stores.descriptors import (
 )
 from vibe_llms.conversations.stores.disk import Disk, remove_tree, write_new_file
 from vibe_llms.conversations.stores.layout import Layout
-from vibe_llms.conversations.stores.lines import find_torn_start, measure_lines, set_torn_aside
+from vibe_llms.conversations.stores.lines import (
+    end_lines,
+    find_torn_start,
+    measure_lines,
+    set_torn_aside,
+)
 
 _GRAVE = "deleted"  # below `.deleting`: the conversation itself; its presence is the decision
 _NEW_MESSAGES, _NEW_METADATA = ".messages", ".metadata"
@@ -156,7 +161,8 @@ def _prepare(layout: Layout, disk: Disk, child: str, parent: _Bequeather) -> Non
         _settle(layout, disk, child)
         messages = f"{layout.deleting}/{child}{_NEW_MESSAGES}"
         own = chain.read_whole_lines(path)
-        write_new_file(disk, messages, parent.data[: bequest.size] + own)
+        # A fork point within an append ends it, or what follows would seem to be missing.
+        write_new_file(disk, messages, end_lines(parent.data[: bequest.size]) + own)
         disk.touch(messages, os.stat(path).st_mtime_ns)  # nothing new was said
     metadata = encode_table(relink_table(table, bequest.link, bequest.size))
     write_new_file(disk, f"{layout.deleting}/{child}{_NEW_METADATA}", metadata)

@@ -1,0 +1,412 @@
+"""Plays runs that are killed: started by the test beside it, in a process of its own.
+
+A run is a child of this process. It counts all that it does to the disk and to the world, and
+kills itself with SIGKILL before the n-th of these steps, or in the middle of it where it is a
+write. What comes after a step comes before the next, so that nothing is left out.
+Then the run is taken up again, in another child, until it is answered.
+Prints what it saw, as JSON; whatever is wrong is an assertion that fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
+
+from acting import invoke, say, script
+from vibe_llms.conversations import Conversation, DirectoryStore, verify
+from vibe_llms.engine.states import Reason, State
+from vibe_llms.events.codec import decode_event, encode_event
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    GenerationDoubtedEvent,
+    GenerationFailedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationProgressEvent,
+    InvocationStartedEvent,
+)
+from vibe_llms.instruments.engines import Engine
+from vibe_llms.invocables import InvocationContext, produce_invoker
+from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow, deny
+from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
+from vibe_llms.runs import produce_log
+
+TURNS = (
+    [
+        say("I send both."),
+        invoke("send", "a", to="a"),  # has to wait for the others
+        invoke("look", "b", place="b"),
+        invoke("send", "c", to="c"),
+    ],
+    [invoke("pay", "d", cents=500)],  # needs an approval
+    [invoke("send", "e", to="e"), invoke("send", "f", to="e")],  # twice the same: both count
+    [say("Done.")],
+)
+ONCE = ("a", "c", "d", "e", "f")
+IDENTITY = "acting"
+
+real_write, real_fstat = os.write, os.fstat
+
+
+class World:
+    """What is outside of the program: what was done stays done. One line each, in files."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(self, name: str, line: str) -> None:
+        """Does something, in one step, which is counted as any other."""
+        descriptor = os.open(self.root / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(descriptor, line.encode() + b"\n")
+        os.close(descriptor)
+
+    def note(self, name: str, line: bytes) -> None:
+        """Notes what the judge has to know; no step of the run."""
+        descriptor = os.open(self.root / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        real_write(descriptor, line + b"\n")
+        os.close(descriptor)
+
+    def read(self, name: str) -> list[str]:
+        """Returns the lines of a file, without one that was torn."""
+        path = self.root / name
+        return path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+class Guillotine:
+    """Counts the steps of this process and kills it at one of them.
+
+    Args:
+        at: The number of the step, from 1; 0 for none.
+        tears: Whether half of it is done, where it is a write.
+    """
+
+    def __init__(self, world: World, at: int, tears: bool) -> None:
+        self.world, self.at, self.tears, self.steps = world, at, tears, 0
+        self.door = threading.Lock()
+
+    def mount(self) -> None:
+        """Puts itself before everything that changes files."""
+        for name in ("write", "fdatasync", "fsync", "ftruncate", "replace", "mkdir", "unlink"):
+            setattr(os, name, self._guard(name, getattr(os, name)))
+
+    def _guard(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any) -> Any:
+            with self.door:
+                self.steps += 1
+                if self.steps == self.at:
+                    if name == "write" and self.tears and len(arguments[1]) > 80:
+                        descriptor, data = arguments
+                        original(descriptor, data[: len(data) // 2])
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if name not in ("fdatasync", "fsync"):
+                    return original(*arguments)
+                # Only the loss of power, which is played below, makes a difference.
+                path = Path(f"/proc/self/fd/{arguments[0]}").readlink()
+                size = real_fstat(arguments[0]).st_size
+                return self.world.note("synchronized", f"{size} {path}".encode())
+
+        return step
+
+
+class Clerk:
+    """Approves whatever is asked for, except what has taken effect already."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        """Looks at the world where it is in doubt."""
+        if request.in_doubt:
+            effects = [line.split()[1] for line in self.world.read("effects")]
+            if request.invocation_id in effects:
+                return deny(request, "It took effect.")
+        return allow(request)
+
+
+def produce_engine(world: World, store: DirectoryStore) -> Engine:
+    """Makes the engine: a model and tools that count, and a listener that notes."""
+    model = script(*TURNS, chunk_characters=0)
+    play = model.send
+
+    async def send_counted(native: Any, request: Any, *, streaming: bool) -> Any:
+        turns = {getattr(each, "turn_id", None) for each in request.canisters} - {None}
+        world.add("generations", str(len(turns)))
+        return await play(native, request, streaming=streaming)
+
+    model.send = send_counted
+
+    async def send(to: str, context: InvocationContext) -> str:
+        """Sends a letter."""
+        for _ in range(3 if to == "a" else 0):  # the others overtake it
+            await asyncio.sleep(0.001)
+        world.add("effects", f"{context.idempotency_key} {context.invocation_id}")
+        return f"sent to {to}"
+
+    async def pay(cents: int, context: InvocationContext) -> str:
+        """Pays."""
+        world.add("effects", f"{context.idempotency_key} {context.invocation_id}")
+        return f"paid {cents}"
+
+    async def look(place: str) -> str:
+        """Looks."""
+        return f"nothing at {place}"
+
+    def note(event: Any) -> None:
+        if hasattr(event, "type") and event.type.split(".")[0] in HEARD:
+            world.note("heard", encode_event(event))
+
+    tools = [
+        produce_invoker(send, effect="once"),
+        produce_invoker(look, effect="pure"),
+        produce_invoker(pay, effect="once", needs_approval=True),
+    ]
+    return Engine(model, tools, approver=Clerk(world), store=store, listener=note)
+
+
+HEARD = ("run", "generation", "approval", "invocation")
+
+
+async def act(world: World, store: DirectoryStore) -> None:
+    """Performs one run to its end."""
+    conversation = Conversation.restore(store, IDENTITY)
+    outcome = await produce_engine(world, store).perform(conversation)
+    assert outcome.state is State.TERMINATE, outcome
+    assert outcome.reason is Reason.ANSWERED, outcome
+    assert outcome.text == "Done.", outcome
+
+
+def live(world: World, at: int, *, tears: bool) -> int:
+    """Lets a child run; returns 0 where it was killed, else the number of its steps."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reading)
+            guillotine = Guillotine(world, at, tears)
+            guillotine.mount()
+            asyncio.run(act(world, DirectoryStore(world.root / "store")))
+            real_write(writing, str(guillotine.steps).encode())
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(writing)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(reading) as report:
+        said = report.read()
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return 0
+    assert status == 0, f"the run failed by itself: {status}"
+    return int(said)
+
+
+def cut_power(world: World, dice: random.Random) -> None:
+    """Takes away bytes that were never synchronized: all, some or none of them."""
+    known: dict[str, int] = {}
+    for line in world.read("synchronized"):
+        size, path = line.split(" ", 1)
+        known[path] = int(size)
+    for path in (world.root / "store").rglob("*.jsonl"):
+        there = path.stat().st_size
+        kept = min(known.get(str(path), 0), there)
+        os.truncate(path, dice.choice([kept, dice.randint(kept, there), there]))
+        world.note("synchronized", f"{path.stat().st_size} {path}".encode())
+
+
+class Judge:
+    """Looks at the store after each death: nothing that was there before may be missing.
+
+    Args:
+        loses_power: Events that were not durable may be lost, too.
+    """
+
+    def __init__(self, world: World, *, loses_power: bool) -> None:
+        self.world, self.loses_power = world, loses_power
+        self.store = DirectoryStore(world.root / "store")
+        self.events: list[Any] = []
+        self.canisters: Sequence[Any] = self.store.read(IDENTITY).canisters
+        self.generations = self.held = 0
+
+    def read_log(self) -> list[Any]:
+        """Returns all events, which proves that each line reads and is numbered."""
+        return [each.event for each in produce_log(self.store, IDENTITY).read()]
+
+    def look(self) -> None:
+        """Judges what a death has left."""
+        events, history = self.read_log(), self.store.read(IDENTITY, tolerant=True)
+        kept = len(self.canisters)
+        assert list(history.canisters[:kept]) == list(self.canisters), "something said is lost"
+        heard = [decode_event(line) for line in self.world.read("heard")]
+        heard = [event for event in heard if not isinstance(event, InvocationProgressEvent)]
+        if not self.loses_power:
+            assert encode(events[: len(self.events)]) == encode(self.events), "an event is lost"
+            there = iter(encode(events))
+            assert all(event in there for event in encode(heard)), "an event was told and is lost"
+        self.held += count_held(events, history.canisters)
+        self.judge_intents(events)
+        self.judge_generations(history.canisters)
+        self.events, self.canisters = events, history.canisters
+
+    def judge_intents(self, events: Sequence[Any]) -> None:
+        """Nothing was done to the world of which the log does not say that it was begun."""
+        begun = {event.idempotency_key for event in events if is_intent(event)}
+        assert {line.split()[0] for line in self.world.read("effects")} <= begun
+        asked = sum(isinstance(event, GenerationStartedEvent) for event in events)
+        assert len(self.world.read("generations")) <= asked
+
+    def judge_generations(self, canisters: Sequence[Any]) -> None:
+        """What had been stored when the run was taken up was not generated again."""
+        before = len({each.turn_id for each in self.canisters if getattr(each, "turn_id", None)})
+        generations = [int(line) for line in self.world.read("generations") if line]
+        assert all(turn >= before for turn in generations[self.generations :])
+        self.generations = len(generations)
+
+    def conclude(self) -> Counter[str]:
+        """Judges the end; returns how often what happened."""
+        self.look()
+        self.judge_effects()
+        self.judge_results()
+        self.judge_reports()
+        assert verify(self.store).findings == ()
+        folder = Path(self.store.locate(IDENTITY))
+        seen = Counter(event.type for event in self.events)
+        seen["in doubt"] = sum(
+            isinstance(event, ApprovalRequestedEvent) and event.in_doubt for event in self.events
+        )
+        seen["torn"] = len([*folder.glob("*.torn-*")])
+        seen["held"] = self.held
+        return seen
+
+    def judge_effects(self) -> None:
+        """One side effect a call, no more and no less."""
+        effects = [line.split() for line in self.world.read("effects")]
+        assert sorted(invocation_id for _, invocation_id in effects) == sorted(ONCE), effects
+        assert len({key for key, _ in effects}) == len(ONCE)
+
+    def judge_results(self) -> None:
+        """Each call has one result, in the order of the calls."""
+        calls = [each for each in self.canisters if isinstance(each, InvocationCanister)]
+        results = [each for each in self.canisters if isinstance(each, ResultCanister)]
+        wanted = ["a", "b", "c", "d", "e", "f"]
+        assert [each.invocation_id for each in calls] == wanted
+        assert [each.invocation_id for each in results] == wanted
+
+    def judge_reports(self) -> None:
+        """Each generation that was begun has ended, or is reported as possibly billed."""
+        count = Counter(type(event) for event in self.events)
+        doubted = count[GenerationDoubtedEvent]
+        ended = count[GenerationFinishedEvent] + count[GenerationFailedEvent] + doubted
+        assert count[GenerationStartedEvent] == ended
+        asked = len(self.world.read("generations"))
+        assert asked - len(TURNS) <= doubted, "a generation was repeated and not reported"
+        self.judge_approvals()
+
+    def judge_approvals(self) -> None:
+        """What was answered is not asked again, unless it has begun since."""
+        answered: set[str] = set()
+        for event in self.events:
+            match event:
+                case ApprovalRequestedEvent():
+                    assert event.key not in answered
+                case ApprovalAnsweredEvent():
+                    answered.add(event.key)
+                case InvocationStartedEvent():
+                    answered.discard(event.key)
+
+
+def is_intent(event: Any) -> bool:
+    """Tells whether an event says that something begins which must happen once."""
+    return isinstance(event, InvocationStartedEvent) and event.effect == "once"
+
+
+def count_held(events: Sequence[Any], canisters: Sequence[Any]) -> int:
+    """Counts the results that are in the log and not yet in the conversation."""
+    results = [each for each in canisters if isinstance(each, ResultCanister)]
+    brought = {each.invocation_id for each in results}
+    ended = [event for event in events if isinstance(event, InvocationFinishedEvent)]
+    return sum(event.invocation_id not in brought for event in ended)
+
+
+def encode(events: Sequence[Any]) -> list[bytes]:
+    return [encode_event(event) for event in events]
+
+
+def begin(root: Path) -> World:
+    """Makes a new world with a conversation in which something is to be done."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    conversation = Conversation(id=IDENTITY)
+    conversation.add_user_message("Do it all.")
+    conversation.save(DirectoryStore(root / "store"))
+    world = World(root)
+    for path in (root / "store").rglob("*.jsonl"):
+        world.note("synchronized", f"{path.stat().st_size} {path}".encode())
+    return world
+
+
+def play_once_killed(
+    root: Path, at: int, *, tears: bool, loses_power: bool
+) -> Counter[str] | None:
+    """Kills the first run at a step, and leaves the second alone; ``None`` after the last step."""
+    world = begin(root)
+    judge = Judge(world, loses_power=loses_power)
+    if live(world, at, tears=tears):
+        return None
+    if loses_power:
+        cut_power(world, random.Random(at))
+    judge.look()
+    assert live(world, 0, tears=False)
+    return judge.conclude()
+
+
+def play_often_killed(root: Path, dice: random.Random) -> Counter[str]:
+    """Kills each run at some step, with loss of power or without, until one comes through."""
+    world = begin(root)
+    judge = Judge(world, loses_power=True)
+    deaths = 0
+    while not live(world, dice.randint(1, 60), tears=dice.random() < 0.5):
+        deaths += 1
+        if dice.random() < 0.5:
+            cut_power(world, dice)
+        judge.look()
+    return judge.conclude() + Counter(deaths=deaths)
+
+
+def main(path: str, kind: str, rounds: int) -> None:
+    root = Path(path, "world")
+    world = begin(root)  # one that nobody disturbs: loads whatever is loaded when it is needed
+    asyncio.run(act(world, DirectoryStore(root / "store")))
+    gc.freeze()
+    seen: Counter[str] = Counter()
+    if kind == "often":
+        for number in range(rounds):
+            seen += play_often_killed(root, random.Random(number))
+        print(json.dumps(seen))
+        return
+    settings = {"tears": kind == "torn", "loses_power": kind == "powerless"}
+    while (more := play_once_killed(root, seen["steps"] + 1, **settings)) is not None:
+        seen += more + Counter(steps=1)
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
