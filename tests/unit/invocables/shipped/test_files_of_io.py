@@ -16,10 +16,10 @@ import pytest
 from invoking import connected, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError, EnsembleError
 from vibe_llms.invocables import Effect, InvocationContext
+from vibe_llms.invocables.shipped.grants import Grant, Grants
 from vibe_llms.invocables.shipped.io import listing, produce_ensemble, survey_ensembles
 from vibe_llms.invocables.shipped.io.deduplication import ByFile
 from vibe_llms.invocables.shipped.io.ensemble import IoEnsemble
-from vibe_llms.invocables.shipped.io.grants import Grant, Grants
 from vibe_llms.invocables.shipped.io.listing import LISTED_LIMIT
 from vibe_llms.invocables.shipped.io.reading import TEXT_CHARACTERS
 from vibe_llms.invocables.shipped.io.settings import IoSettings

@@ -11,15 +11,15 @@ import attrs
 
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
+from vibe_llms.invocables.shipped.grants import Grants
 from vibe_llms.invocables.shipped.io.deduplication import ByFile
 from vibe_llms.invocables.shipped.io.editing import replace_once
-from vibe_llms.invocables.shipped.io.grants import Grants
 from vibe_llms.invocables.shipped.io.listing import list_directory
-from vibe_llms.invocables.shipped.io.opening import open_file, read_whole
 from vibe_llms.invocables.shipped.io.reading import read_lines
 from vibe_llms.invocables.shipped.io.searching import search
 from vibe_llms.invocables.shipped.io.settings import IoSettings
 from vibe_llms.invocables.shipped.io.writing import encode, ensure_writable, replace_file
+from vibe_llms.invocables.shipped.opening import open_file, read_whole
 from vibe_llms.invocables.shipped.refusals import Refusal, explain_refusals
 
 TIME_LIMIT_SECONDS: Final = 30.0

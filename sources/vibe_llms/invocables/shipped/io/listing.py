@@ -12,8 +12,8 @@ from typing import Final
 import attrs
 
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.shipped.io.grants import READING, Grant, Place, show
-from vibe_llms.invocables.shipped.io.opening import describe_kind, open_directory
+from vibe_llms.invocables.shipped.grants import READING, Grant, Place, show
+from vibe_llms.invocables.shipped.opening import describe_kind, open_directory
 from vibe_llms.invocables.shipped.refusals import Refusal
 
 ENTRIES_LIMIT: Final = 100_000

@@ -7,8 +7,8 @@ import os
 from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.shipped.io.grants import Place
-from vibe_llms.invocables.shipped.io.opening import open_file, read_blocks
+from vibe_llms.invocables.shipped.grants import Place
+from vibe_llms.invocables.shipped.opening import open_file, read_blocks
 from vibe_llms.invocables.shipped.refusals import Refusal
 
 TEXT_CHARACTERS: Final = 90_000

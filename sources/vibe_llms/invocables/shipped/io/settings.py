@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.invocables.shipped.io.grants import Grant
+from vibe_llms.invocables.shipped.grants import Grant, produce_grant
 from vibe_llms.invocables.shipped.settings import (
     EnsembleSettings,
     check_count,
@@ -51,7 +51,7 @@ class IoSettings(EnsembleSettings):
         grants = []
         for field, is_writable in (("directories", True), ("read_only", False)):
             for text in getattr(self, field):
-                grant = self._produce_grant(text, is_writable)
+                grant = produce_grant(text, is_writable, self.working_directory)
                 if problem := self._find_problem(grant.path):
                     place = f"ensembles.{self.name}.{field}"
                     findings.append(Finding(place=place, message=f"{text!r} {problem}"))
@@ -62,10 +62,6 @@ class IoSettings(EnsembleSettings):
         if findings:
             raise ConfigurationError(findings=tuple(findings))
         return tuple(grants)
-
-    def _produce_grant(self, text: str, is_writable: bool) -> Grant:
-        written = Path(os.path.normpath(self.working_directory / Path(text).expanduser()))
-        return Grant(Path(os.path.realpath(written)), is_writable, alias=written)
 
     def _find_problem(self, path: Path) -> str:
         if path == Path("/"):

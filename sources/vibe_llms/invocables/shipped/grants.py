@@ -47,6 +47,12 @@ class Grant:
     alias: Path
 
 
+def produce_grant(text: str, is_writable: bool, working_directory: Path) -> Grant:
+    """Makes a grant of what a user wrote; ``~`` is the home directory."""
+    written = Path(os.path.normpath(working_directory / Path(text).expanduser()))
+    return Grant(Path(os.path.realpath(written)), is_writable, alias=written)
+
+
 @attrs.frozen(kw_only=True)
 class Place:
     """Where a walk arrived.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
-from vibe_llms.invocables.shipped.io.grants import READING, Place
+from vibe_llms.invocables.shipped.grants import READING, Place
 from vibe_llms.invocables.shipped.refusals import Refusal
 
 BLOCK_BYTES: Final = 65_536

@@ -1,0 +1,121 @@
+"""The ensemble of commands: one invoker, which asks first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
+from vibe_llms.invocables.outcomes import Outcome, fail
+from vibe_llms.invocables.shipped.grants import Grants
+from vibe_llms.invocables.shipped.opening import open_directory
+from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.invocables.shipped.shell.environment import produce_environment
+from vibe_llms.invocables.shipped.shell.running import Finished, run_command
+from vibe_llms.invocables.shipped.shell.settings import ShellSettings
+
+CONCURRENCY: Final = 4
+_COMMAND_CHARACTERS: Final = 100_000
+_MARGIN_SECONDS: Final = 15.0
+"""How much later than the limit of a command its execution is given up."""
+
+
+class ShellEnsemble:
+    """Commands for a model.
+
+    Args:
+        settings: Where commands may begin, and their bounds.
+    """
+
+    def __init__(self, settings: ShellSettings) -> None:
+        self.settings = settings
+        self._grants = Grants(settings.name, settings.produce_grants())
+
+    @property
+    def name(self) -> str:
+        """The name under which it is configured."""
+        return self.settings.name
+
+    async def connect(self) -> None:
+        """Opens the directories in which commands may begin.
+
+        Raises:
+            EnsembleError: One cannot be opened.
+        """
+        self._grants.open()
+
+    async def disconnect(self) -> None:
+        """Closes them."""
+        self._grants.close()
+
+    async def survey(self) -> Sequence[Invoker]:
+        """Returns the one."""
+        invoker = produce_invoker(
+            self.run_command,
+            effect=Effect.ONCE,
+            needs_approval=True,
+            concurrency=CONCURRENCY,
+            time_limit_seconds=self.settings.seconds + _MARGIN_SECONDS,
+        )
+        directories = ", ".join(str(grant.path) for grant in self._grants.grants)
+        bounds = f"It may take {self.settings.seconds:g} seconds and begin in: {directories}."
+        return (attrs.evolve(invoker, description=f"{invoker.description} {bounds}"),)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Does nothing: the invoker stays."""
+
+    async def run_command(self, command: str, directory: str = ".") -> Outcome:
+        """Runs a command with /bin/sh and returns what it writes, and its exit code unless 0.
+        There is no input and no terminal; what it leaves running is ended with it.
+
+        Args:
+            command: The command line.
+            directory: Where it begins; relative to the first of the directories, or absolute.
+        """
+        try:
+            _ensure_command(command)
+            with self._grants.walk(directory) as place, open_directory(place) as descriptor:
+                finished = await run_command(
+                    command,
+                    descriptor,
+                    produce_environment(os.environ, self.settings.variables),
+                    seconds=self.settings.seconds,
+                    output_bytes=self.settings.output_bytes,
+                )
+        except Refusal as refusal:
+            return fail(str(refusal))
+        except OSError as error:
+            return fail(f"The command cannot be started: {error.strerror}.")
+        return _compose(finished)
+
+
+def _ensure_command(command: str) -> None:
+    if not command.strip():
+        raise Refusal("The command is empty.")
+    if "\0" in command:
+        raise Refusal("A command cannot hold the character NUL.")
+    if len(command) > _COMMAND_CHARACTERS:
+        raise Refusal(
+            f"A command has at most {_COMMAND_CHARACTERS} characters. Put more into a file."
+        )
+    try:
+        command.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Refusal("The command holds a character that is none: half of a pair.") from error
+
+
+def _compose(finished: Finished) -> Outcome:
+    text = finished.text
+    if finished.fault:
+        note = f"[the command {finished.fault}, and was ended; it may have taken effect]"
+        return fail(f"{text}\n{note}" if text else note)
+    if finished.code < 0:
+        note = "[what watches over the command was killed; it was ended as far as was possible]"
+        return fail(f"{text}\n{note}" if text else note)
+    if finished.code:
+        note = f"[exit code {finished.code}]"
+        text = f"{text}\n{note}" if text else note
+    return Outcome(contents=text or "[no output]")
