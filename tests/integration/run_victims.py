@@ -363,9 +363,7 @@ def begin(root: Path) -> World:
     return world
 
 
-def play_once_killed(
-    root: Path, at: int, *, tears: bool, loses_power: bool
-) -> Counter[str] | None:
+def play_once_killed(root: Path, at: int, *, tears: bool, loses_power: bool) -> Counter[str] | None:
     """Kills the first run at a step, and leaves the second alone; ``None`` after the last step."""
     world = begin(root)
     judge = Judge(world, loses_power=loses_power)
