@@ -36,6 +36,7 @@ WORDS = {
     "asynchrony": "the portal for synchronous code",
     "absence": "not given",
     "exceptions": "every error",
+    "facts": "what errors are made of",
     "guardians": "no orphans",
     "laziness": "on demand",
     "limits": "one table",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from vibe_llms.models.catalogue import Catalogue
@@ -15,3 +17,23 @@ def produce_model(*responses: dict[str, Any]) -> ScriptedModel:
     attributes = Catalogue().access_integrator("scripted").integrate("test")
     descriptor = ModelDescriptor(provider="scripted", name="test", attributes=attributes)
     return ScriptedModel(descriptor, produce_script({"responses": list(responses)}))
+
+
+def write_script(directory: Path, *responses: dict[str, Any]) -> Path:
+    """Writes these responses into a file that can be the name of a model."""
+    lines = []
+    for response in responses:
+        lines.append("[[responses]]")
+        lines += [f"{name} = {_write(value)}" for name, value in response.items()]
+    path = directory / "script.toml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def _write(value: Any) -> str:
+    """Writes a value in TOML: where it holds neither objects nor nothing, JSON is that."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {_write(each)}' for name, each in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_write, value))}]"
+    return json.dumps(value)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.engines import SyncEngine as SyncEngine
     from vibe_llms.instruments.models import Model as Model
     from vibe_llms.instruments.models import SyncModel as SyncModel
+    from vibe_llms.instruments.parsers.parsers import Parser as Parser
     from vibe_llms.invocables.invokers import Invoker as Invoker
     from vibe_llms.invocables.invokers import invocable as invocable
     from vibe_llms.messages.canisters import AssistantCanister as AssistantCanister
@@ -71,6 +72,7 @@ _HOMES = {
     "Invoker": "invocables.invokers",
     "Model": "instruments.models",
     "NativeContent": "messages.contents",
+    "Parser": "instruments.parsers.parsers",
     "ReasoningContent": "messages.contents",
     "RefusalContent": "messages.contents",
     "Request": "messages.requests",

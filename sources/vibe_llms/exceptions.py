@@ -15,6 +15,7 @@
     │   └── ContextOverflowError                 more input than the model's window
     ├── TranslationLossError (ValueError)        `strict`, and something would be lost
     ├── CodecError (ValueError)                  data that does not read as ours
+    ├── ParseError (ValueError)                  an answer did not become what was wanted
     ├── LimitError (RuntimeError)                a named limit was reached
     ├── TransportError (ConnectionError)         the other side cannot be reached
     │   └── TransportTimeoutError (TimeoutError)  it kept us waiting longer than a setting allows
@@ -36,11 +37,13 @@ says where in the walk of a call it happened. ``__cause__`` holds the original.
 from __future__ import annotations
 
 import enum
-import inspect
 from collections.abc import Iterable
-from typing import Any, ClassVar, cast, dataclass_transform
+from typing import Any, ClassVar, cast
 
 import attrs
+
+from vibe_llms.facts import Factual
+from vibe_llms.facts import access_facts as access_facts
 
 
 class Stage(enum.StrEnum):
@@ -57,32 +60,7 @@ class Stage(enum.StrEnum):
     STORE = "store"
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False)
-class _Factual:
-    """Gives classes of errors their constructor: each annotated name is a fact with a default.
-
-    Not attrs: every program imports these two dozen classes, and attrs takes ten times as long
-    to make one. A subclass needs nothing but its annotations.
-    """
-
-    FACTS: ClassVar[tuple[str, ...]] = ()
-    """The names of the facts, those of the bases first."""
-
-    def __init_subclass__(cls) -> None:
-        own = [
-            name
-            for name, annotation in inspect.get_annotations(cls).items()
-            if not str(annotation).startswith("ClassVar")
-        ]
-        cls.FACTS = tuple(dict.fromkeys((*cls.FACTS, *own)))
-
-    def __init__(self, **facts: Any) -> None:
-        for name in facts.keys() - self.FACTS:
-            raise TypeError(f"{type(self).__name__} has no fact {name!r}.")
-        self.__dict__.update({name: getattr(type(self), name) for name in self.FACTS}, **facts)
-
-
-class ConverseError(_Factual, Exception):
+class ConverseError(Factual, Exception):
     """The base of all errors of this package.
 
     Attributes:
@@ -122,19 +100,6 @@ class ConverseError(_Factual, Exception):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # BaseException would rebuild from positional arguments, and ours are keywords.
-        return (_rebuild, (type(self), access_facts(self)))
-
-
-def access_facts(error: ConverseError) -> dict[str, Any]:
-    """Returns the fields of an error by name: what its constructor takes."""
-    return {name: getattr(error, name) for name in error.FACTS}
-
-
-def _rebuild(cls: type[ConverseError], facts: dict[str, Any]) -> ConverseError:
-    return cls(**facts)
 
 
 @attrs.frozen(kw_only=True)
@@ -293,6 +258,30 @@ class CodecError(ConverseError, ValueError):
     def describe(self) -> str:
         text = f"{self.detail} @ {self.path}"
         return f"{text} (known: {', '.join(self.known)})" if self.known else text
+
+
+class ParseError(ConverseError, ValueError):
+    """An answer did not become what was wanted. ``arrived`` has what all attempts brought.
+
+    Attributes:
+        kind: What was wanted, such as ``City``.
+        text: What arrived last, as the model wrote it.
+        faults: What is wrong with that, one line each.
+        attempts: How many answers were asked for.
+    """
+
+    WORD: ClassVar[str] = "parse"
+    kind: str = ""
+    text: str = ""
+    faults: tuple[str, ...] = ()
+    attempts: int = 1
+    stage: Stage = Stage.DECODE
+
+    def describe(self) -> str:
+        if self.detail:
+            return self.detail
+        times = "" if self.attempts == 1 else f" after {self.attempts} attempts"
+        return f"The answer is no {self.kind}{times}: {'; '.join(self.faults)}."
 
 
 class LimitError(ConverseError, RuntimeError):

@@ -18,6 +18,7 @@ PACKAGE = ROOT / "sources" / "vibe_llms"
 PUBLIC_NAMES = {
     "converse": {"Application", "Conversation", "Engine", "Model", "SyncEngine", "SyncModel"},
     "tools": {"Invoker", "invocable"},
+    "forms": {"Parser"},
     "canisters": {
         "AssistantCanister",
         "DocumentCanister",

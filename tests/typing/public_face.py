@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
+
+import attrs
 
 from vibe_llms import (
     AssistantCanister,
@@ -13,6 +15,7 @@ from vibe_llms import (
     ConversationReactors,
     ConverseError,
     Model,
+    Parser,
     Request,
     Response,
     SyncModel,
@@ -24,6 +27,7 @@ from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.conversation import ConversationProgressEvent
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ProviderError, Stage
+from vibe_llms.instruments.parsers import Parsed
 from vibe_llms.messages.canisters import AnyCanister, Canister
 from vibe_llms.messages.contents import AnyContent, Content
 from vibe_llms.messages.losses import Loss
@@ -57,6 +61,29 @@ def synchronously() -> None:
             assert_type(stream, SyncStream)
             for event in stream:
                 assert_type(event, StreamEvent)
+
+
+@attrs.frozen
+class City:
+    """What an answer becomes below."""
+
+    name: str
+
+
+async def parsing(model: Model, sync_model: SyncModel) -> None:
+    """What is asked for is what comes: the value of a class, of a list, or of a parser."""
+    assert_type(Parser(City), Parser[City])
+    assert_type(Parser(City).read("{}"), City)
+    assert_type(await model.parse("Paris?", City), City)
+    assert_type(await model.parse("Cities?", list[City]), list[City])
+    assert_type(await model.parse("Paris?", Parser(City, attempts=2)), City)
+    assert_type(await model.parse("Paris?", {"type": "object"}), Any)
+    assert_type(await model.parse_with_response("Paris?", City), Parsed[City])
+    async with model.follow("Paris?", City) as following:
+        assert_type(await following.value(), City)
+    assert_type(sync_model.parse("Paris?", City), City)
+    with sync_model.follow("Paris?", City) as sync_following:
+        assert_type(sync_following.value(), City)
 
 
 def conversing(store: DirectoryStore) -> None:

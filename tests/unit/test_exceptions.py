@@ -31,8 +31,8 @@ from vibe_llms.exceptions import (
     TranslationLossError,
     UnknownConversationError,
     UnknownNameError,
-    access_facts,
 )
+from vibe_llms.facts import access_facts
 
 
 def walk_classes(root: type[ConverseError] = ConverseError) -> Iterator[type[ConverseError]]:

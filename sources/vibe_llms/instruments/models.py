@@ -19,6 +19,7 @@ from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.events.reactors import ConversationReactors, join_reactors
 from vibe_llms.exceptions import RequestError
 from vibe_llms.instruments.inputs import Input, gather_canisters
+from vibe_llms.instruments.parsing import ParsingModel, SyncParsingModel
 from vibe_llms.messages.canisters import SupervisorCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
@@ -48,7 +49,7 @@ class RequestOptions(TypedDict, total=False):
     controls: Mapping[str, JsonValue]
 
 
-class Model:
+class Model(ParsingModel):
     """A model, by ``provider:name``, with control values.
 
     Args:
@@ -227,7 +228,7 @@ class Model:
         return attrs.evolve(request, canisters=loaded)
 
 
-class SyncModel:
+class SyncModel(SyncParsingModel):
     """The same for synchronous code. It works anywhere, also where an event loop runs.
 
     Takes what :class:`Model` takes; use it as a context manager, or close it at the end.

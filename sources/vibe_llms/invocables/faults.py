@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -11,11 +10,9 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import SchemaError, ValidationError
 
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.invocables.validation import FAULTS_LIMIT, Fault
+from vibe_llms.invocables.validation import FAULTS_LIMIT, Fault, shorten, show_value
 from vibe_llms.nearness import find_nearest, suggest_among
 from vibe_llms.plain import JsonObject
-
-_SHOWN_CHARACTERS: Final = 80
 
 
 def produce_judge(schema: JsonObject) -> Any:
@@ -31,7 +28,7 @@ def produce_judge(schema: JsonObject) -> Any:
         judge.check_schema(dict(schema))
     except (SchemaError, TypeError, RecursionError) as error:
         reason = error.message if isinstance(error, SchemaError) else str(error)
-        raise _refuse(f"The schema is no JSON Schema: {_shorten(reason)}.") from error
+        raise _refuse(f"The schema is no JSON Schema: {shorten(reason)}.") from error
     # Given a registry, it does not look for what is missing in the network.
     registry = vars(validators)["SPECIFICATIONS"]
     return judge(schema, registry=registry)
@@ -53,7 +50,7 @@ def find_faults(judge: Any, arguments: Any) -> tuple[Fault, ...]:
     except RecursionError:
         return (Fault(path="arguments", rule="nest too deeply"),)
     except Exception as error:  # a reference that leads nowhere, a pattern that is none
-        raise _refuse(f"The schema cannot be applied: {_shorten(str(error))}.") from error
+        raise _refuse(f"The schema cannot be applied: {shorten(str(error))}.") from error
     faults = itertools.chain.from_iterable(map(_explain, errors))
     return tuple(itertools.islice(dict.fromkeys(faults), FAULTS_LIMIT))
 
@@ -95,7 +92,7 @@ def _explain_unknown(error: ValidationError, path: str) -> Iterator[Fault]:
     given: Any = error.instance
     strange = [name for name in given if name not in known]
     if error.validator_value is not False or schema.get("patternProperties") or not strange:
-        yield Fault(path=path, rule=_shorten(error.message))
+        yield Fault(path=path, rule=shorten(error.message))
         return
     for name in strange:
         hint = suggest_among(name, known) if known else "; nothing is to be given here"
@@ -110,7 +107,7 @@ def _explain_alternatives(error: ValidationError, path: str) -> Iterator[Fault]:
         branches.setdefault(place, []).append(each)  # a schema that is False has no path
     if all(_misses_type(errors, error) for errors in branches.values()):
         names = [name for errors in branches.values() for name in _list_types(errors[0])]
-        rule = f"must be {_join_types(names)}, not {_show(error.instance)}"
+        rule = f"must be {_join_types(names)}, not {show_value(error.instance)}"
         yield Fault(path=path, rule=rule)
         return
     nearest = min(
@@ -172,7 +169,7 @@ def _join_types(names: Iterable[str]) -> str:
 
 
 def _compose_rule(error: ValidationError) -> str:
-    given, wanted = _show(error.instance), error.validator_value
+    given, wanted = show_value(error.instance), error.validator_value
     keyword: Any = error.validator
     if keyword is None:
         return "is not to be given"  # the schema here is False
@@ -183,26 +180,14 @@ def _compose_rule(error: ValidationError) -> str:
     if keyword == "uniqueItems":
         return f"must not have the same item twice: {given}"
     rule = _RULES.get(keyword)
-    return f"{rule.format(_show(wanted))}, not {given}" if rule else _shorten(error.message)
+    return f"{rule.format(show_value(wanted))}, not {given}" if rule else shorten(error.message)
 
 
 def _hint(given: Any, words: list[Any]) -> str:
     near = find_nearest(given, [word for word in words if isinstance(word, str)])
-    return f"; did you mean {_show(near)}?" if near is not None else ""
+    return f"; did you mean {show_value(near)}?" if near is not None else ""
 
 
 def _show_words(words: list[Any]) -> str:
-    shown = ", ".join(map(_show, words[:20]))
+    shown = ", ".join(map(show_value, words[:20]))
     return shown if len(words) <= 20 else f"{shown} … ({len(words)} in all)"
-
-
-def _show(value: Any) -> str:
-    try:
-        return _shorten(json.dumps(value, ensure_ascii=False))
-    except (TypeError, ValueError, RecursionError):
-        return f"a {type(value).__name__}"
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text.split()).rstrip(".")
-    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"

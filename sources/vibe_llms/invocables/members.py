@@ -34,13 +34,20 @@ def is_pydantic(kind: Any) -> bool:
     return hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate")
 
 
+def is_typed_dict(kind: Any) -> bool:
+    """Tells whether a class is a TypedDict, also one of ``typing_extensions``."""
+    return typing.is_typeddict(kind) or (
+        isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
+    )
+
+
 def list_members(kind: Any, place: str) -> Members | None:
     """Returns the members of an attrs, dataclass, TypedDict or NamedTuple class; else ``None``.
 
     Raises:
         RequestError: Its annotations cannot be read.
     """
-    if typing.is_typeddict(kind):
+    if is_typed_dict(kind):
         required = kind.__required_keys__
         hints = read_hints(kind, place)
         fields = {name: _read_key(hint, name in required) for name, hint in hints.items()}

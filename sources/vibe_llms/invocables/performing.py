@@ -77,7 +77,7 @@ def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -
             return fail(explain_faults(invoker.name, faults))
         return invoker.bind(arguments, context)
     except Misfit as misfit:
-        return fail(explain_faults(invoker.name, (misfit.fault,)))
+        return fail(explain_faults(invoker.name, misfit.faults))
     except ConverseError as error:
         return fail(str(error))
     except Exception as error:

@@ -51,7 +51,7 @@ def within(convert: Convert, value: Any, place: str) -> Any:
     try:
         return convert(value)
     except Misfit as misfit:
-        raise Misfit(misfit.rule, f"{place}{misfit.path}") from misfit
+        raise misfit.move(place) from misfit
 
 
 def _admit(value: Any) -> Any:
@@ -129,7 +129,7 @@ _PARSED_SHAPES: Final = {
     kind: Shape({"type": "string", **extra}, _produce_parsed(parse, what))
     for kind, extra, parse, what in _PARSED
 }
-_ARRAYS: Final[Mapping[Any, Callable[[list[Any]], Any]]] = {
+ARRAYS: Final[Mapping[Any, Callable[[list[Any]], Any]]] = {
     list: list,
     collections.abc.Sequence: list,
     collections.abc.MutableSequence: list,
@@ -140,13 +140,18 @@ _ARRAYS: Final[Mapping[Any, Callable[[list[Any]], Any]]] = {
     collections.abc.MutableSet: set,
     frozenset: frozenset,
 }
-_OBJECTS: Final = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+OBJECTS: Final = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 
 
 @attrs.define
 class Deriver:
-    """Derives shapes, and gathers the definitions of classes that hold themselves."""
+    """Derives shapes, and gathers the definitions of classes that hold themselves.
 
+    Attributes:
+        context: What the validators of pydantic's classes are given as their context.
+    """
+
+    context: Any = None
     definitions: dict[str, Any] = attrs.field(factory=dict)
     _shapes: dict[Any, Shape] = attrs.field(factory=dict, init=False)
     _active: dict[Any, str] = attrs.field(factory=dict, init=False)
@@ -179,9 +184,9 @@ class Deriver:
         kind = origin or hint
         if kind is tuple:
             return self._derive_tuple(members, place)
-        if kind in _ARRAYS:
+        if kind in ARRAYS:
             return self._derive_array(kind, members or (Any,), place)
-        if kind in _OBJECTS:
+        if kind in OBJECTS:
             return self._derive_mapping(members or (str, Any), hint, place)
         if isinstance(kind, type) and origin is None:
             return self._derive_class(kind, place)
@@ -212,7 +217,7 @@ class Deriver:
         return Shape({"anyOf": [shape.schema for shape in shapes]}, convert)
 
     def _derive_array(self, kind: Any, members: tuple[Any, ...], place: str) -> Shape:
-        item, make = self.derive(members[0], place), _ARRAYS[kind]
+        item, make = self.derive(members[0], place), ARRAYS[kind]
         schema: dict[str, Any] = {"type": "array", "items": item.schema}
         if make is list:
             return Shape(schema, lambda value: _convert_items(value, item.convert))
@@ -315,11 +320,11 @@ class Deriver:
 
         def convert(value: Any) -> Any:
             try:
-                return kind.model_validate(value)
+                return kind.model_validate(value, context=self.context)
             except ValueError as error:
-                found = error.errors()[0]  # type: ignore[attr-defined]  # pydantic's own error
-                parts = (f"[{x}]" if isinstance(x, int) else f".{x}" for x in found["loc"])
-                raise Misfit(found["msg"], "".join(parts)) from error
+                found: Any = error  # pydantic's own error
+                first, *others = (_read_foreign(each) for each in found.errors())
+                raise Misfit(first.rule, first.path, others) from error
 
         return Shape(schema, convert)
 
@@ -354,6 +359,12 @@ class Deriver:
                 raise Misfit(str(error)) from error
 
         return Shape(schema, convert)
+
+
+def _read_foreign(found: Mapping[str, Any]) -> Misfit:
+    """Reads one of the errors of pydantic."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
+    return Misfit(found["msg"], "".join(parts))
 
 
 def _convert_items(value: Any, convert: Convert) -> list[Any]:

@@ -6,6 +6,7 @@ has the last word on everything else and on whatever seems wrong, is loaded when
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,9 @@ from vibe_llms.plain import JsonObject
 
 FAULTS_LIMIT: Final = 10
 """How many faults are told at once: a model mends the first ones first."""
+
+
+_SHOWN_CHARACTERS: Final = 80
 
 
 @attrs.frozen(kw_only=True)
@@ -41,20 +45,46 @@ class Misfit(ValueError):
     Args:
         rule: What holds there, in words.
         path: The place within the arguments, such as ``.places[0]``.
+        others: What else does not fit, where that was found at the same time.
     """
 
-    def __init__(self, rule: str, path: str = "") -> None:
+    def __init__(self, rule: str, path: str = "", others: Sequence[Misfit] = ()) -> None:
         super().__init__(rule)
         self.rule = rule
         self.path = path
+        self.others = tuple(others)
 
     @property
     def fault(self) -> Fault:
         """The same as a fault."""
         return Fault(path=f"arguments{self.path}", rule=self.rule)
 
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """All that was found, at most ``FAULTS_LIMIT`` of it."""
+        return tuple(each.fault for each in (self, *self.others))[:FAULTS_LIMIT]
+
+    def move(self, place: str) -> Misfit:
+        """Returns the same for a value that lies at a place within another."""
+        others = [each.move(place) for each in self.others]
+        return Misfit(self.rule, f"{place}{self.path}", others)
+
     def __str__(self) -> str:
         return str(self.fault)
+
+
+def show_value(value: Any) -> str:
+    """Quotes what was given, in JSON and in short."""
+    try:
+        return shorten(json.dumps(value, ensure_ascii=False))
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__}"
+
+
+def shorten(text: str) -> str:
+    """Puts a text into one line of a bearable length, without a full stop."""
+    line = " ".join(text.split()).rstrip(".")
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"
 
 
 def explain_faults(name: str, faults: Sequence[Fault]) -> str:

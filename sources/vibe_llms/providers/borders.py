@@ -10,7 +10,8 @@ import enum
 from collections.abc import Iterable
 from typing import Any, Final
 
-from vibe_llms.exceptions import ConverseError, ForeignError, access_facts
+from vibe_llms.exceptions import ConverseError, ForeignError
+from vibe_llms.facts import access_facts
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.scrubbing import Scrubber
 

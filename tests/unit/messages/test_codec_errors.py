@@ -23,8 +23,8 @@ from vibe_llms.exceptions import (
     Stage,
     StoreError,
     WeightsError,
-    access_facts,
 )
+from vibe_llms.facts import access_facts
 from vibe_llms.messages.codec import decode_error, encode_error
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.exceptions import CodecError, ConverseError, ForeignError, Stage, access_facts
+from vibe_llms.exceptions import CodecError, ConverseError, ForeignError, Stage
+from vibe_llms.facts import access_facts
 from vibe_llms.messages.codec.canonical import canonicalize, encode_document
 from vibe_llms.messages.codec.converter import produce_converter, structure, structure_tree
 

@@ -1,0 +1,82 @@
+"""By which way a model is brought to answer in a form, and why by this one."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from vibe_llms.exceptions import CapabilityError
+from vibe_llms.models.attributes import Capability, ModelAttributes
+
+
+class Mode(enum.StrEnum):
+    """How a model is brought to answer in a form.
+
+    ``NATIVE``: the vendor holds the answer to the schema. ``TOOL``: the model invokes something
+    whose arguments are the answer. ``PROMPT``: it is asked to, in words.
+    """
+
+    NATIVE = "native"
+    TOOL = "tool"
+    PROMPT = "prompt"
+
+
+@attrs.frozen
+class Choice:
+    """A mode, and the reason for it in one sentence."""
+
+    mode: Mode
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.mode}: {self.reason}"
+
+
+def choose_mode(attributes: ModelAttributes, wanted: Mode | None = None) -> Choice:
+    """Chooses the mode that promises most with a model, by what is known of it.
+
+    Args:
+        wanted: A mode that somebody has already decided on.
+
+    Raises:
+        CapabilityError: The model is known not to do what was decided on.
+    """
+    if wanted is not None:
+        return _confirm(attributes, wanted)
+    schema = attributes.access_capability("supports_schema")
+    invocations = attributes.access_capability("supports_invocations")
+    if schema is Capability.YES:
+        reason = f"can be held to a schema{_tell_source(attributes, 'supports_schema')}"
+        return Choice(Mode.NATIVE, f"{attributes.address} {reason}.")
+    doubt = {
+        Capability.NO: f"{attributes.address} cannot be held to a schema",
+        Capability.UNKNOWN: f"It is not known whether {attributes.address} can be held to a schema",
+    }[schema]
+    if invocations is Capability.YES:
+        source = _tell_source(attributes, "supports_invocations")
+        return Choice(Mode.TOOL, f"{doubt}, but it can invoke tools{source}.")
+    others = "not able" if invocations is Capability.NO else "not known to be able"
+    return Choice(Mode.PROMPT, f"{doubt}, and it is {others} to invoke tools.")
+
+
+_NEEDED = {Mode.NATIVE: "supports_schema", Mode.TOOL: "supports_invocations"}
+
+
+def _confirm(attributes: ModelAttributes, wanted: Mode) -> Choice:
+    needed = _NEEDED.get(wanted)
+    if needed and attributes.access_capability(needed) is Capability.NO:
+        raise CapabilityError(
+            path="mode",
+            model=str(attributes.address),
+            capability=needed,
+            detail=f"{attributes.address} cannot do what the mode {wanted} needs: {needed} is no"
+            f"{_tell_source(attributes, needed)}.",
+            remedy="Leave the mode at 'auto'.",
+        )
+    return Choice(wanted, "It was asked for.")
+
+
+def _tell_source(attributes: ModelAttributes, key: str) -> str:
+    provenance = attributes.access_provenance(key)
+    return "" if provenance is None else f" ({provenance})"

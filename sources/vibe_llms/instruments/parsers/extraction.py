@@ -1,0 +1,84 @@
+"""Finds the one JSON value that a text means, or says why there is none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from vibe_llms.instruments.parsers.kinds import Unfit
+from vibe_llms.instruments.parsers.reading import JsonFault, JsonReader, read_values
+from vibe_llms.invocables.validation import Fault, shorten
+
+_FENCE: Final = re.compile(r"^ *(```+|~~~+) *\w* *\n(.*?)^ *\1 *$", re.DOTALL | re.MULTILINE)
+
+
+def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
+    """Returns the JSON value in a text: the text itself, a fenced block of it, or among prose.
+
+    A comma before a closing bracket and lines that break within texts are taken as the slips
+    that they are. Nothing is guessed: where several values are in the text, exactly one of
+    them has to fit.
+
+    Args:
+        openings: The characters with which a value among prose may begin.
+
+    Raises:
+        Unfit: There is no value, or it is not clear which one is meant.
+    """
+    text = text.strip()
+    if not text:
+        raise Unfit(Fault(path="answer", rule="is empty"))
+    try:
+        return read_whole(text)
+    except JsonFault as fault:
+        values = _read_fences(text) or [value for value, _, _ in read_values(text, openings)]
+        if values:
+            return _choose(values, fits)
+        raise Unfit(Fault(path="answer", rule=_explain(fault, text, openings))) from fault
+
+
+def read_whole(text: str) -> Any:
+    """Reads a text that is one JSON value and nothing else. Raises JsonFault."""
+    try:
+        return json.loads(text, strict=False, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        reader = JsonReader()
+        left = reader.feed(text)
+        value = reader.finish()
+        if text[len(text) - left :].strip():
+            raise JsonFault("more text after the value", len(text) - left) from None
+        return value
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(word)
+
+
+def _read_fences(text: str) -> list[Any]:
+    values = []
+    for found in _FENCE.finditer(text):
+        try:
+            values.append(read_whole(found[2].strip()))
+        except JsonFault:
+            continue
+    return values
+
+
+def _choose(values: list[Any], fits: Callable[[Any], bool]) -> Any:
+    distinct = list({json.dumps(value, sort_keys=True): value for value in values}.values())
+    if len(distinct) == 1:
+        return distinct[0]
+    fitting = [value for value in distinct if fits(value)]
+    if len(fitting) == 1:
+        return fitting[0]
+    rule = f"holds {len(distinct)} JSON values, and it is not clear which one is meant"
+    raise Unfit(Fault(path="answer", rule=rule))
+
+
+def _explain(fault: JsonFault, text: str, openings: str) -> str:
+    if text[0] not in openings:
+        return f"holds no JSON: {shorten(text)}"
+    before = text[max(0, fault.position - 30) : fault.position]
+    return f"is no JSON: {fault}, after {before!r}"

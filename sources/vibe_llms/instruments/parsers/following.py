@@ -1,0 +1,164 @@
+"""Follows an answer while it is on its way, and shows what has arrived of the value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import attrs
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    StreamEvent,
+)
+from vibe_llms.instruments.parsers.items import ItemReader
+from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.instruments.parsers.reading import TRIES_LIMIT, JsonFault, JsonReader
+from vibe_llms.messages.canisters import InvocationCanister, Owner
+from vibe_llms.messages.contents import TextualContent
+from vibe_llms.providers.interfaces import AsyncStream, SyncStream
+
+
+class TextReader:
+    """Reads the JSON value among the words of an answer, as far as it has arrived.
+
+    Args:
+        openings: The characters with which it may begin.
+    """
+
+    def __init__(self, openings: str) -> None:
+        self._opening = re.compile(f"[{re.escape(openings)}]")
+        self._reader: JsonReader | None = None
+        self._text = ""
+        """Since the place where the value that is being read began."""
+        self._tries = 0
+
+    @property
+    def value(self) -> Any:
+        """What has arrived; ``ABSENT`` before anything has."""
+        return ABSENT if self._reader is None else self._reader.value
+
+    def feed(self, text: str) -> bool:
+        """Reads on; tells whether something has become visible."""
+        before = (self._tries, self._reader.changes if self._reader else 0)
+        if self._reader is not None and not self._reader.is_complete:
+            self._text += text
+            try:
+                self._reader.feed(text)
+            except JsonFault:  # it was no value that began there
+                self._reader = None
+                self._search(self._text[1:])
+        elif self._reader is None:
+            self._search(text)
+        return before != (self._tries, self._reader.changes if self._reader else 0)
+
+    def _search(self, text: str) -> None:
+        while self._tries < TRIES_LIMIT and (found := self._opening.search(text)):
+            self._tries += 1
+            reader, text = JsonReader(), text[found.start() :]
+            try:
+                reader.feed(text)
+            except JsonFault:
+                text = text[1:]
+                continue
+            self._reader, self._text = reader, text
+            return
+
+
+@attrs.define
+class Follower:
+    """What has arrived of an answer, event by event: of its invocation, or of its text."""
+
+    parser: Parser[Any]
+    _kinds: dict[int, str] = attrs.field(factory=dict, init=False)
+    _fed: set[int] = attrs.field(factory=set, init=False)
+    _reader: TextReader = attrs.field(init=False)
+    _is_called: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._reader = self._produce_reader()
+
+    def _produce_reader(self) -> TextReader:
+        return TextReader("{[" if self.parser.kind.is_list else "{")
+
+    @property
+    def value(self) -> Any:
+        """What a reader gave of the answer, plain."""
+        return self._reader.value
+
+    @property
+    def partial(self) -> Any:
+        """What has arrived of the value; ``ABSENT`` before anything has."""
+        return self.parser.kind.glimpse(self._reader.value)
+
+    def take(self, event: StreamEvent) -> bool:
+        """Takes an event; tells whether more is visible than before."""
+        match event:
+            case ContentStartedEvent(index=index):
+                self._start(event)
+            case ContentDeltaEvent(index=index, channel="text" | "arguments", text=text):
+                if self._kinds.get(index) == ("text" if event.channel == "text" else "invocation"):
+                    self._fed.add(index)
+                    return self._reader.feed(text)
+            case ContentFinishedEvent(index=index, item=TextualContent(text=text)):
+                return self._finish(index, "text", text)
+            case ContentFinishedEvent(index=index, item=InvocationCanister(arguments=text)):
+                return self._finish(index, "invocation", text)
+        return False
+
+    def _start(self, event: ContentStartedEvent) -> None:
+        if event.kind == "text" and not self._is_called:
+            self._kinds[event.index] = "text"
+        is_ours = event.owner is Owner.OURS and event.name == self.parser.name
+        if event.kind == "invocation" and is_ours and not self._is_called:
+            self._kinds = {event.index: "invocation"}  # what was said before it is no answer
+            self._is_called, self._reader = True, self._produce_reader()
+
+    def _finish(self, index: int, kind: str, text: str) -> bool:
+        """Takes the whole of what came without pieces."""
+        if self._kinds.get(index) != kind or index in self._fed:
+            return False
+        self._fed.add(index)
+        return self._reader.feed(text)
+
+
+async def follow(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]:
+    """See :meth:`.Parser.follow`."""
+    follower = Follower(parser)
+    async for event in stream:
+        if follower.take(event) and (partial := follower.partial) is not ABSENT:
+            yield partial
+    yield parser.read(await stream.response())
+
+
+def follow_synchronously(parser: Parser[Any], stream: SyncStream) -> Iterator[Any]:
+    """See :meth:`.Parser.follow`."""
+    follower = Follower(parser)
+    for event in stream:
+        if follower.take(event) and (partial := follower.partial) is not ABSENT:
+            yield partial
+    yield parser.read(stream.response())
+
+
+async def follow_items(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]:
+    """See :meth:`.Parser.follow_items`."""
+    follower, items = Follower(parser), ItemReader(parser)
+    async for event in stream:
+        if follower.take(event):
+            for item in items.take(follower.value):
+                yield item
+    for item in items.list_rest(parser.read(await stream.response())):
+        yield item
+
+
+def follow_items_synchronously(parser: Parser[Any], stream: SyncStream) -> Iterator[Any]:
+    """See :meth:`.Parser.follow_items`."""
+    follower, items = Follower(parser), ItemReader(parser)
+    for event in stream:
+        if follower.take(event):
+            yield from items.take(follower.value)
+    yield from items.list_rest(parser.read(stream.response()))

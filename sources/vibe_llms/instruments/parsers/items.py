@@ -1,0 +1,75 @@
+"""The items of a list, each as soon as it is complete."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.instruments.parsers.kinds import WRAP, Kind, derive_kind
+from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.instruments.parsers.partials import unwrap
+from vibe_llms.instruments.parsers.reading import is_growing
+
+
+class ItemReader:
+    """Makes values of the items of an array that is on its way.
+
+    Args:
+        parser: Of a list.
+
+    Raises:
+        RequestError: It is of something else.
+    """
+
+    def __init__(self, parser: Parser[Any]) -> None:
+        self._parser = parser
+        self._kind = derive_item_kind(parser)
+        self._count = 0
+
+    def take(self, plain: Any) -> Iterator[Any]:
+        """Yields the items that have become complete.
+
+        Args:
+            plain: What has arrived of the whole answer.
+        """
+        if isinstance(plain, dict):
+            plain = plain.get(WRAP)
+        if not isinstance(plain, list):
+            return
+        for item in plain[self._count :]:
+            if is_growing(item) or not self._kind.fits(item):
+                return  # one that does not fit is told with the whole
+            self._count += 1
+            yield self._kind.make(item)
+
+    def list_rest(self, value: Any) -> list[Any]:
+        """Returns the items of the whole value that have not been yielded."""
+        return list(value)[self._count :]
+
+
+def derive_item_kind(parser: Parser[Any]) -> Kind:
+    """Derives the kind of the items of a list.
+
+    Raises:
+        RequestError: What the parser makes is no list.
+    """
+    hint = unwrap(parser.kind.hint)
+    members = typing.get_args(hint)
+    is_record = typing.get_origin(hint) is tuple and members[-1] is not Ellipsis
+    if is_record or not parser.kind.is_list:
+        raise RequestError(
+            path="kind",
+            detail=f"{parser.kind.name} has no items that could be followed.",
+            remedy="Parse a list, such as list[City].",
+            stage=Stage.CONFIGURE,
+        )
+    item = members[0] if members else _find_item(parser.schema)
+    return derive_kind(item, parser.name, context=parser.context)
+
+
+def _find_item(schema: Any) -> Any:
+    items = schema["properties"][WRAP].get("items")
+    definitions = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+    return {**items, **definitions} if isinstance(items, Mapping) else Any

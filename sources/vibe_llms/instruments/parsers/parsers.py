@@ -1,0 +1,344 @@
+"""A parser: what an answer shall become, and by which way a model is brought to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, overload
+
+import attrs
+
+from vibe_llms.exceptions import ParseError, RequestError, Stage
+from vibe_llms.instruments.parsers.choosing import Choice, Mode, choose_mode
+from vibe_llms.instruments.parsers.extraction import extract
+from vibe_llms.instruments.parsers.kinds import Check, Kind, Unfit, derive_kind, name_kind
+from vibe_llms.invocables.invokers import Bound, Effect, Invoker
+from vibe_llms.invocables.validation import Fault, Misfit
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    Owner,
+    StopReason,
+    SupervisorCanister,
+)
+from vibe_llms.messages.contents import RefusalContent
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.views import text_of
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.interfaces import AsyncStream, SyncStream
+
+T = TypeVar("T")
+
+ModeWord: TypeAlias = Literal["auto", "native", "tool", "prompt"]
+
+ATTEMPTS: Final = 3
+"""How many answers are asked for, the first one included, unless somebody says otherwise."""
+
+
+class Parser(Generic[T]):
+    """Makes values of a type out of what models answer.
+
+    Args:
+        kind: An attrs, dataclass, TypedDict, NamedTuple or pydantic class; ``list[...]``, a
+            union, ``Literal``, an enumeration, any plain type; or a JSON Schema, whose values
+            stay plain data.
+        mode: How a model is brought to answer so: ``native`` (the vendor holds it to the
+            schema), ``tool`` (the answer is the arguments of an invocation), ``prompt`` (in
+            words). ``auto`` takes the first of these that the model is known to be capable of.
+        attempts: How many answers are asked for at most: each one that does not fit is quoted
+            with its faults, and the model is asked to mend it.
+        name: What a model calls the answer as an invocation; by default the class's name.
+        description: What the answer is for; by default the first paragraph of the docstring.
+        context: What pydantic's validators get as ``info.context``.
+        check: Called with each value; it raises ValueError, whose text the model is told, for
+            one that is not to be taken.
+
+    Raises:
+        RequestError: The kind has no counterpart in JSON, or an argument makes no sense.
+    """
+
+    @overload
+    def __init__(
+        self: Parser[T],
+        kind: type[T],
+        *,
+        mode: ModeWord = "auto",
+        attempts: int = ATTEMPTS,
+        name: str = "",
+        description: str = "",
+        context: Any = None,
+        check: Check | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Parser[Any],
+        kind: object,
+        *,
+        mode: ModeWord = "auto",
+        attempts: int = ATTEMPTS,
+        name: str = "",
+        description: str = "",
+        context: Any = None,
+        check: Check | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        kind: Any,
+        *,
+        mode: ModeWord = "auto",
+        attempts: int = ATTEMPTS,
+        name: str = "",
+        description: str = "",
+        context: Any = None,
+        check: Check | None = None,
+    ) -> None:
+        self.name = name or _compose_name(kind)
+        self.attempts = attempts
+        self.context = context
+        self._mode = _read_mode(mode)
+        if attempts < 1:
+            raise _refuse("attempts", f"{attempts} attempts give no answer.", "Give 1 or more.")
+        self.kind: Kind = derive_kind(kind, self.name, context=context, check=check)
+        self.description = description or self.kind.description or "Takes the answer."
+
+    def __repr__(self) -> str:
+        return f"Parser({self.kind.name})"
+
+    @property
+    def schema(self) -> JsonObject:
+        """The JSON Schema to which an answer is held; always of an object."""
+        return self.kind.schema
+
+    def choose(self, attributes: ModelAttributes) -> Choice:
+        """Says which mode is taken with a model, and why.
+
+        Raises:
+            CapabilityError: The model is known not to do what the parser's own mode needs.
+        """
+        return choose_mode(attributes, self._mode)
+
+    def compose(self, request: Request, attributes: ModelAttributes) -> tuple[Request, Choice]:
+        """Returns a request whose answer this parser can read, and how it was made so.
+
+        Raises:
+            RequestError: The request itself has a schema or invocables.
+        """
+        if request.schema is not None or request.invocables:
+            raise _refuse(
+                "schema" if request.schema is not None else "invocables",
+                "What is parsed has a form of its own.",
+                "Leave it to the parser; a channel brings a parser and tools together.",
+            )
+        choice = self.choose(attributes)
+        match choice.mode:
+            case Mode.NATIVE:
+                return attrs.evolve(request, schema=self.schema), choice
+            case Mode.TOOL:
+                composed = attrs.evolve(
+                    request, invocables=(self.describe(),), invocation_choice=self.name
+                )
+                return composed, choice
+            case Mode.PROMPT:
+                canisters = insert_instructions(request.canisters, self.instructions)
+                return attrs.evolve(request, canisters=canisters), choice
+
+    @property
+    def instructions(self) -> str:
+        """The words by which a model is asked to answer in the form."""
+        schema = json.dumps(self.schema, ensure_ascii=False)
+        return f"Answer with JSON that conforms to this JSON Schema, and nothing else:\n{schema}"
+
+    def describe(self) -> InvocableDescription:
+        """Returns what a model is told about the invocation whose arguments are the answer."""
+        return InvocableDescription(
+            name=self.name, description=self.description, schema=self.schema, enforced=False
+        )
+
+    def produce_invoker(self) -> Invoker:
+        """Produces the invoker whose arguments are the answer; it ends a run that it is part of.
+
+        What does not fit is refused with its faults, so that the model can mend it.
+        """
+        return Invoker(
+            name=self.name,
+            description=self.description,
+            schema=self.schema,
+            function=_take,
+            bind=self._bind,
+            effect=Effect.PURE,
+            is_final=True,
+        )
+
+    def _bind(self, arguments: JsonObject, context: object) -> Bound:
+        try:
+            self.kind.make(arguments)
+        except Unfit as unfit:
+            misfits = [Misfit(each.rule, each.path.removeprefix("answer")) for each in unfit.faults]
+            raise Misfit(misfits[0].rule, misfits[0].path, misfits[1:]) from unfit
+        return Bound()
+
+    def read(self, answer: Response | Sequence[AnyCanister] | str) -> T:
+        """Makes the value of an answer.
+
+        Args:
+            answer: A response, its canisters, or its text.
+
+        Raises:
+            ParseError: The answer does not fit.
+        """
+        try:
+            return self.judge(answer)
+        except Unfit as unfit:
+            raise self.fail([answer], unfit) from unfit
+
+    def judge(self, answer: Response | Sequence[AnyCanister] | str) -> T:
+        """The same, for those who go on: raises Unfit, with the faults."""
+        if isinstance(answer, Response):
+            answer = answer.canisters
+        written = answer if isinstance(answer, str) else self.find(answer)
+        value = extract(written, self.kind.fits, "{[" if self.kind.is_list else "{")
+        return cast(T, self.kind.make(value))
+
+    def find(self, canisters: Sequence[AnyCanister]) -> str:
+        """Returns what a model wrote as the answer: of an invocation, its arguments.
+
+        Raises:
+            Unfit: There are several, and they differ.
+        """
+        called = {
+            canister.arguments: None
+            for canister in canisters
+            if isinstance(canister, InvocationCanister)
+            and canister.owner is Owner.OURS
+            and canister.name == self.name
+        }
+        if len(called) > 1:
+            rule = f"was given {len(called)} times, each time another one"
+            raise Unfit(Fault(path="answer", rule=rule))
+        return next(iter(called), "") or text_of(canisters)
+
+    def fail(
+        self, answers: Sequence[Response | Sequence[AnyCanister] | str], unfit: Unfit
+    ) -> ParseError:
+        """Composes the error of answers the last of which does not fit."""
+        listed = [each.canisters if isinstance(each, Response) else each for each in answers]
+        last = listed[-1]
+        error = ParseError(
+            kind=self.kind.name,
+            text=last if isinstance(last, str) else show_answer(last),
+            faults=tuple(map(str, unfit.faults)),
+            attempts=len(answers),
+            remedy=_advise(answers[-1]),
+        )
+        error.keep_arrived(
+            canister for each in listed if not isinstance(each, str) for canister in each
+        )
+        return error
+
+    @overload
+    def follow(self, stream: AsyncStream) -> AsyncIterator[Any]: ...
+    @overload
+    def follow(self, stream: SyncStream) -> Iterator[Any]: ...
+    def follow(self, stream: AsyncStream | SyncStream) -> AsyncIterator[Any] | Iterator[Any]:
+        """Yields what has arrived of the value, whenever that is more; the value itself last.
+
+        Of an object that is a :class:`Partial`: its attributes, ``ABSENT`` where nothing has
+        arrived; of an array a list of what has arrived.
+
+        Raises:
+            ParseError: The answer does not fit. It is known at the end alone.
+        """
+        from vibe_llms.instruments.parsers.following import follow, follow_synchronously
+
+        if hasattr(stream, "__aiter__"):
+            return follow(self, cast(AsyncStream, stream))
+        return follow_synchronously(self, stream)
+
+    @overload
+    def follow_items(self, stream: AsyncStream) -> AsyncIterator[Any]: ...
+    @overload
+    def follow_items(self, stream: SyncStream) -> Iterator[Any]: ...
+    def follow_items(self, stream: AsyncStream | SyncStream) -> AsyncIterator[Any] | Iterator[Any]:
+        """Yields the items of a list, each as soon as it is complete, as a value of its type.
+
+        Raises:
+            RequestError: What the parser makes is no list.
+            ParseError: An item does not fit, or the answer is no list.
+        """
+        from vibe_llms.instruments.parsers.following import (
+            follow_items,
+            follow_items_synchronously,
+        )
+
+        if hasattr(stream, "__aiter__"):
+            return follow_items(self, cast(AsyncStream, stream))
+        return follow_items_synchronously(self, stream)
+
+
+def show_answer(canisters: Sequence[AnyCanister]) -> str:
+    """Returns what a model wrote: its texts, and the arguments of its invocations."""
+    written = [
+        canister.arguments if isinstance(canister, InvocationCanister) else text_of(canister)
+        for canister in canisters
+    ]
+    return "\n\n".join(filter(None, written))
+
+
+def insert_instructions(canisters: Sequence[AnyCanister], words: str) -> tuple[AnyCanister, ...]:
+    """Puts instructions behind those with which a conversation begins."""
+    place = 0
+    while place < len(canisters) and isinstance(canisters[place], SupervisorCanister):
+        place += 1
+    return (*canisters[:place], SupervisorCanister(words), *canisters[place:])
+
+
+async def _take() -> str:
+    return "Taken."
+
+
+def _compose_name(kind: Any) -> str:
+    name = re.sub(r"\W+", "_", name_kind(kind), flags=re.ASCII).strip("_")
+    is_plain = isinstance(kind, type) and kind.__module__ != "builtins" and name.isidentifier()
+    return name if is_plain and name not in CHOICES else "answer"
+
+
+def _read_mode(word: str) -> Mode | None:
+    if word == "auto":
+        return None
+    try:
+        return Mode(word)
+    except ValueError as error:
+        known = ", ".join(("auto", *Mode))
+        raise _refuse("mode", f"There is no mode {word!r}.", f"Known: {known}.") from error
+
+
+def _refuse(path: str, detail: str, remedy: str) -> RequestError:
+    return RequestError(path=path, detail=detail, remedy=remedy, stage=Stage.CONFIGURE)
+
+
+_HOPELESS: Final = {
+    StopReason.LIMIT: "It was cut off at the limit of its tokens: raise max_tokens.",
+    StopReason.OVERFLOW: "It was cut off where the model's window ends: ask with less.",
+    StopReason.REFUSED: "The model refused: ask otherwise.",
+    StopReason.FILTERED: "The vendor's filter stopped it: ask otherwise.",
+}
+
+
+def is_hopeless(response: Response) -> bool:
+    """Tells whether asking to mend an answer would be in vain: it was cut off, or refused."""
+    return bool(_advise(response))
+
+
+def _advise(answer: Response | Sequence[AnyCanister] | str) -> str:
+    if not isinstance(answer, Response):
+        return ""
+    refuses = any(
+        isinstance(content, RefusalContent)
+        for canister in answer.canisters
+        for content in canister.content
+    )
+    reason = StopReason.REFUSED if refuses else answer.metadata.stop_reason
+    return _HOPELESS.get(reason, "")

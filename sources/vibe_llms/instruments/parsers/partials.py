@@ -1,0 +1,217 @@
+"""What has arrived of an object of a class, while the rest is still on its way."""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.exceptions import RequestError
+from vibe_llms.instruments.parsers.reading import GrowingText, is_growing
+from vibe_llms.invocables.members import is_pydantic, is_typed_dict, list_members, read_hints
+from vibe_llms.invocables.shapes import ARRAYS, OBJECTS, Deriver, Shape
+from vibe_llms.invocables.validation import Misfit
+
+
+@attrs.frozen
+class Field:
+    """One named value of a class: its name in JSON, and its type."""
+
+    key: str
+    hint: Any
+
+
+class Partial:
+    """What has arrived of an object: its attributes, ``ABSENT`` where nothing has.
+
+    A text may still be growing; anything else is there when it is whole, as a value of its type;
+    objects and arrays within are partial themselves. Nothing is checked before the whole has
+    arrived: a value that does not fit its type stays
+    absent.
+    """
+
+    __slots__ = ("_arrived", "_fields", "_name")
+
+    def __init__(self, name: str, fields: Mapping[str, Field], arrived: Mapping[str, Any]) -> None:
+        self._name = name
+        self._fields = fields
+        self._arrived = arrived
+
+    def __getattr__(self, name: str) -> Any:
+        field = self._fields.get(name)
+        if field is None:
+            raise AttributeError(f"{self._name} has no attribute {name!r}")
+        return view(field.hint, self._arrived.get(field.key, ABSENT))
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._fields]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Partial):
+            return NotImplemented
+        return self._fields == other._fields and self._arrived == other._arrived
+
+    __hash__ = None  # type: ignore[assignment]  # what has arrived is a dictionary
+
+    def __repr__(self) -> str:
+        arrived = ", ".join(f"{name}={value!r}" for name, value in survey_arrived(self).items())
+        return f"Partial[{self._name}]({arrived})"
+
+
+def survey_arrived(partial: Partial) -> dict[str, Any]:
+    """Returns by name the attributes of which something has arrived."""
+    named = {name: getattr(partial, name) for name in partial._fields}
+    return {name: value for name, value in named.items() if value is not ABSENT}
+
+
+def view(hint: Any, value: Any) -> Any:
+    """Returns what has arrived of a value of a type, in Python's terms.
+
+    Args:
+        value: What a reader gave; ``ABSENT`` where nothing has arrived.
+    """
+    hint = unwrap(hint)
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
+    kind = origin or hint
+    if value is ABSENT or hint is Any or hint is object:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        return _view_union(members, value)
+    if kind is tuple or kind in ARRAYS:
+        return _view_array(kind, members, value) if isinstance(value, list) else ABSENT
+    if kind in OBJECTS:
+        item = members[1] if len(members) == 2 else Any
+        return _view_members(value, lambda _: item)
+    fields = list_fields(kind) if isinstance(kind, type) else None
+    if fields is not None:
+        return _view_object(kind, fields, value)
+    return _view_plain(hint, value)
+
+
+def unwrap(hint: Any) -> Any:
+    """Returns a type without its other names and without annotations."""
+    hint = getattr(hint, "__value__", hint)  # type X = …
+    hint = getattr(hint, "__supertype__", hint)  # NewType
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+
+
+def _view_array(kind: Any, members: tuple[Any, ...], value: list[Any]) -> Any:
+    if kind is tuple and members and members[-1] is not Ellipsis:
+        items = [view(hint, each) for hint, each in zip(members, value, strict=False)]
+    else:
+        hint = members[0] if members else Any
+        items = [view(hint, each) for each in value]
+    if ABSENT in items:  # only the last one can be, unless one does not fit
+        items = items[: items.index(ABSENT)]
+    make = ARRAYS.get(kind, tuple)
+    if make is list or make is tuple:
+        return make(items)
+    try:
+        return make([each for each, raw in zip(items, value, strict=False) if not is_growing(raw)])
+    except TypeError:  # what is partial cannot be in a set
+        return ABSENT
+
+
+def _view_members(value: Any, choose: Callable[[str], Any]) -> Any:
+    if not isinstance(value, dict):
+        return ABSENT
+    viewed = {name: view(choose(name), each) for name, each in value.items()}
+    return {name: each for name, each in viewed.items() if each is not ABSENT}
+
+
+def _view_object(kind: Any, fields: Mapping[str, Field], value: Any) -> Any:
+    if getattr(kind, "__pydantic_root_model__", False):
+        return view(fields["root"].hint, value)
+    if not isinstance(value, dict):
+        return ABSENT
+    if is_typed_dict(kind):
+        return _view_members(value, lambda name: fields[name].hint if name in fields else Any)
+    return Partial(kind.__name__, fields, value)
+
+
+def _view_plain(hint: Any, value: Any) -> Any:
+    if is_growing(value):
+        return value if hint is str and isinstance(value, GrowingText) else ABSENT
+    try:
+        return _derive(hint).convert(value)
+    except Misfit:
+        return ABSENT
+    except RequestError:  # a type that pydantic alone knows
+        return value
+
+
+@functools.lru_cache(maxsize=256)
+def _derive(hint: Any) -> Shape:
+    return Deriver().derive(hint, "a partial value")
+
+
+def _view_union(members: tuple[Any, ...], value: Any) -> Any:
+    hints = [unwrap(member) for member in members]
+    if isinstance(value, dict):
+        return _view_some_object(hints, value)
+    if isinstance(value, GrowingText) and not all(map(_shows_growth, hints)):
+        return ABSENT  # it may become something other than a text
+    views = (view(hint, value) for hint in hints)
+    return next((each for each in views if each is not ABSENT), ABSENT)
+
+
+def _shows_growth(hint: Any) -> bool:
+    """Tells whether a text of a union with this member can be shown while it grows."""
+    if hint in (str, int, float, bool, None, type(None)):
+        return True
+    kind = typing.get_origin(hint) or hint
+    is_container = kind is tuple or kind in ARRAYS or kind in OBJECTS
+    return is_container or (isinstance(kind, type) and list_fields(kind) is not None)
+
+
+def _view_some_object(hints: list[Any], value: dict[str, Any]) -> Any:
+    """Views an object which is of one of several classes: as all those that it may still be."""
+    classes = {
+        hint: fields
+        for hint in hints
+        if isinstance(hint, type) and (fields := list_fields(hint)) is not None
+    }
+    possible = {each: fields for each, fields in classes.items() if _may_be(fields, value)}
+    if not possible:
+        others = (view(hint, value) for hint in hints if hint not in classes)
+        return next((each for each in others if each is not ABSENT), ABSENT)
+    if len(possible) == 1 or any(map(is_typed_dict, possible)):
+        return view(next(iter(possible)), value)
+    merged: dict[str, Field] = {}
+    for fields in possible.values():
+        merged = {**fields, **merged}
+    return Partial(" | ".join(each.__name__ for each in possible), merged, value)
+
+
+def _may_be(fields: Mapping[str, Field], value: dict[str, Any]) -> bool:
+    known = {field.key: field.hint for field in fields.values()}
+    return all(
+        name in known and (is_growing(each) or view(known[name], each) is not ABSENT)
+        for name, each in value.items()
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def list_fields(kind: Any) -> Mapping[str, Field] | None:
+    """Returns the fields of a class by the names of its attributes; ``None`` of any other type."""
+    if is_pydantic(kind):
+        return {
+            name: Field(info.validation_alias or info.alias or name, info.annotation)
+            for name, info in kind.model_fields.items()
+        }
+    if attrs.has(kind):
+        hints = read_hints(kind, kind.__name__)
+        return {
+            each.name: Field(each.alias or each.name, hints.get(each.name, Any))
+            for each in attrs.fields(kind)
+            if each.init
+        }
+    members = list_members(kind, kind.__name__)
+    if members is None:
+        return None
+    return {name: Field(name, member.hint) for name, member in members.fields.items()}

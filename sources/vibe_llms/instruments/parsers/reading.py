@@ -1,0 +1,378 @@
+"""Reads JSON while it is being written: at any moment what has arrived, and nothing invented.
+
+What one prefix of a text gives, a longer one gives, too, or continues it: texts grow, arrays and
+objects get more members, and what is there stays. A number is there when it has ended, for
+``1`` may become ``12``; of an escape in a text nothing is there before it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeGuard
+
+import attrs
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.messages.plainness import DEPTH_LIMIT
+
+
+class JsonFault(ValueError):
+    """A text is no JSON.
+
+    Args:
+        reason: What is wrong, in words.
+        position: Where, counted in characters from the beginning of the reading.
+    """
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(f"{reason} at character {position + 1}")
+        self.reason = reason
+        self.position = position
+
+
+class GrowingText(str):
+    """A text whose end has not arrived."""
+
+    __slots__ = ()
+
+
+class GrowingArray(list[Any]):
+    """An array whose end has not arrived."""
+
+    __slots__ = ()
+
+
+class GrowingObject(dict[str, Any]):
+    """An object whose end has not arrived."""
+
+    __slots__ = ()
+
+
+_GROWING: Final = (GrowingText, GrowingArray, GrowingObject)
+
+
+def is_growing(value: Any) -> TypeGuard[GrowingText | GrowingArray | GrowingObject]:
+    """Tells whether more of a value may arrive."""
+    return value.__class__ in _GROWING
+
+
+@attrs.define
+class _Frame:
+    """An array or an object that is open, and the name at which it goes on."""
+
+    container: list[Any] | dict[str, Any]
+    key: str = ""
+
+    def add(self, value: Any) -> None:
+        if isinstance(self.container, dict):
+            self.container[self.key] = value
+        else:
+            self.container.append(value)
+
+    def picture(self, inner: Any) -> Any:
+        """Returns a copy that also holds what is growing within."""
+        if isinstance(self.container, dict):
+            pictured = GrowingObject(self.container)
+            if inner is not ABSENT:
+                pictured[self.key] = inner
+            return pictured
+        return GrowingArray(self.container if inner is ABSENT else [*self.container, inner])
+
+
+_BLANK: Final = re.compile(r"[ \t\n\r]*")
+_PLAIN: Final = re.compile(r'[^"\\]+')
+_SCALAR: Final = re.compile(r"[-+.0-9A-Za-z_]*")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_HEXADECIMAL: Final = re.compile(r"[0-9a-fA-F]{4}")
+_ESCAPES: Final = {
+    '"': '"',
+    "\\": "\\",
+    "/": "/",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+}
+_WORDS: Final = {"true": True, "false": False, "null": None}
+_State = Callable[[str, int], int | None]
+
+TRIES_LIMIT: Final = 1_000
+"""At how many places of one text a value is looked for."""
+
+
+class JsonReader:
+    """Reads one JSON value piece by piece.
+
+    It takes control characters within texts as they are, and a comma before a closing bracket
+    as the slip that it is: neither can mean anything else.
+    """
+
+    def __init__(self) -> None:
+        self._frames: list[_Frame] = []
+        self._root: Any = ABSENT
+        self._held = ""
+        """What came and cannot be read yet: half an escape, or a number that may go on."""
+        self._position = 0
+        self._pieces: list[str] | None = None
+        """Of the text that is being read; ``None`` outside of texts."""
+        self._is_key = False
+        self._state: _State = self._read_value
+        self.changes = 0
+        """Counts what has become visible in the value."""
+        self.is_complete = False
+        """Whether the whole value has arrived."""
+
+    @property
+    def value(self) -> Any:
+        """What has arrived, ``ABSENT`` before anything has; see :func:`is_growing`.
+
+        What is still open is copied, so that it does not change any more.
+        """
+        growing: Any = ABSENT
+        if self._pieces is not None and not self._is_key:
+            growing = GrowingText("".join(self._pieces))
+        if not self._frames and growing is ABSENT:
+            return self._root
+        for frame in reversed(self._frames):
+            growing = frame.picture(growing)
+        return growing
+
+    def feed(self, text: str) -> int:
+        """Reads on.
+
+        Returns:
+            How many characters at the end of the text come after the value.
+
+        Raises:
+            JsonFault: The text is no JSON.
+        """
+        text = f"{self._held}{text}" if self._held else text
+        start, self._held, place = self._position, "", 0
+        try:
+            while place < len(text) and not self.is_complete:
+                following = self._state(text, place)
+                if following is None:
+                    break
+                place = following
+        except _Fault as fault:
+            raise JsonFault(fault.reason, start + fault.place) from None
+        self._position = start + place
+        if self.is_complete:
+            return len(text) - place
+        self._held = text[place:]
+        return 0
+
+    def finish(self) -> Any:
+        """Ends the reading and returns the value.
+
+        Raises:
+            JsonFault: It has not ended.
+        """
+        if not self.is_complete and self._pieces is None:
+            self.feed(" ")  # after which a number has ended
+        if not self.is_complete:
+            raise JsonFault("the text breaks off", self._position + len(self._held))
+        return self._root
+
+    # Each state reads something at a place and returns the place after it; ``None`` asks for more.
+
+    def _read_value(self, text: str, place: int) -> int | None:
+        place = _skip_blank(text, place)
+        if place == len(text):
+            return place
+        first = text[place]
+        if first == "]" and self._frames and isinstance(self._frames[-1].container, list):
+            return self._close(place)  # an empty array, or after a comma too many
+        if first in "{[":
+            if len(self._frames) >= DEPTH_LIMIT:
+                raise _Fault(f"more than {DEPTH_LIMIT} levels", place)
+            self._frames.append(_Frame({} if first == "{" else []))
+            self._state = self._read_key if first == "{" else self._read_value
+            self.changes += 1
+            return place + 1
+        if first == '"':
+            self._begin_text(is_key=False)
+            self.changes += 1
+            return place + 1
+        return self._read_scalar(text, place)
+
+    def _read_key(self, text: str, place: int) -> int | None:
+        place = _skip_blank(text, place)
+        if place == len(text):
+            return place
+        if text[place] == "}":
+            return self._close(place)
+        if text[place] != '"':
+            raise _Fault(f"{text[place]!r} where a name in quotes should begin", place)
+        self._begin_text(is_key=True)
+        return place + 1
+
+    def _read_colon(self, text: str, place: int) -> int | None:
+        place = _skip_blank(text, place)
+        if place == len(text):
+            return place
+        if text[place] != ":":
+            raise _Fault(f"{text[place]!r} where ':' should be", place)
+        self._state = self._read_value
+        return place + 1
+
+    def _read_comma(self, text: str, place: int) -> int | None:
+        place = _skip_blank(text, place)
+        if place == len(text):
+            return place
+        container = self._frames[-1].container
+        closing = "}" if isinstance(container, dict) else "]"
+        if text[place] == closing:
+            return self._close(place)
+        if text[place] != ",":
+            raise _Fault(f"{text[place]!r} where ',' or {closing!r} should be", place)
+        self._state = self._read_key if closing == "}" else self._read_value
+        return place + 1
+
+    def _read_text(self, text: str, place: int) -> int | None:
+        assert self._pieces is not None
+        plain = _PLAIN.match(text, place)
+        if plain is not None:
+            self._pieces.append(plain[0])
+            self._note_growth()
+            return plain.end()
+        if text[place] == '"':
+            whole, self._pieces = "".join(self._pieces), None
+            if self._is_key:
+                self._frames[-1].key, self._state = whole, self._read_colon
+            else:
+                self._settle(whole)
+            return place + 1
+        written = _read_escape(text, place)
+        if written is None:
+            return None
+        self._pieces.append(written[0])
+        self._note_growth()
+        return written[1]
+
+    def _read_scalar(self, text: str, place: int) -> int | None:
+        found = _SCALAR.match(text, place)
+        assert found is not None
+        word, end = found[0], found.end()
+        if not word:
+            raise _Fault(f"{text[place]!r} where a value should begin", place)
+        if word in _WORDS:
+            self._settle(_WORDS[word])
+            return end
+        if end == len(text):
+            if _may_become_scalar(word):
+                return None
+            raise _Fault(f"{word!r} is no value", place)
+        self._settle(_read_number(word, place))
+        return end
+
+    def _begin_text(self, *, is_key: bool) -> None:
+        self._pieces, self._is_key, self._state = [], is_key, self._read_text
+
+    def _note_growth(self) -> None:
+        self.changes += not self._is_key
+
+    def _close(self, place: int) -> int:
+        self._settle(self._frames.pop().container)
+        return place + 1
+
+    def _settle(self, value: Any) -> None:
+        """Puts a value that is complete where it belongs."""
+        self.changes += 1
+        if self._frames:
+            self._frames[-1].add(value)
+            self._state = self._read_comma
+        else:
+            self._root, self.is_complete = value, True
+
+
+class _Fault(Exception):
+    def __init__(self, reason: str, place: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.place = place
+
+
+def _skip_blank(text: str, place: int) -> int:
+    found = _BLANK.match(text, place)
+    assert found is not None
+    return found.end()
+
+
+def _read_escape(text: str, place: int) -> tuple[str, int] | None:
+    """Reads what begins with a backslash; ``None`` where its end has not arrived."""
+    if place + 1 == len(text):
+        return None
+    kind = text[place + 1]
+    if kind != "u":
+        if kind not in _ESCAPES:
+            raise _Fault(f"the escape \\{kind}, which there is not", place)
+        return _ESCAPES[kind], place + 2
+    unit = _read_unit(text, place)
+    if unit is None or not 0xD800 <= unit < 0xDC00:
+        return None if unit is None else (chr(unit), place + 6)
+    rest = text[place + 6 : place + 8]
+    if not "\\u".startswith(rest):
+        return chr(unit), place + 6  # half a character, and nothing that completes it
+    second = _read_unit(text, place + 6) if rest == "\\u" else None
+    if second is None:
+        return None
+    if not 0xDC00 <= second < 0xE000:
+        return chr(unit), place + 6
+    return chr(0x10000 + ((unit - 0xD800) << 10) + (second - 0xDC00)), place + 12
+
+
+def _read_unit(text: str, place: int) -> int | None:
+    digits = text[place + 2 : place + 6]
+    if _HEXADECIMAL.fullmatch(digits):
+        return int(digits, 16)
+    if len(digits) == 4 or re.search(r"[^0-9a-fA-F]", digits):
+        raise _Fault(f"the escape \\u{digits}, which there is not", place)
+    return None
+
+
+_BEGUN_NUMBER: Final = re.compile(
+    r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<![.])[eE][-+]?[0-9]*)?)?"
+)
+
+
+def _may_become_scalar(word: str) -> bool:
+    begun = any(name.startswith(word) for name in _WORDS)
+    return begun or _BEGUN_NUMBER.fullmatch(word) is not None
+
+
+def _read_number(word: str, place: int) -> int | float:
+    found = _NUMBER.fullmatch(word)
+    if found is None:
+        raise _Fault(f"{word!r} is no value", place)
+    if found[1] is None and found[2] is None:
+        try:
+            return int(word)
+        except ValueError:  # more digits than Python reads
+            raise _Fault("a number with too many digits", place) from None
+    number = float(word)
+    if number - number != 0:
+        raise _Fault("too large a number", place)
+    return number
+
+
+def read_values(text: str, openings: str = "{") -> Iterator[tuple[Any, int, int]]:
+    """Finds the JSON values in a text that begin with one of some characters.
+
+    Yields:
+        Each value, and where it begins and ends; none lies within another.
+    """
+    place, opening = 0, re.compile(f"[{re.escape(openings)}]")
+    for _ in range(TRIES_LIMIT):
+        found = opening.search(text, place)
+        if found is None:
+            return
+        reader, place = JsonReader(), found.start() + 1
+        with contextlib.suppress(JsonFault):
+            left = reader.feed(text[found.start() :])
+            if reader.is_complete:
+                place = len(text) - left
+                yield reader.value, found.start(), place

@@ -1,0 +1,151 @@
+"""An answer that is followed while it arrives, and asked for again where it does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, TypeVar
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.asynchrony import access_portal
+from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
+from vibe_llms.instruments.parsers.following import Follower
+from vibe_llms.instruments.parsers.items import ItemReader
+from vibe_llms.messages.requests import Request
+from vibe_llms.providers.interfaces import AsyncStream
+
+T = TypeVar("T")
+
+Open = Callable[[Request], AbstractAsyncContextManager[AsyncStream]]
+
+_END = object()
+
+
+class Following(Generic[T]):
+    """A value on its way. Iterating yields what has arrived of it, and the value itself last.
+
+    An answer that does not fit is mended as long as there are attempts: then what arrives
+    begins anew, and ``attempt`` counts it.
+    """
+
+    def __init__(self, dialogue: Dialogue[T], open_stream: Open) -> None:
+        self._dialogue = dialogue
+        self._open = open_stream
+        self._steps: AsyncGenerator[Any, None] | None = None
+        self._parsed: Parsed[T] | None = None
+
+    @property
+    def attempt(self) -> int:
+        """Which answer is arriving, counted from 1."""
+        return min(len(self._dialogue.attempts) + 1, self._dialogue.parser.attempts)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        if self._steps is None:
+            self._steps = self._perform()
+        return self._steps
+
+    def items(self) -> AsyncIterator[Any]:
+        """Yields the items of a list, each as soon as it is complete.
+
+        There is one attempt: what has been yielded cannot be taken back.
+
+        Raises:
+            RequestError: The value is no list.
+            ParseError: The answer does not fit.
+        """
+        if self._steps is not None:
+            raise ConverseError(
+                detail="This answer is being followed already.",
+                remedy="Follow it by its items or by its parts.",
+                stage=Stage.EXECUTE,
+            )
+        self._steps = self._perform_items()
+        return self._steps
+
+    async def parsed(self) -> Parsed[T]:
+        """Receives the rest, and returns the value with all that led to it.
+
+        Raises:
+            ParseError: No answer fits.
+        """
+        async for _ in aiter(self):
+            pass
+        if self._parsed is None:
+            raise ConverseError(
+                detail="This answer was left before it had arrived.",
+                remedy="Ask again.",
+                stage=Stage.EXECUTE,
+            )
+        return self._parsed
+
+    async def value(self) -> T:
+        """Receives the rest, and returns the value. Raises ParseError."""
+        return (await self.parsed()).value
+
+    async def close(self) -> None:
+        """Stops the answer where it is."""
+        if self._steps is not None:
+            await self._steps.aclose()
+
+    async def _perform(self) -> AsyncGenerator[Any, None]:
+        dialogue = self._dialogue
+        while self._parsed is None:
+            follower = Follower(dialogue.parser)
+            async with self._open(dialogue.request) as stream:
+                async for event in stream:
+                    if follower.take(event) and (partial := follower.partial) is not ABSENT:
+                        yield partial
+                response = await stream.response()
+            self._parsed = dialogue.take(response)
+        yield self._parsed.value
+
+    async def _perform_items(self) -> AsyncGenerator[Any, None]:
+        dialogue = self._dialogue
+        follower, items = Follower(dialogue.parser), ItemReader(dialogue.parser)
+        async with self._open(dialogue.request) as stream:
+            async for event in stream:
+                if follower.take(event):
+                    for item in items.take(follower.value):
+                        yield item
+            self._parsed = dialogue.take(await stream.response(), is_last=True)
+        assert self._parsed is not None
+        for item in items.list_rest(self._parsed.value):
+            yield item
+
+
+class SyncFollowing(Generic[T]):
+    """The same for synchronous code."""
+
+    def __init__(self, following: Following[T]) -> None:
+        self._following = following
+
+    @property
+    def attempt(self) -> int:
+        """Which answer is arriving, counted from 1."""
+        return self._following.attempt
+
+    def __iter__(self) -> Iterator[Any]:
+        return _iterate(aiter(self._following))
+
+    def items(self) -> Iterator[Any]:
+        """Yields the items of a list; see :meth:`Following.items`."""
+        return _iterate(self._following.items())
+
+    def parsed(self) -> Parsed[T]:
+        """Receives the rest, and returns the value with all that led to it."""
+        return access_portal().call(self._following.parsed)
+
+    def value(self) -> T:
+        """Receives the rest, and returns the value."""
+        return access_portal().call(self._following.value)
+
+
+def _iterate(steps: AsyncIterator[Any]) -> Iterator[Any]:
+    portal = access_portal()
+
+    async def take() -> Any:
+        return await anext(steps, _END)
+
+    while (step := portal.call(take)) is not _END:
+        yield step
