@@ -23,7 +23,8 @@ class Keeper:
     it. A keeper serves once.
 
     Args:
-        connect_seconds: How long connecting and being surveyed may take, each.
+        connect_seconds: How long connecting and being surveyed may take, each; more where the
+            ensemble has a ``connect_seconds`` of its own that is more.
         disconnect_seconds: How long disconnecting may take.
     """
 
@@ -33,7 +34,7 @@ class Keeper:
         self.ensemble = ensemble
         self.invokers: tuple[Invoker, ...] = ()
         self.failure: EnsembleError | None = None
-        self._connect_seconds = connect_seconds
+        self._connect_seconds = max(connect_seconds, getattr(ensemble, "connect_seconds", 0.0))
         self._disconnect_seconds = disconnect_seconds
         self._is_decided = asyncio.Event()
         self._is_done = asyncio.Event()

@@ -49,9 +49,8 @@ class McpEnsemble:
     ) -> None:
         self.server = server
         self._listener: Callable[[], None] = _ignore
-        self._supervisor = Supervisor(
-            server, wiring or Wiring(), limits or Limits(), self._announce
-        )
+        self._wiring = wiring or Wiring()
+        self._supervisor = Supervisor(server, self._wiring, limits or Limits(), self._announce)
         self._lazy = LazyList(server.name, self._announce)
         self._sources: list[Source] = []
         self._tools: tuple[Invoker, ...] = ()
@@ -71,6 +70,11 @@ class McpEnsemble:
         """Whether a model is told of a search instead of all tools."""
         lazy = self.server.lazy
         return len(self._tools) > LAZY_ABOVE if lazy is None else lazy
+
+    @property
+    def connect_seconds(self) -> float:
+        """How long connecting may take at most: also a person's time, where one has to agree."""
+        return self.server.connect_seconds + self._wiring.person_seconds
 
     def add(self, source: Source) -> None:
         """Adds something whose invokers follow the tools."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.invocables.mcp.oauth import OAuthSettings, read_oauth
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.nearness import suggest
 from vibe_llms.secrets import Secret
@@ -78,12 +79,27 @@ def _produce_server(name: str, table: Any, base: Path) -> McpServer:
     for key in ("environment", "headers"):
         if isinstance(values.get(key), Mapping):
             values[key] = _read_secrets(values[key], f"{place}.{key}", base, findings)
+    if isinstance(values.get("oauth"), Mapping):
+        values["oauth"] = _read_oauth(values["oauth"], f"{place}.oauth", base, findings)
     if findings:
         raise ConfigurationError(findings=tuple(findings))
     for key in ("directory", "log_path"):
         if key in values:
             values[key] = base / Path(values[key]).expanduser()
     return McpServer(**{"name": name, **values})
+
+
+def _read_oauth(
+    table: Mapping[str, Any], place: str, base: Path, findings: list[Finding]
+) -> OAuthSettings | None:
+    key = "client_secret"
+    told = {key: table[key]} if key in table else {}
+    secrets = _read_secrets(told, place, base, findings)
+    try:
+        return read_oauth({**table, **secrets}, place)
+    except ConfigurationError as error:
+        findings.extend(error.findings)
+        return None
 
 
 def _find_mistakes(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.invocables.mcp.oauth import OAuthSettings
 from vibe_llms.secrets import Secret, Settings
 
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
@@ -76,7 +77,7 @@ class McpServer:
     directory: Path | None = None
     url: str = ""
     headers: Mapping[str, Secret] = attrs.field(factory=dict, converter=_ensure_secrets, repr=False)
-    oauth: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    oauth: OAuthSettings | None = attrs.field(default=None, repr=False)
     protocol: str = "auto"
     connect_seconds: float = 30.0
     answer_seconds: float = 60.0

@@ -1,0 +1,350 @@
+"""OAuth for the requests to one MCP server: the official package's flow, within bounds.
+
+The package knows the protocols: discovery, registration, proof keys, resource indicators, more
+scope. Here it is kept from asking a person without end or telling secrets to whoever listens;
+what was granted outlives the process; and requests do not wait for each other (decision 0017).
+Imported only where a connection is made: it needs the package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from mcp.client.auth import (
+    OAuthClientProvider,
+    OAuthFlowError,
+    OAuthTokenError,
+)
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
+from pydantic import AnyUrl
+
+from vibe_llms.exceptions import EnsembleError
+from vibe_llms.invocables.mcp.grants import GrantFile
+from vibe_llms.invocables.mcp.loopback import Loopback
+from vibe_llms.invocables.mcp.memories import Memory
+from vibe_llms.invocables.mcp.oauth import Authorizer, Grant, OAuthSettings
+from vibe_llms.invocables.mcp.patience import Patience
+
+AUTHORIZATIONS_LIMIT: Final = 5
+"""How often a person is asked for one server, until the program is started again."""
+
+_BODY_BYTES: Final = 1_000_000
+_DETAIL_CHARACTERS: Final = 300
+_LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class _Discretion(logging.Filter):
+    """Keeps out of the log what an authorization server said: the error is raised anyway."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.exc_info is None
+
+
+logging.getLogger("mcp.client.auth.oauth2").addFilter(_Discretion())
+
+
+class Authorization(httpx2.Auth):
+    """Lets the requests to one server in.
+
+    Args:
+        name: What the user calls the server.
+        url: Its address.
+        settings: What is known beforehand.
+        directory: Where grants are kept; ``None`` to keep them in memory alone.
+        authorizer: Who brings a person to the browser, if anybody.
+        patience: Is told when a person is waited for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        settings: OAuthSettings,
+        *,
+        directory: Path | None = None,
+        authorizer: Authorizer | None = None,
+        patience: Patience,
+    ) -> None:
+        self.name = name
+        self.patience = patience
+        self._url = httpx2.URL(url)
+        self._settings = settings
+        self._authorizer = authorizer
+        file = None if directory is None else GrantFile(directory, url, settings.client_id)
+        self._memory = Memory(file, settings)
+        self._provider = self._produce_provider(url)
+        self._memory.context = self._context = self._provider.context
+        self._door = asyncio.Lock()
+        self._loopback: Loopback | None = None
+        self._address = ""
+        self._asked = 0
+
+    def _produce_provider(self, url: str) -> OAuthClientProvider:
+        settings = self._settings
+        if settings.grant is Grant.CLIENT_CREDENTIALS and settings.client_secret is not None:
+            return ClientCredentialsOAuthProvider(
+                server_url=url,
+                storage=self._memory,
+                client_id=settings.client_id,
+                client_secret=settings.client_secret.reveal(),
+                issuer=settings.issuer,
+            )
+        return OAuthClientProvider(
+            server_url=url,
+            client_metadata=OAuthClientMetadata(
+                client_name="vibe-llms", redirect_uris=[AnyUrl("http://127.0.0.1/callback")]
+            ),
+            storage=self._memory,
+            redirect_handler=self._keep_address,
+            callback_handler=self._ask_person,
+            client_metadata_url=settings.client_metadata_url or None,
+        )
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Sends a request, and whatever has to be sent before it is let in.
+
+        Raises:
+            EnsembleError: It cannot be let in.
+        """
+        await self._memory.restore()
+        sent, response = "", None
+        if self._context.is_token_valid() or not self._context.can_refresh_token():
+            sent = self._attach(request)
+            response = yield request
+            if not _is_challenge(response):
+                return
+        async with self._door:
+            await self._memory.reload()  # another process may have been let in
+            if self._access_token() not in ("", sent):
+                sent = self._attach(request)
+                response = yield request
+                if not _is_challenge(response):
+                    return
+            self._prepare_entrance(response)
+            async with self._await_browser():
+                flow = self._provider.async_auth_flow(request)
+                try:
+                    outgoing = await anext(flow)
+                    while True:
+                        if outgoing is request and response and self._access_token() == sent:
+                            answer, response = response, None  # this has been asked already
+                        else:
+                            self._ensure_private(outgoing.url)
+                            answer = yield outgoing
+                        answer.stream = _Bounded(answer.stream)
+                        outgoing = await flow.asend(answer)
+                except StopAsyncIteration:
+                    return
+                except (OAuthFlowError, ValueError, httpx2.StreamError) as error:
+                    raise self._refuse(_explain(error)) from _redact(error)
+                finally:
+                    await flow.aclose()
+
+    def _access_token(self) -> str:
+        tokens = self._context.current_tokens
+        return tokens.access_token if tokens and self._context.is_token_valid() else ""
+
+    def _attach(self, request: httpx2.Request) -> str:
+        """Adds the token, if there is a valid one; returns it."""
+        token = self._access_token()
+        if token:
+            request.headers["Authorization"] = f"Bearer {token}"
+        return token
+
+    def _prepare_entrance(self, response: httpx2.Response | None) -> None:
+        """Has a token renewed that the server does not take any more; or refuses, early.
+
+        Raises:
+            EnsembleError: A person would have to be asked, and nobody can be.
+        """
+        can_refresh = self._context.can_refresh_token()
+        if can_refresh and response is not None and response.status_code == 401:
+            self._context.token_expiry_time = 1.0  # long ago
+        if can_refresh or self._settings.grant is not Grant.BROWSER:
+            return
+        if self._authorizer is None:
+            raise self._refuse("it wants a person to agree, and nobody can be asked here")
+
+    @asynccontextmanager
+    async def _await_browser(self) -> AsyncIterator[None]:
+        """Listens where a browser may come back to, as long as somebody is being let in."""
+        if self._authorizer is None or self._settings.grant is not Grant.BROWSER:
+            yield
+            return
+        loopback = Loopback()
+        try:
+            await self._listen(loopback)
+            self._loopback = loopback
+            self._context.client_metadata.redirect_uris = [AnyUrl(loopback.address)]
+            yield
+        finally:
+            self._loopback = None
+            await loopback.close()
+
+    async def _listen(self, loopback: Loopback) -> None:
+        """Takes the port that the client was registered with, where there is one and it is free.
+
+        Raises:
+            EnsembleError: The port that the user wants is taken.
+        """
+        port = self._settings.redirect_port
+        try:
+            if port or not (known := self._memory.redirect_port):
+                await loopback.listen(port)
+                return
+        except OSError as error:
+            raise self._refuse(
+                f"the port {port} for the browser to come back to is taken: {error}"
+            ) from error
+        try:
+            await loopback.listen(known)
+        except OSError:
+            self._memory.forget_client()  # it may come back to that port alone
+            await loopback.listen()
+
+    async def _keep_address(self, address: str) -> None:
+        """Takes where the person has to go."""
+        self._ensure_private(httpx2.URL(address))
+        self._address = address
+
+    async def _ask_person(self) -> AuthorizationCodeResult:
+        """Brings the person there, and waits for the browser to come back."""
+        if self._authorizer is None or self._loopback is None:
+            raise OAuthFlowError("a person has to agree, and nobody can be asked here")
+        if self._asked >= AUTHORIZATIONS_LIMIT:
+            raise OAuthFlowError(f"it has asked {self._asked} times, which is the limit")
+        self._asked += 1
+        state = parse_qs(urlsplit(self._address).query).get("state", [""])[0]
+        answer = self._loopback.expect(state)
+        opening = asyncio.ensure_future(self._open(self._authorizer, self._loopback))
+        seconds = self._settings.wait_seconds
+        try:
+            with self.patience.wait_for_person():
+                async with asyncio.timeout(seconds):
+                    both: set[asyncio.Future[Any]] = {answer, opening}
+                    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                    if not answer.done():
+                        opening.result()  # it may have failed; else the browser is on its way
+                    parameters = await answer
+        except TimeoutError as error:
+            raise OAuthFlowError(f"nobody agreed within {seconds:g} seconds") from error
+        finally:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+        return _read_answer(parameters)
+
+    async def _open(self, authorizer: Authorizer, loopback: Loopback) -> None:
+        """Has a person brought to the address, and takes what they tell, if anything."""
+        try:
+            told = await authorizer.open(self.name, self._address)
+        except Exception as error:
+            raise OAuthFlowError(f"no person could be asked: {error}") from error
+        if told is not None and not loopback.take(told):
+            raise OAuthFlowError("the address that was told is not the one waited for")
+
+    def _ensure_private(self, url: httpx2.URL) -> None:
+        """Refuses addresses on the way to which others could read along.
+
+        Raises:
+            EnsembleError: It is not encrypted, and neither this machine's nor the server's own.
+        """
+        is_home = url.host in _LOOPBACKS and self._url.host in _LOOPBACKS
+        is_own = (url.scheme, url.host, url.port) == (
+            self._url.scheme,
+            self._url.host,
+            self._url.port,
+        )
+        if url.scheme == "https" or (url.scheme == "http" and (is_home or is_own)):
+            return
+        raise self._refuse(
+            f"it names {url.scheme}://{url.host} for its authorization, which is not encrypted"
+        )
+
+    def _refuse(self, reason: str) -> EnsembleError:
+        return EnsembleError(
+            ensemble=self.name,
+            detail=f"The MCP server {self.name!r} wants an authorization: {reason}.",
+            remedy="" if self._authorizer else "Let it in once where a browser can be opened.",
+        )
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that is an error beyond a size."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream | httpx2.SyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:  # type: ignore[union-attr]  # an asynchronous client's
+            size += len(part)
+            if size > _BODY_BYTES:
+                raise httpx2.StreamError(f"more than {_BODY_BYTES:,} bytes about authorization")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()  # type: ignore[union-attr]
+
+
+def _is_challenge(response: httpx2.Response) -> bool:
+    if response.status_code == 401:
+        return True
+    said = response.headers.get("www-authenticate", "")
+    return response.status_code == 403 and "insufficient_scope" in said
+
+
+def _read_answer(parameters: Mapping[str, str]) -> AuthorizationCodeResult:
+    """Reads what the browser brought back.
+
+    Raises:
+        OAuthFlowError: It is a refusal.
+    """
+    if error := parameters.get("error"):
+        told = parameters.get("error_description", "")
+        raise OAuthFlowError(f"the answer was {_clean(error)} {_clean(told)}".rstrip())
+    return AuthorizationCodeResult(
+        code=parameters.get("code", ""),
+        state=parameters.get("state"),
+        iss=parameters.get("iss"),
+    )
+
+
+def _clean(text: str) -> str:
+    printable = "".join(each for each in text if each.isprintable())
+    return printable[:_DETAIL_CHARACTERS]
+
+
+def _explain(error: Exception) -> str:
+    """Says what went wrong, without repeating what might be secret in an answer."""
+    text = str(error)
+    if isinstance(error, OAuthTokenError) or "registration" in text.lower():
+        head = text.partition(": ")[0]
+        return f"{_clean(head)}{_find_error_word(text)}"
+    if isinstance(error, OAuthFlowError | httpx2.StreamError):
+        return _clean(text).rstrip(".")
+    return f"what it says about its authorization makes no sense ({type(error).__name__})"
+
+
+_WORD: Final = re.compile(r'"error"\s*:\s*("[\w .-]{1,60}")')
+
+
+def _find_error_word(text: str) -> str:
+    found = _WORD.search(text)
+    return f" ({json.loads(found[1])})" if found else ""
+
+
+def _redact(error: Exception) -> Exception:
+    """Makes a cause that repeats no body either."""
+    return type(error)(_explain(error)) if isinstance(error, OAuthFlowError) else error

@@ -1,0 +1,122 @@
+"""The place on this machine where a browser comes back to after a person has agreed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+HOST: Final = "127.0.0.1"  # RFC 8252, section 7.3: the number rather than the name "localhost"
+PATH: Final = "/callback"
+
+_LINE_BYTES: Final = 16_384
+_READ_SECONDS: Final = 10.0
+_GUESTS_LIMIT: Final = 8
+"""How many connections may be open at once; a browser opens two or three."""
+
+_PAGE: Final = (
+    "<!doctype html><meta charset=utf-8><title>vibe-llms</title><p>{}"
+    "<p>This window can be closed.</p>"
+)
+
+
+class Loopback:
+    """Listens on one port of this machine, for one answer; use it as a context manager.
+
+    What a page in the browser could send by itself is not taken: only what names the state that
+    was handed out, which nobody else knows.
+    """
+
+    def __init__(self) -> None:
+        self._server: asyncio.Server | None = None
+        self._state = ""
+        self._guests: set[asyncio.Task[None]] = set()
+        self._answer: asyncio.Future[Mapping[str, str]] | None = None
+
+    async def listen(self, port: int = 0) -> None:
+        """Begins to listen.
+
+        Args:
+            port: 0 for any that is free.
+
+        Raises:
+            OSError: The port is taken.
+        """
+        self._server = await asyncio.start_server(self._receive, HOST, port, limit=_LINE_BYTES)
+
+    @property
+    def address(self) -> str:
+        """Where a browser is to be sent."""
+        if self._server is None:
+            raise RuntimeError("It does not listen.")
+        return f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}{PATH}"
+
+    def expect(self, state: str) -> asyncio.Future[Mapping[str, str]]:
+        """Takes the state that the answer has to name; returns the parameters of the answer."""
+        self._state = state
+        self._answer = asyncio.get_running_loop().create_future()
+        return self._answer
+
+    def take(self, address: str) -> bool:
+        """Takes an address that a browser was sent to, if it is the answer that is expected."""
+        parameters = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+        if self._answer is None or not self._state or parameters.get("state") != self._state:
+            return False
+        if not self._answer.done():
+            self._answer.set_result(parameters)
+        return True
+
+    async def close(self) -> None:
+        """Stops listening, and lets nobody wait."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        guests = set(self._guests)
+        if guests:
+            await asyncio.wait(guests, timeout=1.0)  # the browser is still being thanked
+        for guest in guests:
+            guest.cancel()
+        await asyncio.gather(*guests, return_exceptions=True)
+        await server.wait_closed()
+
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None or len(self._guests) >= _GUESTS_LIMIT:
+            writer.transport.abort()
+            return
+        self._guests.add(task)
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                line = await reader.readline()
+                while (await reader.readline()).strip():
+                    pass  # the headers say nothing that matters
+                status, text = self._judge(line.decode("latin-1"))
+                writer.write(_compose_answer(status, text))
+                await writer.drain()
+        except (OSError, ValueError, TimeoutError):
+            pass  # a guest that does not say what it wants
+        finally:
+            self._guests.discard(task)
+            writer.close()
+
+    def _judge(self, line: str) -> tuple[str, str]:
+        method, _, rest = line.partition(" ")
+        target = rest.partition(" ")[0]
+        if method != "GET" or urlsplit(target).path != PATH:
+            return "404 Not Found", "There is nothing here."
+        if self.take(target):
+            return "200 OK", "The answer has arrived."
+        return "400 Bad Request", "This is not the answer that is waited for."
+
+
+def _compose_answer(status: str, text: str) -> bytes:
+    body = _PAGE.format(text).encode()
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\n"
+        "Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + body

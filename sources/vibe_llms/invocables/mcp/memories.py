@@ -1,0 +1,154 @@
+"""What the official package's OAuth flow remembers, between requests and between processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import BaseModel, ValidationError
+
+from vibe_llms.invocables.mcp.grants import GrantFile
+from vibe_llms.invocables.mcp.oauth import OAuthSettings
+
+_logger = logging.getLogger(__name__)
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class Memory:
+    """Keeps a flow's state in a file: tokens, when they end, the client, and whom to ask.
+
+    The package keeps tokens alone, and would take an old one for a new one, and ask the wrong
+    place for a newer.
+
+    Args:
+        file: Where; ``None`` for nowhere.
+        settings: Name the client, where it was registered by hand.
+    """
+
+    context: OAuthContext
+
+    def __init__(self, file: GrantFile | None, settings: OAuthSettings) -> None:
+        self._file = file
+        self._settings = settings
+        self._is_restored = False
+
+    async def restore(self) -> None:
+        """Puts back what was kept, once."""
+        if self._is_restored:
+            return
+        self._is_restored = True
+        self.context.client_info = self._produce_client()
+        await self._read(is_first=True)
+
+    async def reload(self) -> None:
+        """Takes over what another process has been granted meanwhile, if anything."""
+        await self._read(is_first=False)
+
+    async def _read(self, *, is_first: bool) -> None:
+        if self._file is None:
+            return
+        kept = await asyncio.to_thread(self._file.load)
+        tokens = _parse(OAuthToken, kept.get("tokens"))
+        current = self.context.current_tokens
+        is_news = tokens is not None and (
+            current is None or tokens.access_token != current.access_token
+        )
+        if not (is_first or is_news):
+            return
+        context = self.context
+        context.current_tokens = tokens
+        context.token_expiry_time = _read_moment(kept)
+        context.oauth_metadata = _parse(OAuthMetadata, kept.get("authorization_server"))
+        resource = _parse(ProtectedResourceMetadata, kept.get("resource"))
+        context.protected_resource_metadata = resource
+        if resource is not None:
+            context.auth_server_url = str(resource.authorization_servers[0])
+        if not self._settings.client_id:
+            context.client_info = _parse(OAuthClientInformationFull, kept.get("client"))
+
+    def _produce_client(self) -> OAuthClientInformationFull | None:
+        settings = self._settings
+        if not settings.client_id:
+            return None
+        secret = settings.client_secret
+        return OAuthClientInformationFull(
+            client_id=settings.client_id,
+            client_secret=secret.reveal() if secret is not None else None,
+            token_endpoint_auth_method="client_secret_basic" if secret is not None else "none",
+            issuer=settings.issuer or None,
+        )
+
+    @property
+    def redirect_port(self) -> int:
+        """The port that the client was registered with; 0 where it was not, or with none."""
+        client = self.context.client_info
+        addresses = (client.redirect_uris or []) if client is not None else []
+        return next((each.port for each in addresses if each.port), 0)
+
+    def forget_client(self) -> None:
+        """Has the client register itself again."""
+        self.context.client_info = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Returns the tokens, as the package asks for them."""
+        return self.context.current_tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keeps tokens."""
+        await self._write(tokens)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Returns the client."""
+        return self.context.client_info
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keeps a client that has registered itself."""
+        self.context.client_info = client_info
+        await self._write(None)
+
+    async def _write(self, tokens: OAuthToken | None) -> None:
+        if self._file is None:
+            return
+        context = self.context
+        values: dict[str, Any] = {
+            "authorization_server": _dump(context.oauth_metadata),
+            "resource": _dump(context.protected_resource_metadata),
+        }
+        if not self._settings.client_id:
+            values["client"] = _dump(context.client_info)
+        if tokens is not None:
+            values["tokens"] = _dump(tokens)
+            if tokens.expires_in is not None:
+                values["expires_at"] = time.time() + tokens.expires_in
+        try:
+            await asyncio.to_thread(self._file.save, values)
+        except OSError as error:
+            _logger.warning("What was granted is not kept: %s", error)
+
+
+def _parse(model: type[_Model], value: object) -> _Model | None:
+    if not isinstance(value, dict):
+        return None
+    try:
+        return model.model_validate(value)
+    except ValidationError:
+        return None
+
+
+def _dump(value: BaseModel | None) -> Any:
+    return None if value is None else value.model_dump(mode="json", exclude_none=True)
+
+
+def _read_moment(kept: Mapping[str, Any]) -> float | None:
+    moment = kept.get("expires_at")
+    return float(moment) if isinstance(moment, int | float) else None

@@ -1,0 +1,48 @@
+"""A time limit whose clock stands still while a person is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import attrs
+
+
+@attrs.define(eq=False)
+class Patience:
+    """Limits how long something takes, without the time that a person took on the way.
+
+    Attributes:
+        is_waiting: A person is being waited for.
+    """
+
+    is_waiting: bool = attrs.field(default=False, init=False)
+    _timers: set[asyncio.Timeout] = attrs.field(factory=set, init=False)
+
+    @asynccontextmanager
+    async def limit(self, seconds: float) -> AsyncIterator[None]:
+        """Raises TimeoutError when the block takes longer than so many seconds of others' time."""
+        async with asyncio.timeout(seconds) as timer:
+            self._timers.add(timer)
+            try:
+                yield
+            finally:
+                self._timers.discard(timer)
+
+    @contextmanager
+    def wait_for_person(self) -> Iterator[None]:
+        """Stops the clocks of all limits while the block lasts, which has a limit of its own."""
+        now = asyncio.get_running_loop().time()
+        left = {timer: timer.when() for timer in self._timers}
+        for timer in left:
+            timer.reschedule(None)
+        self.is_waiting = True
+        try:
+            yield
+        finally:
+            self.is_waiting = False
+            later = asyncio.get_running_loop().time() - now
+            for timer, when in left.items():
+                if timer in self._timers and when is not None:
+                    timer.reschedule(when + later)
