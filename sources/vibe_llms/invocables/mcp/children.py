@@ -27,6 +27,7 @@ _LINE_BYTES: Final = 4_096
 _SHOWN_LINES: Final = 5
 _SHOWN_CHARACTERS: Final = 300
 _POLL_SECONDS: Final = 0.01
+_LOG_SECONDS: Final = 0.5
 _INHERITED: Final = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR"),
     *("TZ", "USER"),
@@ -35,9 +36,14 @@ _INHERITED: Final = (
 
 
 class ServerLog:
-    """What a server says besides its answers: the last lines, and a bounded file of the rest."""
+    """What a server says besides its answers: the last lines, and a bounded file of the rest.
+
+    Attributes:
+        ended: Nothing more will be said.
+    """
 
     def __init__(self, server: McpServer) -> None:
+        self.ended = asyncio.Event()
         self._path = server.log_path
         self._file: IO[bytes] | None = None
         self._size = 0
@@ -81,6 +87,10 @@ class ServerLog:
             self._rest = b""
         return tuple(self._lines)
 
+    def end(self) -> None:
+        """Notes that nothing more will be said."""
+        self.ended.set()
+
     def close(self) -> None:
         """Closes the file."""
         if self._file is not None:
@@ -93,11 +103,15 @@ class ServerProcess:
     Attributes:
         process: Of the guardian, whose standard streams are the server's.
         log: What the server says.
+        has_ended_output: Its output has ended, so that nothing more is to be expected of it.
+        is_given_up: It misbehaves, so that it is not waited for.
     """
 
     def __init__(self, process: Process, lifeline: int, log: ServerLog) -> None:
         self.process = process
         self.log = log
+        self.has_ended_output = False
+        self.is_given_up = False
         self._lifeline: int | None = lifeline
 
     async def wait(self, seconds: float) -> bool:
@@ -113,6 +127,12 @@ class ServerProcess:
                 return False
             await asyncio.sleep(_POLL_SECONDS)
         return True
+
+    async def wait_for_log(self) -> None:
+        """Waits, though not long, until what the server said last has been read."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOG_SECONDS):
+                await self.log.ended.wait()
 
     def explain_end(self) -> str:
         """Returns how the server has ended, and what it said last."""
@@ -135,13 +155,15 @@ class ServerProcess:
             stdin = self.process.stdin
             if stdin is not None:
                 stdin.close()
-            await self.wait(CLOSING_SECONDS)
+            if not self.is_given_up:
+                await self.wait(CLOSING_SECONDS)
         finally:
             self._let_go()
             try:
                 if not await self.wait(GRACE_SECONDS + 1):
                     self.process.kill()  # the system then kills the server
                     await self.wait(1)
+                await self.wait_for_log()
             finally:
                 self.log.close()
                 # Its pipes: they may be held open by something that has left the group.

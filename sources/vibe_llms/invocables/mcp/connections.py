@@ -105,7 +105,7 @@ async def open_connection(
                 await stack.enter_async_context(client)
             _ensure_protocol(server, client)
         except Exception as error:
-            raise await _explain_refusal(server, error, ending) from error
+            raise _explain_refusal(server, error, ending) from error
         listening = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(listening.cancel_scope.cancel)
         connection = Connection(client=client, ending=ending)
@@ -156,12 +156,11 @@ def _ensure_protocol(server: McpServer, client: Client) -> None:
         raise ConnectionError(detail)
 
 
-async def _explain_refusal(server: McpServer, error: Exception, ending: Ending) -> Exception:
+def _explain_refusal(server: McpServer, error: Exception, ending: Ending) -> Exception:
     """Says why a server could not be connected: if it has ended, that; else the error."""
     if isinstance(error, TimeoutError):
         reason: Exception | str = f"it was not ready within {server.connect_seconds:g} seconds"
     else:
-        await ending.wait(_EXPLAIN_SECONDS if server.command else 0)
         reason = f"it {ending.reason}" if ending.reason else error
     return produce_failure(server.name, "be connected", reason)
 

@@ -6,7 +6,6 @@ any length, and cannot end what the server had started when we are killed (decis
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
@@ -48,19 +47,22 @@ async def open_stdio(server: McpServer, limits: Limits, ending: Ending) -> Async
     child = await start_server(server)
     send_in, receive_in = anyio.create_memory_object_stream[Any](0)
     send_out, receive_out = anyio.create_memory_object_stream[Any](0)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_keep_log, child)
-            tasks.start_soon(_read, child, send_in, limits, ending)
-            tasks.start_soon(_write, child, receive_out)
-            try:
-                yield receive_in, send_out
-            finally:
-                for stream in (receive_in, send_out, send_in, receive_out):
-                    stream.close()
-                tasks.cancel_scope.cancel()
-    finally:
-        await child.close()
+    streams = (receive_in, send_out, send_in, receive_out)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_keep_log, child)
+        tasks.start_soon(_read, child, send_in, limits, ending)
+        tasks.start_soon(_write, child, receive_out)
+        try:
+            yield receive_in, send_out
+        finally:
+            has_ended_itself = child.has_ended_output
+            for stream in streams:
+                stream.close()
+            with anyio.CancelScope(shield=True):
+                await child.close()
+            if has_ended_itself:
+                ending.report(child.explain_end())
+            tasks.cancel_scope.cancel()
 
 
 async def _read(
@@ -69,17 +71,27 @@ async def _read(
     """Reads the server's messages until its output ends, and says why it did."""
     import anyio
 
-    reason = ""
     try:
         async with messages:
             reason = await _pass_on(child, messages, limits)
+            child.has_ended_output = not reason
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        return  # nobody reads any more: it is we who end
-    if not reason:
-        await child.wait(_EXIT_SECONDS)
-        await asyncio.sleep(0)  # what it said last is read by another task
-        reason = child.explain_end()
-    ending.report(reason)
+        await _drain(child)  # it is we who end; a server that waits to be read could not
+        return
+    if reason:
+        child.is_given_up = True
+        ending.report(reason)
+        return
+    await child.wait(_EXIT_SECONDS)
+    await child.wait_for_log()
+    ending.report(child.explain_end())
+
+
+async def _drain(child: ServerProcess) -> None:
+    output = child.process.stdout
+    assert output is not None
+    while await output.read(_CHUNK_BYTES):
+        pass
 
 
 async def _pass_on(
@@ -128,3 +140,4 @@ async def _keep_log(child: ServerProcess) -> None:
     assert output is not None
     while data := await output.read(_CHUNK_BYTES):
         child.log.write(data)
+    child.log.end()

@@ -1,0 +1,142 @@
+"""What a user says about MCP servers: a file, tables, secrets, and every mistake at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.invocables.mcp import McpServer, read_servers
+from vibe_llms.invocables.mcp.servers import produce_servers
+
+
+def write(path: Path, text: str) -> Path:
+    """Writes a file of servers."""
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_of_one_server_gives_it_its_name(tmp_path: Path) -> None:
+    """The keys may stand alone; the name is the file's, and paths are meant from where it lies."""
+    file = write(
+        tmp_path / "files.toml", 'command = "serve"\narguments = ["."]\ndirectory = "work"\n'
+    )
+
+    (server,) = read_servers(file)
+
+    assert (server.name, server.arguments) == ("files", (".",))
+    assert server.directory == tmp_path / "work"
+
+
+def test_a_file_of_tables_names_several_servers(tmp_path: Path) -> None:
+    """Tables are written as in the configuration."""
+    text = '[mcp.one]\ncommand = "serve"\n\n[mcp.two]\nurl = "https://example.org/mcp"\n'
+
+    one, two = read_servers(write(tmp_path / "servers.toml", text))
+
+    assert (one.name, one.command) == ("one", "serve")
+    assert (two.name, two.url) == ("two", "https://example.org/mcp")
+
+
+def test_secrets_stand_elsewhere_and_do_not_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable or a file holds them; what prints a server does not print them."""
+    monkeypatch.setenv("TOKEN_OF_TEST", "hush-1")
+    write(tmp_path / "token", "hush-2\n")
+    text = (
+        'url = "https://example.org/mcp"\n[headers]\n'
+        'Authorization = {variable = "TOKEN_OF_TEST", prefix = "Bearer "}\n'
+        'X-Other = {file = "token"}\nX-Plain = "hush-3"\n'
+    )
+
+    (server,) = read_servers(write(tmp_path / "one.toml", text))
+
+    assert [each.reveal() for each in server.headers.values()] == [
+        "Bearer hush-1",
+        "hush-2",
+        "hush-3",
+    ]
+    assert "hush" not in repr(server)
+
+
+@pytest.mark.parametrize(
+    ("table", "place", "words"),
+    [
+        ({}, "mcp.it", "a command to start it, or the url"),
+        ({"command": "a", "url": "http://b"}, "mcp.it", "one of both"),
+        ({"url": "ftp://b"}, "mcp.it.url", "https://example.org/mcp"),
+        ({"command": "a", "headers": {"b": "c"}}, "mcp.it.headers", "of no use to a server with com"),
+        ({"command": "a", "protocol": "1999"}, "mcp.it.protocol", "2026-07-28"),
+        ({"command": "a", "comand": "b"}, "mcp.it.comand", "did you mean 'command'?"),
+        ({"command": 3}, "mcp.it.command", "a text"),
+        ({"command": "a", "arguments": "b"}, "mcp.it.arguments", "a list of texts"),
+        ({"command": "a", "lazy": 1}, "mcp.it.lazy", "true or false"),
+        ({"command": "a", "call_seconds": 0}, "mcp.it.call_seconds", "above 0"),
+        ({"command": "a", "restarts": True}, "mcp.it.restarts", "a whole number"),
+        ({"command": "a", "environment": {"B": 1}}, "mcp.it.environment.B", "or say where"),
+        ({"command": "a", "environment": {"B": {"variable": "NOT_SET_AT_ALL"}}}, "", "is not set"),
+        ({"command": "a", "environment": {"B": {"file": "/no/such"}}}, "", "cannot be read"),
+        ("command", "mcp.it", "a table"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(table: Any, place: str, words: str) -> None:
+    """Each says where it is and what would be right."""
+    with pytest.raises(ConfigurationError) as caught:
+        produce_servers({"it": table})
+
+    (finding,) = caught.value.findings
+    assert words in finding.message
+    assert finding.place.startswith(place)
+
+
+def test_all_mistakes_of_all_servers_are_told_at_once() -> None:
+    """Nobody mends one only to meet the next."""
+    with pytest.raises(ConfigurationError) as caught:
+        produce_servers({"one": {"command": 1, "lazy": 2}, "two": {}})
+
+    assert len(caught.value.findings) == 3
+
+
+def test_a_file_that_is_no_toml_is_told(tmp_path: Path) -> None:
+    """So is one that is not there."""
+    with pytest.raises(ConfigurationError, match="not TOML"):
+        read_servers(write(tmp_path / "a.toml", "command = "))
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_servers(tmp_path / "b.toml")
+
+
+_PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+_KEYS = st.sampled_from(["command", "url", "headers", "tools", "lazy", "environment", "oauth"])
+
+
+@given(st.dictionaries(_KEYS | st.text(max_size=5), _PLAIN, max_size=5))
+def test_whatever_is_written_is_a_server_or_a_mistake(table: dict[str, Any]) -> None:
+    """Nothing that TOML can say is met with another error."""
+    try:
+        (server,) = produce_servers({"it": table})
+    except ConfigurationError as error:
+        assert error.findings
+    else:
+        assert bool(server.command) != bool(server.url)
+
+
+def test_what_is_offered_and_allowed_goes_by_patterns() -> None:
+    """Hidden wins over shown; what is allowed needs no approval."""
+    server = McpServer(
+        name="it", command="a", tools=("read_*", "write"), hidden_tools=("*_all",), allowed="read_*"
+    )
+
+    assert server.offers("read_one")
+    assert not server.offers("read_all")
+    assert not server.offers("other")
+    assert server.allows("read_one")
+    assert not server.allows("write")
