@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.invocables.ensembles import Ensemble
+    from vibe_llms.invocables.mcp.connections import Wiring
+    from vibe_llms.invocables.mcp.ensembles import McpEnsemble
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.specification import Consent, Progress
@@ -155,6 +157,29 @@ class Application:
 
         load = self.plugins.load_ensemble
         return tuple([await asyncio.to_thread(load, name) for name in dict.fromkeys(names)])
+
+    async def produce_mcp_ensembles(
+        self, sources: Sequence[str] | None = None, *, wiring: Wiring | None = None
+    ) -> tuple[McpEnsemble, ...]:
+        """Makes ensembles of MCP servers, none of them connected.
+
+        Args:
+            sources: Names of servers that are configured, and paths of files that name some;
+                ``None`` for all that are configured.
+            wiring: What the servers may ask of us.
+
+        Raises:
+            UnknownNameError: There is neither such a server nor such a file.
+            ConfigurationError: What is said about a server does not hold.
+        """
+        import asyncio
+
+        from vibe_llms.invocables.mcp.ensembles import McpEnsemble
+        from vibe_llms.invocables.mcp.servers import access_servers
+
+        found = await asyncio.to_thread(access_servers, self.configuration, sources)
+        limits = self.configuration.limits
+        return tuple(McpEnsemble(server, wiring=wiring, limits=limits) for server in found)
 
     async def release(self, holder: object) -> None:
         """Closes those clients of this event loop that nobody but the holder still holds."""

@@ -196,6 +196,15 @@ class Configuration(NamedTuple):
         """The plugins that are configured as ensembles, by name."""
         return {entry.name: entry for entry in self.plugins if entry.table == "ensembles"}
 
+    @property
+    def servers(self) -> dict[str, dict[str, Setting]]:
+        """What is said about MCP servers: of each, by name, its settings by their keys."""
+        servers: dict[str, dict[str, Setting]] = {}
+        for setting in self.settings.values():
+            if setting.path[0] == "mcp":
+                servers.setdefault(setting.path[1], {})[setting.path[2]] = setting
+        return servers
+
     def access_table(self, table: str) -> dict[str, Any]:
         """Returns the values directly or deeper below a table, by the rest of their names."""
         prefix = f"{table}."

@@ -150,6 +150,9 @@ PLUGIN_KEYS: Mapping[str, Kind] = {"module": MODULE, "package": TEXT, "enabled":
 PLUGIN_TABLES = ("providers", "ensembles", "plugins")
 """The tables that name plugins."""
 
+NAMED_TABLES = ("mcp",)
+"""Tables of tables, each with a name that the user chose; their keys are checked later, too."""
+
 FREE_TABLES = frozenset({"controls"})
 """Tables whose keys are checked later, by the one who knows them."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vibe_llms.configuration.classes import Layer, ModelOverride, Setting, Source
 from vibe_llms.configuration.definitions import (
     FREE_TABLES,
+    NAMED_TABLES,
     PATH,
     PLUGIN_KEYS,
     PLUGIN_TABLES,
@@ -69,6 +70,8 @@ class LayerReader:
                 self._read_plugins(value)
             elif key in PLUGIN_TABLES:
                 self._read_plugin_tables(key, value)
+            elif key in NAMED_TABLES:
+                self._read_plugin_tables(key, value, keys={})
             elif key == "models":
                 self._read_overrides(value)
             elif key in FREE_TABLES:
@@ -112,16 +115,18 @@ class LayerReader:
                 tables[key] = inner
         self._read_plugin_tables("plugins", tables)
 
-    def _read_plugin_tables(self, table: str, value: Any) -> None:
+    def _read_plugin_tables(
+        self, table: str, value: Any, keys: Mapping[str, Kind] = PLUGIN_KEYS
+    ) -> None:
         for name, entry in self._survey_table((table,), value):
             if not is_plugin_name(name):
                 self._report(
                     (table, name),
-                    f"{name!r} cannot name a plugin: only letters, digits, '_', '.' and '-' can.",
+                    f"{name!r} cannot be a name: only letters, digits, '_', '.' and '-' can.",
                 )
                 continue
             for key, inner in self._survey_table((table, name), entry):
-                kind = PLUGIN_KEYS.get(key)
+                kind = keys.get(key)
                 if kind is None or self._check((table, name, key), inner, kind):
                     self._add((table, name, key), inner)
 
@@ -170,7 +175,7 @@ class LayerReader:
 
     def _report_unknown(self, path: tuple[str, ...]) -> None:
         name = ".".join(path)
-        tables = (*PLUGIN_TABLES, "models", *FREE_TABLES)
+        tables = (*PLUGIN_TABLES, *NAMED_TABLES, "models", *FREE_TABLES)
         known = {*self.definitions, *(known.partition(".")[0] for known in self.definitions)}
         self._report(path, f"There is no setting {name!r}{suggest(name, {*known, *tables})}")
 

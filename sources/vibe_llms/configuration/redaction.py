@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.configuration.classes import Setting
-from vibe_llms.configuration.definitions import PLUGIN_TABLES
+from vibe_llms.configuration.definitions import NAMED_TABLES, PLUGIN_TABLES
 
 HIDDEN = "********"
 
 _HARMLESS_TEXTS = frozenset({"module", "package", "model", "path", "script", "base_url"})
 _HARMLESS_LISTS = frozenset({"directories", "read_only"})
+_HARMLESS_OF_SERVERS = frozenset(
+    {"allowed", "command", "directory", "hidden_tools", "log_path", "protocol", "tools", "url"}
+)
 _SECRET_WORDS = frozenset(
     {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key"}
     | {"keys", "passphrase", "passwd", "password", "passwords", "pin", "secret", "secrets", "token"}
@@ -29,8 +32,8 @@ _QUERY_OF_ADDRESS = re.compile(r"(://[^?#\s]*[?#])\S+")
 def redact_setting(setting: Setting) -> Any:
     """Returns the value of a setting as it may be shown, with asterisks for what may not.
 
-    Hidden is what has the name of a secret, at any depth, and of the settings of a plugin every
-    text except those that are known to be harmless.
+    Hidden is what has the name of a secret, at any depth, and of the settings of a plugin or of
+    a server every text except those that are known to be harmless.
     """
     table, *rest = setting.path
     if table == "models":  # the rest is a pattern, no name
@@ -40,6 +43,8 @@ def redact_setting(setting: Setting) -> Any:
         is_harmless = name in _HARMLESS_TEXTS and isinstance(setting.value, str)
         is_harmless = is_harmless or (name in _HARMLESS_LISTS and _is_list_of_texts(setting.value))
         return _redact(name, setting.value, are_texts_shown=is_harmless)
+    if table in NAMED_TABLES and len(rest) > 1:
+        return _redact(name, setting.value, are_texts_shown=name in _HARMLESS_OF_SERVERS)
     return _redact(name, setting.value)
 
 

@@ -1,9 +1,9 @@
 """What a model may invoke: functions with a schema, a purpose, limits and a known effect.
 
 An invoker is one of them; an ensemble holds related ones with one life; a registry connects
-ensembles and gives every invoker a name of its own. May import the messages and the errors.
-Refuses to know models, conversations, the engine that decides what is invoked, and who is
-asked for an approval.
+ensembles and gives every invoker a name of its own. May import the messages, the errors, and
+what counts tokens. Refuses to know conversations, the engine that decides what is invoked, and
+who is asked for an approval.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         read_arguments,
     )
     from vibe_llms.invocables.contexts import InvocationContext
+    from vibe_llms.invocables.costs import measure_schemas
     from vibe_llms.invocables.deduplicators import (
         ByArgument,
         ByArguments,
@@ -74,6 +75,7 @@ __all__ = [
     "gather_ensembles",
     "group_identical",
     "invocable",
+    "measure_schemas",
     "perform",
     "produce_approval_request",
     "produce_invoker",
@@ -113,6 +115,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "gather_ensembles": "ensembles",
         "group_identical": "calls",
         "invocable": "invokers",
+        "measure_schemas": "costs",
         "perform": "performing",
         "produce_approval_request": "approvals",
         "produce_invoker": "invokers",

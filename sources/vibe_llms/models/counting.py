@@ -115,7 +115,11 @@ def _estimate_media(content: MediaContent, attributes: ModelAttributes | None) -
 def count_invocable(
     invocable: InvocableDescription, attributes: ModelAttributes | None
 ) -> TokenCount:
-    """Counts the name, the purpose and the schema; how a vendor writes them is its own affair."""
+    """Estimates what a model is told about an invocable; a vendor's way of writing it differs.
+
+    Args:
+        attributes: Of the model that is told; without them the estimate is wider.
+    """
     texts = [invocable.name, invocable.description]
     if invocable.native is not None:
         texts.append(invocable.native.data)

@@ -180,7 +180,7 @@ provider = "local"
         "user.toml:8: 'directories.data' must be the path of a directory, not 7.",
         "user.toml:12: 'providers.x.module' must be the dotted name of a module, "
         "not 'not a module'.",
-        "user.toml:14: 'a b' cannot name a plugin: only letters, digits, '_', '.' and '-' can.",
+        "user.toml:14: 'a b' cannot be a name: only letters, digits, '_', '.' and '-' can.",
         "user.toml:16: '(' is not a regular expression: missing ), unterminated subpattern at "
         "position 0.",
         "user.toml:17: [[models]] needs a 'pattern', a regular expression.",

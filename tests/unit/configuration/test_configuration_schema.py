@@ -14,6 +14,7 @@ import tomli
 from vibe_llms.configuration import SETTINGS, load_configuration
 from vibe_llms.configuration.definitions import PLUGIN_KEYS
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.invocables.mcp import McpServer
 from vibe_llms.limits import Limits
 from vibe_llms.resources import access_data
 
@@ -48,11 +49,13 @@ def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
         f"{name}.{key}" if "properties" in table else name: inner["description"]
         for name, table in tables.items()
         for key, inner in table.get("properties", {"": table}).items()
-        if name not in ("limits", "controls", "providers", "ensembles", "models")
+        if name not in ("limits", "controls", "providers", "ensembles", "mcp", "models")
     }
 
     assert described == {name: definition.summary for name, definition in SETTINGS.items()}
     assert set(SCHEMA["$defs"]["plugin"]["properties"]) == set(PLUGIN_KEYS)
+    servers = {field.name for field in attrs.fields(McpServer)} - {"name"}
+    assert set(SCHEMA["$defs"]["server"]["properties"]) == servers
     configuration = load_configuration(
         environment={"HOME": str(tmp_path)}, working_directory=tmp_path
     )

@@ -3,19 +3,63 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.configuration.classes import Configuration, Setting
+from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.invocables.mcp.oauth import OAuthSettings, read_oauth
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.nearness import suggest
 from vibe_llms.secrets import Secret
 
 MAXIMUM_FILE_BYTES: Final = 1_000_000
+
+
+def access_servers(
+    configuration: Configuration, sources: Sequence[str] | None = None
+) -> tuple[McpServer, ...]:
+    """Returns the servers that are meant, each once.
+
+    Args:
+        sources: Names of servers that are configured, and paths of files that name some;
+            ``None`` for all that are configured.
+
+    Raises:
+        UnknownNameError: There is neither such a server nor such a file.
+        ConfigurationError: What is said about one of them does not hold.
+    """
+    configured = configuration.servers
+    wanted = list(configured) if sources is None else list(dict.fromkeys(sources))
+    servers: dict[str, McpServer] = {}
+    for source in wanted:
+        if source in configured:
+            found = _produce_configured(source, configured[source])
+        elif source.endswith(".toml") or Path(source).is_file():
+            found = read_servers(Path(source).expanduser())
+        else:
+            raise UnknownNameError(kind="MCP server", name=source, known=tuple(configured))
+        servers |= {server.name: server for server in found}
+    directory = configuration.cache_directory / "mcp"
+    return tuple(_ensure_log(server, directory) for server in servers.values())
+
+
+def _produce_configured(name: str, settings: Mapping[str, Setting]) -> tuple[McpServer, ...]:
+    """Makes a server of its table; paths are meant from the file that says how to reach it."""
+    reaching = settings.get("command") or settings.get("url")
+    place = Path(reaching.source.place) if reaching is not None else Path()
+    base = place.parent if place.is_file() else None
+    values = {key: setting.value for key, setting in settings.items()}
+    return produce_servers({name: values}, base)
+
+
+def _ensure_log(server: McpServer, directory: Path) -> McpServer:
+    if server.url or server.log_path is not None:
+        return server
+    return attrs.evolve(server, log_path=directory / f"{server.name}.log")
 
 
 def read_servers(path: Path) -> tuple[McpServer, ...]:

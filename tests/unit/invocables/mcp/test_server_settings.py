@@ -70,7 +70,7 @@ def test_secrets_stand_elsewhere_and_do_not_print(
         ({}, "mcp.it", "a command to start it, or the url"),
         ({"command": "a", "url": "http://b"}, "mcp.it", "one of both"),
         ({"url": "ftp://b"}, "mcp.it.url", "https://example.org/mcp"),
-        ({"command": "a", "headers": {"b": "c"}}, "mcp.it.headers", "of no use to a server with com"),
+        ({"command": "a", "headers": {"b": "c"}}, "mcp.it.headers", "of no use to a server"),
         ({"command": "a", "protocol": "1999"}, "mcp.it.protocol", "2026-07-28"),
         ({"command": "a", "comand": "b"}, "mcp.it.comand", "did you mean 'command'?"),
         ({"command": 3}, "mcp.it.command", "a text"),
@@ -123,10 +123,9 @@ def test_whatever_is_written_is_a_server_or_a_mistake(table: dict[str, Any]) -> 
     """Nothing that TOML can say is met with another error."""
     try:
         (server,) = produce_servers({"it": table})
-    except ConfigurationError as error:
-        assert error.findings
-    else:
-        assert bool(server.command) != bool(server.url)
+    except ConfigurationError:
+        return
+    assert bool(server.command) != bool(server.url)
 
 
 def test_what_is_offered_and_allowed_goes_by_patterns() -> None:
