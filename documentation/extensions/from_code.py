@@ -195,6 +195,9 @@ SETTING_MEANINGS = {
     "headers": "Sent with each request. Their values are kept as secret as the key.",
     "model": "The model where an address names none.",
     "proxy": "A proxy of HTTP. Without it ``HTTPS_PROXY``, ``NO_PROXY`` and their like hold.",
+    "requests_per_minute": "How many requests may go to models in a minute, evenly spread.",
+    "tokens_per_minute": "How many tokens they may use in a minute, input and output: estimated "
+    "before, put right by what the vendor says was used.",
     "transport": "``direct``, or ``sdk`` for the vendor's own package.",
 }
 

@@ -13,6 +13,7 @@ from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.children import ChildServer, ChildSettings
+from vibe_llms.providers.rates import Turn
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider, Vendor
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.wire.exchanges import Exchange
@@ -99,7 +100,13 @@ class HostingClient(RemoteClient):
     """A client that sees to it that its server runs before anything is sent."""
 
     async def send(
-        self, method: str, path: str, body: JsonObject | None = None, *, model: str = ""
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        model: str = "",
+        turn: Turn | None = None,
     ) -> Exchange:
         """Sends a request, once; see :class:`RemoteClient`."""
         assert isinstance(self.provider, HostingProvider)
@@ -112,7 +119,7 @@ class HostingClient(RemoteClient):
             vendor = self.vendor
             whole = address + urlsplit(vendor.base_url).path.rstrip("/")
             vendor.settings = attrs.evolve(vendor.settings, base_url=whole)
-        return await super().send(method, path, body, model=model)
+        return await super().send(method, path, body, model=model, turn=turn)
 
     async def close(self) -> None:
         """Closes the connections, and stops the server if nobody else uses it."""

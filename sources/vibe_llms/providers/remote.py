@@ -20,6 +20,7 @@ from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
+from vibe_llms.providers.rates import Pace, SettlingSource, Turn
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.providers.settings import RemoteSettings, read_settings
 from vibe_llms.providers.sources import Decoder, WireSource, read_problem
@@ -133,6 +134,7 @@ class RemoteProvider:
         self._context = context
         self._vendor = vendor
         self._transport: Transport | None = None
+        self._pace: Pace | None = None
 
     @property
     def name(self) -> str:
@@ -145,6 +147,13 @@ class RemoteProvider:
         Such as ``SdkTransport(client)`` with a client of the official library.
         """
         self._transport = transport
+
+    def access_pace(self, settings: RemoteSettings) -> Pace:
+        """Returns what says when requests may go: one for all clients."""
+        if self._pace is None:
+            longest = self._context.limits.retry_seconds
+            self._pace = Pace(settings.rates, longest_seconds=longest)
+        return self._pace
 
     def produce_client(self) -> RemoteClient:
         """Makes a client. Connects to nothing yet. Raises ConfigurationError."""
@@ -163,6 +172,7 @@ class RemoteClient:
     ) -> None:
         self.provider = provider
         self.vendor = vendor
+        self.pace = provider.access_pace(vendor.settings)
         self._given = transport
         self._transport: Transport | None = transport
         self._integrator: Any = None
@@ -249,15 +259,25 @@ class RemoteClient:
         return value
 
     async def send(
-        self, method: str, path: str, body: JsonObject | None = None, *, model: str = ""
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        model: str = "",
+        turn: Turn | None = None,
     ) -> Exchange:
         """Sends a request, once, and returns the answer; its status is no error.
+
+        Args:
+            model: Who is asked, for errors.
+            turn: Is waited for before.
 
         Raises:
             ConverseError: It could not be sent, or the answer is an error.
         """
         try:
-            return await self._send(method, path, body, model)
+            return await self._send(method, path, body, model, turn)
         except ConverseError as error:
             raise self.clean(error)  # noqa: B904  # it is the same error
 
@@ -275,7 +295,9 @@ class RemoteClient:
         key = () if self._key is None else (self._key,)
         return [*key, *settings.headers.values(), *passwords]
 
-    async def _send(self, method: str, path: str, body: JsonObject | None, model: str) -> Exchange:
+    async def _send(
+        self, method: str, path: str, body: JsonObject | None, model: str, turn: Turn | None
+    ) -> Exchange:
         vendor = self.vendor
         native = body or {}
         headers = {"accept": "*/*", **vendor.compose_headers(self.require_key(), native)}
@@ -287,7 +309,11 @@ class RemoteClient:
             headers={**headers, **vendor.settings.headers},
             body=b"" if body is None else _encode(vendor.prepare_body(body)),
         )
+        if turn is not None:
+            await turn.take(len(request.body))
         exchange = await self._access_transport().send(request)
+        if turn is not None:
+            turn.learn(exchange.headers)
         if exchange.status < 400:
             return exchange
         status, answered = exchange.status, exchange.headers
@@ -362,23 +388,30 @@ class RemoteModel(ModelBase[JsonObject]):
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
         """Returns a source which sends the request when it is first read."""
-        model, vendor, limits = self.descriptor, self._vendor, self._vendor.context.limits
+        model, vendor, client = self.descriptor, self._vendor, self._client
         path = vendor.compose_path(model, streaming=streaming)
 
-        async def open_exchange() -> Exchange:
-            return await self._client.send("POST", path, native, model=model.name)
-
         def produce_source() -> EventSource:
-            return WireSource(
+            turn = Turn(client.pace)
+
+            async def open_exchange() -> Exchange:
+                return await client.send("POST", path, native, model=model.name, turn=turn)
+
+            def clean(error: ConverseError) -> ConverseError:
+                turn.heed(error)
+                return client.clean(error)
+
+            source = WireSource(
                 open_exchange,
                 vendor.produce_decoder(model, request),
                 self._produce_framer,
                 content_type=CONTENT_TYPES[vendor.framing] if streaming else "application/json",
                 request_id_headers=vendor.request_id_headers,
-                clean=self._client.clean,
+                clean=clean,
             )
+            return SettlingSource(source, turn) if client.pace.counts_tokens else source
 
-        return RetryingSource(produce_source, RetryPolicy.of(limits))
+        return RetryingSource(produce_source, RetryPolicy.of(vendor.context.limits))
 
     def _produce_framer(self) -> Framer:
         limits = self._vendor.context.limits

@@ -11,6 +11,7 @@ import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.rates import Rates
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.exchanges import Timeouts
 
@@ -24,6 +25,11 @@ def _check_text(value: Any) -> str | None:
 def _check_seconds(value: Any) -> str | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return None if is_number and value > 0 else "a number of seconds above 0"
+
+
+def _check_count(value: Any) -> str | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return None if is_count else "a whole number of at least 1"
 
 
 def _check_address(value: Any) -> str | None:
@@ -47,6 +53,7 @@ def _check_transport(value: Any) -> str | None:
     return None if value in ("direct", "sdk") else "direct or sdk"
 
 
+_RATES: Final = tuple(field.name for field in attrs.fields(Rates))
 _TIMEOUTS: Final = tuple(field.name for field in attrs.fields(Timeouts))
 SETTINGS: Final[Mapping[str, _Check]] = {
     "api_key": _check_text,
@@ -59,6 +66,8 @@ SETTINGS: Final[Mapping[str, _Check]] = {
     "headers": _check_table,
     "model": _check_text,
     "proxy": _check_address,
+    "requests_per_minute": _check_count,
+    "tokens_per_minute": _check_count,
     "transport": _check_transport,
     **dict.fromkeys(_TIMEOUTS, _check_seconds),
 }
@@ -90,6 +99,7 @@ class RemoteSettings:
     headers: Mapping[str, Secret] = attrs.field(repr=False)
     timeouts: Timeouts
     model: str
+    rates: Rates = Rates()
 
     def access_secret(self, name: str) -> Secret | None:
         """Returns the text of a setting, if it is set, so that it does not print."""
@@ -124,6 +134,7 @@ def read_settings(
         headers={name.lower(): Secret(text) for name, text in values.get("headers", {}).items()},
         timeouts=Timeouts(**seconds),
         model=str(values.get("model", "")),
+        rates=Rates(**{name: values[name] for name in _RATES if name in values}),
     )
 
 

@@ -31,6 +31,7 @@ from vibe_llms.providers.ollama.learning import learn, read_tags
 from vibe_llms.providers.ollama.pulling import pull
 from vibe_llms.providers.ollama.tokenizer import OllamaTokenizer
 from vibe_llms.providers.ollama.windows import choose_window, count_least
+from vibe_llms.providers.rates import Turn
 from vibe_llms.providers.remote import RemoteClient, RemoteModel
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.secrets import Secret
@@ -182,11 +183,17 @@ class OllamaClient(HostingClient):
         return RemoteModel(attrs.evolve(known, attributes=attributes), self)
 
     async def send(
-        self, method: str, path: str, body: JsonObject | None = None, *, model: str = ""
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        model: str = "",
+        turn: Turn | None = None,
     ) -> Exchange:
         """Sends a request, once; says how a server is started where there is none."""
         try:
-            return await super().send(method, path, body, model=model)
+            return await super().send(method, path, body, model=model, turn=turn)
         except TransportError as error:
             raise explain_unreachable(error, self.provider.name) from error
 
