@@ -214,6 +214,15 @@ def write_remote_settings() -> Iterator[str]:
     yield from write_table("setting", "what it says", "a value is", rows=rows)
 
 
+def write_server_settings() -> Iterator[str]:
+    """Writes the table of what can be said about an MCP server."""
+    from vibe_llms.invocables.mcp.servers import KEYS
+
+    meanings = read_meanings("vibe_llms.invocables.mcp.settings:McpServer")
+    rows = [(f"``{key}``", meanings[key], words) for key, words in KEYS.items()]
+    yield from write_table("setting", "what it says", "a value is", rows=rows)
+
+
 def write_dialects() -> Iterator[str]:
     """Writes the table of what each dialect offers, with the first line about it."""
     package = importlib.import_module("vibe_llms.dialects.chat_completions")
@@ -293,6 +302,7 @@ WRITERS: dict[str, Callable[..., Iterator[str]]] = {
     "providers": write_providers,
     "public-names": write_public_names,
     "remote-settings": write_remote_settings,
+    "server-settings": write_server_settings,
     "settings": write_settings,
     "slash-commands": write_slash_commands,
     "vendor-errors": write_vendor_errors,

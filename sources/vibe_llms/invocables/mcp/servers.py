@@ -244,6 +244,9 @@ _CHECKS: Final = {
 }
 """What each key of a server's table must be."""
 
+KEYS: Final = {key: words for key, (_, words) in _CHECKS.items() if key != "name"}
+"""The keys of a server's table, and what each must be in words."""
+
 
 def _refuse(path: Path, message: str) -> ConfigurationError:
     return ConfigurationError(findings=(Finding(place=str(path), message=message),))

@@ -48,7 +48,7 @@ class McpServer:
         url: The address of a server that is reached over HTTP instead.
         headers: Sent to it with each request.
         oauth: What is needed to be let in by OAuth, where the server wants that.
-        protocol: One of :data:`PROTOCOLS`.
+        protocol: ``auto`` for the newest that both speak, or ``2025-11-25``, or ``2026-07-28``.
         connect_seconds: How long one start or one connecting may take.
         answer_seconds: How long it may take over anything but a call: a page of a list, say.
         call_seconds: How long one call may take.
@@ -59,8 +59,8 @@ class McpServer:
         needs_approval: Whether other calls need one.
         trust_annotations: Whether what the server says of its own tools is believed: that one
             only reads, and so needs no approval, or that calling it twice does no harm.
-        lazy: Whether the model is shown a search instead of all tools; ``None``: where there
-            are more than :data:`LAZY_ABOVE`.
+        lazy: Whether the model is shown a search instead of all tools; where it is not said,
+            with more than 40 of them.
         log_path: A file for what the server says besides its answers.
 
     Raises:
