@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
 
 from vibe_llms.configuration import load_configuration
+from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.manager import PluginManager
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.specification import Consent, Progress
     from vibe_llms.providers.interfaces import Client, ConverserModel, ModelDescriptor
+    from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
 
 
 class Application:
@@ -138,10 +140,30 @@ class Application:
         return self.catalogue.resolve_address(address)
 
     async def produce_reactors(self) -> Sequence[ConversationReactors]:
-        """Makes the reactors which plugins have for a conversation; once per turn."""
+        """Makes the reactors which plugins and telemetry have for a conversation; once per turn."""
         import asyncio
 
-        return await asyncio.to_thread(self.plugins.produce_reactors)
+        plugged = await asyncio.to_thread(self.plugins.produce_reactors)
+        return plugged if self._observer is None else [*plugged, self._observer.reactors]
+
+    def produce_listeners(self) -> Sequence[Callable[[Any], object]]:
+        """Returns what hears of the runs of every engine: telemetry, where it is switched on."""
+        return () if self._observer is None else (self._observer,)
+
+    @cached_property
+    def _observer(self) -> OpenTelemetryObserver | None:
+        settings = self.configuration.access_table("telemetry")
+        if not settings.get("opentelemetry"):
+            return None
+        from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
+
+        try:
+            return OpenTelemetryObserver(captures_texts=settings.get("texts") or None)
+        except DependencyError as error:  # nobody shall go without an answer for want of a span
+            import logging
+
+            logging.getLogger("vibe_llms.telemetry").warning("%s", error)
+            return None
 
     async def produce_ensembles(self, names: Sequence[str]) -> tuple[Ensemble, ...]:
         """Makes the ensembles that are configured under these names, none of them connected.

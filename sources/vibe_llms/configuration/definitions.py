@@ -134,6 +134,18 @@ _SETTINGS = (
         summary="Where is kept what may be deleted at any time.",
     ),
     Definition(
+        name="telemetry.opentelemetry",
+        kind=BOOLEAN,
+        summary="Whether answers, runs and executed tools make spans and metrics of OpenTelemetry, "
+        "for a program that has set its SDK up.",
+    ),
+    Definition(
+        name="telemetry.texts",
+        kind=BOOLEAN,
+        summary="Whether those spans have what was asked and answered, too. "
+        "A project folder can never set it unless it is trusted.",
+    ),
+    Definition(
         name="plugins.disabled",
         kind=NAMES,
         summary="Providers, ensembles and plugins never to be loaded; the lists of all "

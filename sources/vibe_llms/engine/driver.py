@@ -95,6 +95,7 @@ class Driver:
         approver: Approver | None = None,
         answers: Sequence[Approval] = (),
     ) -> None:
+        self._address = asking.address
         self._registry = registry
         self._journal = journal
         self._context = context
@@ -123,6 +124,7 @@ class Driver:
                 run_id=context.run_id,
                 conversation_id=self._journal.conversation_id,
                 length=len(self._journal.canisters),
+                model=self._address,
                 limits=export_limits(self._limits),
             )
         )

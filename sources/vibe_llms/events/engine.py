@@ -27,6 +27,7 @@ class RunStartedEvent:
 
     Attributes:
         length: How many canisters the conversation has by now.
+        model: The address of the model that will be asked.
         limits: Those of the run, by their names.
     """
 
@@ -34,6 +35,7 @@ class RunStartedEvent:
     run_id: str
     conversation_id: str
     length: int
+    model: str = ""
     limits: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 

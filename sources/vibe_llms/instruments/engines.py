@@ -23,6 +23,7 @@ from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.driver import Driver, Ending
 from vibe_llms.engine.generating import Asking
 from vibe_llms.engine.tails import read_tail
+from vibe_llms.events.bus import EventBus
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import Model
@@ -111,7 +112,9 @@ class Run:
         asking = await engine.produce_asking()
         await engine.load_media(conversation)
         start = len(conversation)
-        opened = open_run(conversation, engine.store, listener=engine.listener, log=self._log)
+        opened = open_run(
+            conversation, engine.store, listener=engine.join_listeners(), log=self._log
+        )
         async with engine.access_registry() as registry, opened as (context, journal):
             driver = Driver(
                 asking,
@@ -248,6 +251,18 @@ class Engine:
             strict=options.get("strict", model.strict),
             reactors=await model.join_reactors(self._reactors),
         )
+
+    def join_listeners(self) -> Callable[[RunEvent], object] | None:
+        """Returns what hears of a run: the listener, and those that the application has."""
+        own = [] if self.listener is None else [self.listener]
+        model = self.model
+        known = model.application.produce_listeners() if isinstance(model, Model) else ()
+        if len(listeners := [*own, *known]) < 2:
+            return listeners[0] if listeners else None
+        bus: EventBus[RunEvent] = EventBus()
+        for listener in listeners:
+            bus.subscribe(listener)
+        return bus
 
     @asynccontextmanager
     async def access_registry(self) -> AsyncIterator[Registry]:

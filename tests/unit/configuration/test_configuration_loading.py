@@ -124,6 +124,8 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
         "directories.data": ("/d", Path("/d")),
         "directories.cache": ("/c", Path("/c")),
         "plugins.disabled": ("a, b", ["a", "b"]),
+        "telemetry.opentelemetry": ("on", True),
+        "telemetry.texts": ("1", True),
     }
     assert set(texts) == set(SETTINGS)
     variables = {f"VIBE_LLMS_{name.replace('.', '_').upper()}": texts[name][0] for name in texts}

@@ -1,0 +1,74 @@
+"""What spans and metrics say about requests, answers and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from vibe_llms.messages.canisters import Origin, Usage
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.telemetry.opentelemetry import conventions as words
+from vibe_llms.telemetry.opentelemetry import messages
+
+Attribute: TypeAlias = str | bool | int | float | Sequence[str]
+Attributes: TypeAlias = dict[str, Attribute]
+
+
+def describe_request(request: Request) -> Attributes:
+    """Returns the controls of a request, and the kind of answer that it wants."""
+    attributes: Attributes = {}
+    for control, attribute in words.CONTROLS.items():
+        value = request.controls.get(control)
+        if isinstance(value, bool | int | float | str):
+            attributes[attribute] = value if control != "stop" else (str(value),)
+        elif isinstance(value, Sequence):
+            attributes[attribute] = tuple(str(item) for item in value)
+    if request.schema is not None:
+        attributes[words.OUTPUT_TYPE] = "json"
+    return attributes
+
+
+def describe_origin(origin: Origin) -> Attributes:
+    """Returns who has answered, why that ended, and what it used."""
+    attributes: Attributes = {words.RESPONSE_MODEL: origin.model}
+    if origin.response_id is not None:
+        attributes[words.RESPONSE_ID] = origin.response_id
+    if origin.stop_reason in words.FINISHES:
+        attributes[words.FINISH_REASONS] = (words.FINISHES[origin.stop_reason],)
+    return {**attributes, **describe_usage(origin.usage)}
+
+
+def describe_usage(usage: Usage | None) -> Attributes:
+    """Returns the tokens that are known; there, the whole includes what is cached and thought."""
+    if usage is None:
+        return {}
+    written = (usage.cache_write_tokens, usage.cache_write_long_tokens)
+    known = [count for count in written if count is not None]
+    counts: Mapping[str, int | None] = {
+        words.INPUT_TOKENS: usage.total_input_tokens,
+        words.OUTPUT_TOKENS: usage.total_output_tokens,
+        words.CACHE_READ_TOKENS: usage.cache_read_tokens,
+        words.CACHE_WRITE_TOKENS: sum(known) if known else None,
+        words.REASONING_TOKENS: usage.reasoning_tokens,
+    }
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def describe_texts(response: Response) -> Attributes:
+    """Returns what was said; only for those who have asked for it."""
+    instructions, history = messages.split_instructions(response.request.canisters)
+    origin = response.metadata.origin
+    said = messages.describe_output(response.canisters, origin.stop_reason)
+    attributes: Attributes = {
+        words.INPUT_MESSAGES: messages.write(messages.describe_input(history)),
+        words.OUTPUT_MESSAGES: messages.write(said),
+    }
+    if instructions:
+        attributes[words.INSTRUCTIONS] = messages.write(instructions)
+    return attributes
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """Returns provider and model of an address; what it does not say is empty."""
+    provider, colon, model = address.partition(":")
+    return (provider, model) if colon else ("", provider)

@@ -1,0 +1,113 @@
+"""The words of OpenTelemetry's semantic conventions for generative AI, and ours for them.
+
+As of https://github.com/open-telemetry/semantic-conventions-genai, schema 1.42.0, read on 22
+November 2026: in ``docs/gen-ai``, the pages on spans, agent spans and metrics. They are under
+development, which is why all their words are here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
+from vibe_llms.messages.canisters import StopReason
+
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
+CAPTURE_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""What the instrumentations of OpenTelemetry itself ask whether texts are wanted."""
+CAPTURE_WORDS: Final = frozenset({"true", "span_only", "span_and_event"})
+"""Its values that want them on spans."""
+
+OPERATION: Final = "gen_ai.operation.name"
+CHAT: Final = "chat"
+INVOKE_AGENT: Final = "invoke_agent"
+EXECUTE_TOOL: Final = "execute_tool"
+
+PROVIDER: Final = "gen_ai.provider.name"
+CONVERSATION: Final = "gen_ai.conversation.id"
+ERROR: Final = "error.type"
+REQUEST_MODEL: Final = "gen_ai.request.model"
+REQUEST_STREAM: Final = "gen_ai.request.stream"
+OUTPUT_TYPE: Final = "gen_ai.output.type"
+RESPONSE_MODEL: Final = "gen_ai.response.model"
+RESPONSE_ID: Final = "gen_ai.response.id"
+FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
+REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_CALL: Final = "gen_ai.tool.call.id"
+TOKEN_TYPE: Final = "gen_ai.token.type"
+
+INSTRUCTIONS: Final = "gen_ai.system_instructions"
+INPUT_MESSAGES: Final = "gen_ai.input.messages"
+OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
+TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+TOOL_RESULT: Final = "gen_ai.tool.call.result"
+
+RUN_ID: Final = "vibe_llms.run.id"
+RUN_REASON: Final = "vibe_llms.run.reason"
+RUN_LIMIT: Final = "vibe_llms.run.limit"
+"""Ours: the conventions have no word for why a run ended."""
+
+TOKEN_USAGE: Final = "gen_ai.client.token.usage"
+OPERATION_DURATION: Final = "gen_ai.client.operation.duration"
+TIME_TO_FIRST_CHUNK: Final = "gen_ai.client.operation.time_to_first_chunk"
+INVOKE_AGENT_DURATION: Final = "gen_ai.invoke_agent.duration"
+EXECUTE_TOOL_DURATION: Final = "gen_ai.execute_tool.duration"
+TOKEN_BOUNDARIES: Final = tuple(4**power for power in range(14))
+SECOND_BOUNDARIES: Final = tuple(0.01 * 2**power for power in range(14))
+
+CONTROLS: Final[Mapping[str, str]] = {
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "max_tokens": "gen_ai.request.max_tokens",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "seed": "gen_ai.request.seed",
+    "stop": "gen_ai.request.stop_sequences",
+    "temperature": "gen_ai.request.temperature",
+    "top_k": "gen_ai.request.top_k",
+    "top_p": "gen_ai.request.top_p",
+}
+"""From a control to the attribute that tells its value."""
+
+_PROVIDERS: Final[Mapping[str, str]] = {
+    "google": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "openai_conversations": "openai",
+    "openai_responses": "openai",
+    "xai": "x_ai",
+}
+"""From the name of a provider here to its name there, where they differ."""
+
+FINISHES: Final[Mapping[StopReason, str]] = {
+    StopReason.ANSWERED: "stop",
+    StopReason.LIMIT: "length",
+    StopReason.STOP_SEQUENCE: "stop",
+    StopReason.INVOCATION: "tool_call",
+    StopReason.PAUSED: "stop",
+    StopReason.REFUSED: "content_filter",
+    StopReason.FILTERED: "content_filter",
+    StopReason.OVERFLOW: "length",
+    StopReason.INTERRUPTED: "error",
+    StopReason.FAILED: "error",
+}
+"""From why a model stopped to the word for it; what is not known has none."""
+
+
+def name_provider(provider: str) -> str:
+    """Returns what a provider is called there."""
+    return _PROVIDERS.get(provider, provider)
+
+
+def name_error(error: BaseException | None) -> str:
+    """Returns the type of an error, of which there are few; no error is a cancellation."""
+    if error is None:
+        return "cancelled"
+    if isinstance(error, ProviderError) and error.fault is not ProviderFault.UNKNOWN:
+        return str(error.fault)
+    return error.WORD if isinstance(error, ConverseError) else type(error).__qualname__

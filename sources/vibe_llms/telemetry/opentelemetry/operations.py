@@ -1,0 +1,121 @@
+"""What is going on and has a span: a run, an answer, the execution of a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.telemetry.opentelemetry import conventions as words
+from vibe_llms.telemetry.opentelemetry.attributes import Attributes
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import Histogram
+    from opentelemetry.trace import Span
+
+
+@attrs.define(eq=False, kw_only=True)
+class Operation:
+    """One of them.
+
+    Attributes:
+        span: Its span.
+        labels: What its metrics say besides.
+        started: When it began, by the clock for durations.
+    """
+
+    span: Span
+    labels: Attributes = attrs.field(factory=dict)
+    started: float = attrs.field(factory=time.perf_counter)
+    is_ended: bool = attrs.field(default=False, init=False)
+    _token: Token[Context] | None = attrs.field(default=None, init=False)
+    _task: object = attrs.field(default=None, init=False)
+
+    def enter(self) -> None:
+        """Makes its span the parent of whatever this task begins from here on."""
+        from opentelemetry import context as contexts
+        from opentelemetry.trace import set_span_in_context
+
+        self._token = contexts.attach(set_span_in_context(self.span))
+        self._task = _access_task()
+
+    def describe(self, attributes: Mapping[str, Any]) -> None:
+        """Says more about it."""
+        self.span.set_attributes(attributes)
+
+    def fail(self, kind: str) -> None:
+        """Marks it as failed. Messages of errors may quote what was said, and are left out."""
+        from opentelemetry.trace import Status, StatusCode
+
+        self.labels[words.ERROR] = kind
+        self.span.set_attribute(words.ERROR, kind)
+        self.span.set_status(Status(StatusCode.ERROR, kind))
+
+    def end(self, durations: Histogram) -> None:
+        """Ends it, once, and records how long it took."""
+        if self.is_ended:
+            return
+        self.is_ended = True
+        self.span.end()
+        durations.record(time.perf_counter() - self.started, self.labels)
+        if self._token is not None and self._task is _access_task():
+            from opentelemetry import context as contexts
+
+            contexts.detach(self._token)  # elsewhere it ends with the task that has it
+
+
+@attrs.define(eq=False, kw_only=True)
+class Chat(Operation):
+    """An answer on its way.
+
+    Attributes:
+        is_in_run: An engine tells of it.
+        is_streamed: Whether it comes piece by piece; ``None`` while nobody has said.
+        first_seconds: How long its first piece was waited for.
+        is_described: The request and the answer are in its attributes.
+    """
+
+    is_in_run: bool = False
+    is_streamed: bool | None = None
+    first_seconds: float | None = None
+    is_described: bool = False
+
+    def follow(self) -> None:
+        """Takes note that something of the answer has come."""
+        if self.first_seconds is None and self.is_streamed:
+            self.first_seconds = time.perf_counter() - self.started
+            seconds = self.first_seconds
+            self.describe({words.REQUEST_STREAM: True, words.FIRST_CHUNK: seconds})
+
+
+@attrs.define(eq=False, kw_only=True)
+class Run(Operation):
+    """A run of an engine.
+
+    Attributes:
+        conversation_id: Of what.
+        outer: The run in whose midst it is.
+        chat: The answer on its way.
+        tools: The executions that go on, by the keys of their invocations.
+        usage: What its answers used.
+    """
+
+    conversation_id: str
+    outer: Run | None = None
+    chat: Chat | None = None
+    tools: dict[str, Operation] = attrs.field(factory=dict)
+    usage: Usage | None = None
+
+
+def _access_task() -> object:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
