@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.models import Model as Model
     from vibe_llms.instruments.models import SyncModel as SyncModel
     from vibe_llms.instruments.parsers.parsers import Parser as Parser
+    from vibe_llms.instruments.prompts.prompt import Prompt as Prompt
     from vibe_llms.invocables.invokers import Invoker as Invoker
     from vibe_llms.invocables.invokers import invocable as invocable
     from vibe_llms.messages.canisters import AssistantCanister as AssistantCanister
@@ -73,6 +74,7 @@ _HOMES = {
     "Model": "instruments.models",
     "NativeContent": "messages.contents",
     "Parser": "instruments.parsers.parsers",
+    "Prompt": "instruments.prompts.prompt",
     "ReasoningContent": "messages.contents",
     "RefusalContent": "messages.contents",
     "Request": "messages.requests",

@@ -109,19 +109,18 @@ class Finding:
     Attributes:
         place: The file, or another word for where the text came from.
         line: Counted from 1; 0 where the text has no lines.
+        column: Counted from 1; 0 where only the line is known.
         message: What is wrong, with the nearest right word where there is one.
     """
 
     place: str
     line: int = 0
+    column: int = 0
     message: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.place}:{self.line}: {self.message}"
-            if self.line
-            else (f"{self.place}: {self.message}")
-        )
+        numbers = [f"{number}" for number in (self.line, self.column) if number]
+        return f"{':'.join((self.place, *numbers))}: {self.message}"
 
 
 class ConfigurationError(ConverseError, ValueError):

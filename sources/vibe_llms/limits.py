@@ -24,6 +24,8 @@ class Limits:
         arguments_characters: The arguments of one invocation.
         attempts: How often one request may be sent, the first time included.
         retry_seconds: How long one wait between two attempts may be.
+        prompt_characters: What one prompt may come to when it is rendered.
+        prompt_seconds: How much time of the processor rendering one prompt may take.
         run_steps: How often the model may be asked in one run.
         run_invocations: How many invocations one run may execute.
         run_seconds: How long one run may work; waiting for approvals does not count.
@@ -43,6 +45,8 @@ class Limits:
     arguments_characters: int = 4_194_304
     attempts: int = 3
     retry_seconds: int = 60
+    prompt_characters: int = 4_194_304
+    prompt_seconds: int = 5
     run_steps: int = 50
     run_invocations: int = 200
     run_seconds: int = 3_600

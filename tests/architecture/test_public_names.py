@@ -16,7 +16,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "sources" / "vibe_llms"
 
 PUBLIC_NAMES = {
-    "converse": {"Application", "Conversation", "Engine", "Model", "SyncEngine", "SyncModel"},
+    "converse": {
+        "Application",
+        "Conversation",
+        "Engine",
+        "Model",
+        "Prompt",
+        "SyncEngine",
+        "SyncModel",
+    },
     "tools": {"Invoker", "invocable"},
     "forms": {"Parser"},
     "canisters": {

@@ -1,0 +1,18 @@
+"""Prompts: texts with variables, which are known and checked before anything is rendered.
+
+May import the messages and what checks values against a schema. Refuses to know models and
+conversations: a prompt becomes a text, contents or canisters, and others send those. Jinja
+comes in when the first prompt is made, not before.
+"""
+
+from __future__ import annotations
+
+from vibe_llms.laziness import produce_attribute_access
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vibe_llms.instruments.prompts.prompt import Prompt
+
+_HOMES = {"Prompt": "prompt"}
+__all__ = ["Prompt"]
+__getattr__, __dir__ = produce_attribute_access(__name__, _HOMES)

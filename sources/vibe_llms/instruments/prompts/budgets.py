@@ -1,0 +1,101 @@
+"""What rendering a prompt may use up: characters, and time.
+
+A template may come from a stranger. Whatever it makes is counted before it is made, so that
+nothing has to be interrupted and nothing large exists even for a moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+import attrs
+from jinja2 import Undefined
+
+from vibe_llms.exceptions import LimitError, Stage
+from vibe_llms.instruments.prompts.placing import Placements
+from vibe_llms.limits import Limits
+
+_ROOM: Final = 8
+"""How many times the characters of a whole prompt may be made on the way to it."""
+
+
+@attrs.define(eq=False)
+class Budget:
+    """What is left of what one rendering may use.
+
+    Attributes:
+        limits: ``prompt_characters`` bounds each text, and eightfold all that is made on the
+            way; ``prompt_seconds`` bounds the time of the processor.
+        placements: The contents that find a place in the prompt.
+    """
+
+    limits: Limits
+    placements: Placements = attrs.field(factory=Placements)
+    _room: int = attrs.field(init=False)
+    _deadline: float = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._room = _ROOM * self.limits.prompt_characters
+        self._deadline = time.thread_time() + self.limits.prompt_seconds
+
+    def tick(self) -> None:
+        """Ends the rendering where its time is over."""
+        if time.thread_time() > self._deadline:
+            seconds = self.limits.prompt_seconds
+            raise LimitError(
+                limit="prompt_seconds",
+                value=seconds,
+                detail=f"Rendering a prompt may take {seconds} seconds (prompt_seconds), not more.",
+                remedy="Let the template repeat less.",
+                stage=Stage.EXECUTE,
+            )
+
+    def admit(self, size: int) -> None:
+        """Counts what is about to be made: a text of so many characters, or so many values."""
+        self.tick()
+        self._room -= size + 1
+        if size > self.limits.prompt_characters or self._room < 0:
+            most = self.limits.prompt_characters
+            raise LimitError(
+                limit="prompt_characters",
+                value=most,
+                detail=f"A prompt may come to {most:_} characters (prompt_characters), not more.",
+                remedy="Shorten the values, or set the limit higher.",
+                stage=Stage.EXECUTE,
+            )
+
+    def weigh(self, value: Any, *, is_printed: bool = False) -> None:
+        """Counts all that a value holds, as often as it holds it.
+
+        Args:
+            is_printed: It is about to become a text: nothing undefined may be among it.
+        """
+        heap = [value]
+        while heap:
+            each = heap.pop()
+            if isinstance(each, str | bytes):
+                self.admit(len(each))
+            elif isinstance(each, Mapping):
+                self.admit(len(each))
+                heap.extend(each.keys())
+                heap.extend(each.values())
+            elif isinstance(each, list | tuple | set | frozenset):
+                self.admit(len(each))
+                heap.extend(each)
+            elif is_printed and isinstance(each, Undefined):
+                str(each)  # raises, and says which
+            else:
+                self.admit(1)
+
+    def count(self, values: Iterable[Any], size: int) -> Iterable[Any]:
+        """Yields the values of a loop, each of which makes a text of so many characters."""
+        for value in values:
+            self.admit(size)
+            yield value
+
+
+BUDGET: Final[ContextVar[Budget]] = ContextVar("BUDGET")
+"""The budget of the rendering that goes on in this thread or task."""

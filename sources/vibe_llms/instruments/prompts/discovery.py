@@ -1,0 +1,195 @@
+"""Reads the templates of a prompt with all their partials, and finds what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+from jinja2 import Template, meta, nodes
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.visitor import NodeTransformer
+
+from vibe_llms.exceptions import Finding
+from vibe_llms.instruments.prompts.partials import PartialProblem, Partials
+from vibe_llms.instruments.prompts.places import place_error, produce_finding
+from vibe_llms.instruments.prompts.scopes import Variables, find_variables
+from vibe_llms.instruments.prompts.templates import Sandbox
+from vibe_llms.nearness import suggest
+
+INCLUSIONS_LIMIT: Final = 200
+"""How many times partials may be included, those in partials counted each time."""
+
+_FORBIDDEN: Final = {
+    nodes.Extends: "A prompt extends nothing: include partials, or import macros.",
+    nodes.Block: "A prompt has no blocks: include partials, or import macros.",
+    nodes.ScopedEvalContextModifier: "A prompt escapes nothing: leave 'autoescape' out.",
+}
+_TOO_DEEP: Final = "This nests too deeply."
+_Reference = nodes.Include | nodes.Import | nodes.FromImport
+
+
+@attrs.define(eq=False)
+class Explorer:
+    """Reads templates with their partials, and leaves both in a sandbox.
+
+    Attributes:
+        partials: Where partials come from.
+        sources: The text of each template, by the name that the sandbox knows.
+        places: What each is called in errors.
+        findings: What is wrong.
+    """
+
+    partials: Partials
+    sources: dict[str, str] = attrs.field(factory=dict)
+    places: dict[str, str] = attrs.field(factory=dict)
+    findings: list[Finding] = attrs.field(factory=list)
+    sandbox: Sandbox = attrs.field(init=False)
+    _inclusions: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.sandbox = Sandbox(self.sources)
+
+    def explore(self, name: str, source: str, place: str) -> Variables:
+        """Reads a template; what is wrong with it or its partials becomes findings."""
+        tree = self._read(name, source, place, ())
+        if tree is not None and not self.findings:
+            try:
+                return find_variables(tree)
+            except RecursionError:
+                self.report(place, 0, _TOO_DEEP)
+        return Variables(frozenset(), frozenset())
+
+    def compile(self) -> dict[str, Template]:
+        """Returns the templates ready to be rendered; those that cannot be become findings."""
+        templates = {}
+        for name, place in self.places.items():
+            try:
+                templates[name] = self.sandbox.get_template(name)
+            except (RecursionError, SyntaxError, MemoryError):  # Python's own compiler gives up
+                self.report(place, 0, _TOO_DEEP)
+        return templates
+
+    def _read(
+        self, name: str, source: str, place: str, around: tuple[str, ...]
+    ) -> nodes.Template | None:
+        """Returns the tree of a template, in it the trees of its partials."""
+        self.sources[name], self.places[name] = source, place
+        try:
+            tree: nodes.Template = self.sandbox.parse(source, name)
+            self._check(tree, place)
+            _Inliner(self, place, (*around, name)).visit(tree)
+        except TemplateSyntaxError as error:
+            line, message = place_error(source, error.lineno, f"{error.message}")
+            self.report(place, line, f"{message[:1].upper()}{message[1:]}".rstrip(".") + ".")
+        except RecursionError:
+            self.report(place, 0, _TOO_DEEP)
+        else:
+            return tree
+        return None
+
+    def _check(self, tree: nodes.Template, place: str) -> None:
+        for kind, message in _FORBIDDEN.items():
+            for forbidden in tree.find_all(kind):
+                self.report(place, forbidden.lineno, message)
+        for loop in tree.find_all(nodes.For):
+            if loop.recursive:
+                self.report(place, loop.lineno, "A loop is not recursive here: use a macro.")
+        for node in tree.find_all((nodes.Filter, nodes.Test)):
+            is_filter = isinstance(node, nodes.Filter)
+            known = self.sandbox.filters if is_filter else self.sandbox.tests
+            if node.name not in known:
+                near = suggest(node.name, [each for each in known if " " not in each])
+                what = f"{'filter' if is_filter else 'test'} {node.name!r}"
+                self.report(place, node.lineno, f"There is no {what}{near}")
+
+    def include(
+        self, name: str, line: int, place: str, around: tuple[str, ...]
+    ) -> nodes.Template | None:
+        """Returns the tree of a partial.
+
+        Raises:
+            PartialProblem: There is none.
+        """
+        self._inclusions += 1
+        if name in around:
+            circle = " → ".join((*around[around.index(name) :], name))
+            self.report(place, line, f"The partial includes itself: {circle}.")
+        elif self._inclusions == INCLUSIONS_LIMIT + 1:
+            message = f"Partials are included more than {INCLUSIONS_LIMIT} times."
+            self.report(place, line, message)
+        elif self._inclusions <= INCLUSIONS_LIMIT:
+            source, inner = self.partials.read(name)
+            return self._read(name, source, inner, around)
+        return None
+
+    def report(self, place: str, line: Any, message: str) -> None:
+        """Adds a finding, once."""
+        finding = produce_finding(place, line, message)
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+
+@attrs.define(eq=False)
+class _Inliner(NodeTransformer):
+    """Puts the trees of partials where they are included, so that scopes are as they will be."""
+
+    explorer: Explorer
+    place: str
+    around: tuple[str, ...]
+
+    def visit_Include(self, node: nodes.Include) -> Any:  # noqa: N802
+        trees = list(self._find(node, is_optional=node.ignore_missing))
+        if not node.with_context:
+            self._ensure_closed(node, trees)
+            return None
+        return [nodes.Scope(tree.body, lineno=node.lineno) for tree in trees]
+
+    def visit_Import(self, node: nodes.Import | nodes.FromImport) -> Any:  # noqa: N802
+        if node.with_context:
+            message = "Macros are imported without context: give them what they need as arguments."
+            self.explorer.report(self.place, node.lineno, message)
+        else:
+            self._ensure_closed(node, list(self._find(node)))
+        return node
+
+    visit_FromImport = visit_Import  # noqa: N815
+
+    def _find(self, node: _Reference, *, is_optional: bool = False) -> Iterator[nodes.Template]:
+        names = _list_names(node.template)
+        if names is None:
+            message = "A partial is named by a text, not by a variable: choose with 'if' instead."
+            self.explorer.report(self.place, node.lineno, message)
+            return
+        problems = []
+        for name in names:
+            try:
+                tree = self.explorer.include(name, node.lineno, self.place, self.around)
+            except PartialProblem as problem:
+                problems.append(str(problem))
+                continue
+            if tree is not None:
+                yield tree
+        if len(problems) == len(names) and not is_optional:
+            self.explorer.report(self.place, node.lineno, " ".join(problems))
+
+    def _ensure_closed(self, node: _Reference, trees: list[nodes.Template]) -> None:
+        for tree in trees:
+            if self.explorer.findings:
+                return
+            needed = sorted(meta.find_undeclared_variables(tree))
+            if needed:
+                message = (
+                    f"The partial uses {', '.join(map(repr, needed))} and is used without context:"
+                    " include it with context, or give its macros arguments."
+                )
+                self.explorer.report(self.place, node.lineno, message)
+
+
+def _list_names(node: nodes.Expr) -> list[str] | None:
+    """Returns the names by which a template refers to partials; nothing where they are computed."""
+    items = node.items if isinstance(node, nodes.List | nodes.Tuple) else [node]
+    names = [each.value for each in items if isinstance(each, nodes.Const)]
+    if len(names) < len(items) or not all(isinstance(each, str) for each in names):
+        return None
+    return names

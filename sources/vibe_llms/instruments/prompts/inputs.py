@@ -1,0 +1,118 @@
+"""The values that a prompt is rendered with: which there must be, and what they must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import attrs
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.invocables.validation import Validator, produce_validator
+from vibe_llms.nearness import find_nearest
+from vibe_llms.plain import JsonObject
+
+
+@attrs.frozen(kw_only=True)
+class Inputs:
+    """What a prompt takes.
+
+    Attributes:
+        name: What the prompt is called.
+        known: The variables that it has or that the schema describes.
+        required: Those of them that must be given.
+        defaults: What stands in for those that are not given.
+        gaps: What the template uses and the schema does not describe, in words.
+    """
+
+    name: str
+    known: frozenset[str]
+    required: frozenset[str]
+    defaults: Mapping[str, Any]
+    gaps: tuple[str, ...] = ()
+    _validator: Validator | None = None
+
+    @classmethod
+    def produce(
+        cls,
+        name: str,
+        variables: frozenset[str],
+        required: frozenset[str],
+        schema: JsonObject | type | None,
+    ) -> Self:
+        """Makes the inputs of a prompt.
+
+        Raises:
+            RequestError: The schema is none, or its class has no counterpart in JSON.
+        """
+        if schema is None:
+            return cls(name=name, known=variables, required=required, defaults={})
+        described = _derive_schema(schema, name) if isinstance(schema, type) else schema
+        validator = produce_validator(described)
+        properties: Any = described.get("properties", {})
+        gaps = variables - properties.keys() if not described.get("additionalProperties") else ()
+        return cls(
+            name=name,
+            known=variables | properties.keys(),
+            required=required,
+            defaults={
+                key: each["default"]
+                for key, each in properties.items()
+                if isinstance(each, Mapping) and "default" in each
+            },
+            gaps=tuple(
+                f"The template uses {each!r}, which the schema does not describe"
+                f"{_suggest(each, properties)}."
+                for each in sorted(gaps)
+            ),
+            validator=validator,
+        )
+
+    def check(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the values with the defaults of those that are not given.
+
+        Raises:
+            RequestError: With all that is wrong.
+        """
+        complete = {**self.defaults, **values}
+        missing = sorted(self.required - complete.keys())
+        unknown = sorted(complete.keys() - self.known)
+        problems = [f"{name!r} is missing" for name in missing]
+        problems += [f"{name!r} is not known{_suggest(name, self.known)}" for name in unknown]
+        for fault in self._validator.check(complete) if self._validator else ():
+            path = fault.path.removeprefix("arguments").removeprefix(".")
+            if path not in (*missing, *unknown):
+                problems.append(f"{path or 'the values'}: {fault.rule}")
+        if problems:
+            raise RequestError(
+                path=self.name,
+                detail=f"The prompt {self.name!r} cannot be rendered: {'; '.join(problems)}.",
+                remedy=self._describe(),
+                stage=Stage.EXECUTE,
+            )
+        return complete
+
+    def _describe(self) -> str:
+        if not self.known:
+            return "It has no variables."
+        needed = self.required - self.defaults.keys()
+        words = (name if name in needed else f"{name} (optional)" for name in sorted(self.known))
+        return f"Its variables: {', '.join(words)}."
+
+
+def _suggest(word: str, known: Any) -> str:
+    nearest = find_nearest(word, known)
+    return f" (did you mean {nearest!r}?)" if nearest else ""
+
+
+def _derive_schema(kind: Any, name: str) -> JsonObject:
+    from vibe_llms.invocables.members import is_pydantic
+    from vibe_llms.invocables.shapes import Deriver
+
+    if is_pydantic(kind):
+        schema: JsonObject = kind.model_json_schema()
+        return schema
+    deriver = Deriver()
+    shape = deriver.derive(kind, name)
+    definitions: JsonObject = {"$defs": deriver.definitions} if deriver.definitions else {}
+    return {**shape.schema, **definitions}

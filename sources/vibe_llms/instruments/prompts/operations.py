@@ -1,0 +1,174 @@
+"""What a template may do with values beside filters: print, put together, reckon, call.
+
+Whatever is not here a template cannot do. It can look at values and choose among them; it can
+act on nothing: only the harmless methods of plain values can be called.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from jinja2 import Undefined
+from jinja2.exceptions import SecurityError
+from jinja2.runtime import LoopContext, Macro
+from jinja2.utils import Namespace
+
+from vibe_llms.instruments.prompts.budgets import BUDGET
+from vibe_llms.messages.contents import CONTENT_CLASSES
+
+_CONTENTS: Final = tuple(CONTENT_CLASSES.values())
+_MUTE: Final = (LoopContext, Macro, Namespace, Iterator, type, types.ModuleType)
+_DIGITS: Final = 10_000
+"""How many digits a whole number may come to."""
+
+
+def produce_text(value: Any) -> str:
+    """Returns the text that a value becomes in a prompt; of a content a mark in its place."""
+    budget = BUDGET.get()
+    if isinstance(value, Undefined):
+        return str(value)  # raises, and says which
+    if isinstance(value, _CONTENTS):
+        return budget.placements.place(value)
+    if isinstance(value, _MUTE) or callable(value) or _says_nothing(type(value)):
+        raise SecurityError(
+            f"A value of the type {type(value).__name__!r} has no text: print what it holds, or"
+            " make a list of it with |list or a text with |join."
+        )
+    budget.weigh(value, is_printed=True)
+    return str(value)
+
+
+def _says_nothing(kind: Any) -> bool:
+    """Tells whether values of a class would print no more than their address."""
+    inherits: bool = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+    return inherits
+
+
+def concatenate(first: Any, *others: Any) -> str:
+    """Performs the operator ``~``."""
+    texts = [produce_text(each) for each in (first, *others)]
+    BUDGET.get().admit(sum(map(len, texts)))
+    return "".join(texts)
+
+
+def join(values: Any, separator: Any = "") -> str:
+    """Puts texts together, with another between them."""
+    between = produce_text(separator)
+    texts = [produce_text(each) for each in bound_loop(values, len(between))]
+    BUDGET.get().admit(sum(map(len, texts)) + len(between) * len(texts))
+    return between.join(texts)
+
+
+def replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
+    """Puts one text in the place of another."""
+    text, old, new = produce_text(value), produce_text(old), produce_text(new)
+    BUDGET.get().admit(len(text) + text.count(old) * len(new))
+    return text.replace(old, new, -1 if count is None else count)
+
+
+def weigh(value: Any) -> Any:
+    """Counts what a list, tuple or table holds, and returns it."""
+    BUDGET.get().weigh(value)
+    return value
+
+
+def bound_loop(values: Any, size: int = 0) -> Iterable[Any]:
+    """Returns the values of a loop, as many as the budget admits."""
+    return BUDGET.get().count(iter(values), size)
+
+
+# Operators
+
+
+def _add(left: Any, right: Any) -> Any:
+    if isinstance(left, str | list | tuple) and isinstance(right, str | list | tuple):
+        BUDGET.get().admit(len(left) + len(right))
+    return left + right
+
+
+def _multiply(left: Any, right: Any) -> Any:
+    for several, number in ((left, right), (right, left)):
+        if isinstance(several, str | bytes | list | tuple) and isinstance(number, int):
+            BUDGET.get().admit(len(several) * max(number, 0))
+        if isinstance(number, int):
+            _ensure_digits(number.bit_length())
+    return weigh(left * right)
+
+
+def _raise_to(left: Any, right: Any) -> Any:
+    if isinstance(left, int) and isinstance(right, int):
+        _ensure_digits(left.bit_length() * abs(right))
+    return left**right
+
+
+def _take_remainder(left: Any, right: Any) -> Any:
+    if isinstance(left, str | bytes):
+        raise SecurityError("'%' is for numbers; texts are put together with |format or ~.")
+    return left % right
+
+
+def _ensure_digits(bits: int) -> None:
+    if bits > 3 * _DIGITS:
+        raise SecurityError(f"A number of more than {_DIGITS} digits has no place in a prompt.")
+
+
+OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "+": _add,
+    "*": _multiply,
+    "**": _raise_to,
+    "%": _take_remainder,
+}
+
+# Calls
+
+
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_METHODS: Final[tuple[tuple[Any, frozenset[str]], ...]] = (
+    (
+        str,
+        _list_words(
+            "capitalize casefold count endswith find index isalnum isalpha isascii isdecimal"
+            " isdigit islower isnumeric isspace istitle isupper lower lstrip partition"
+            " removeprefix removesuffix rfind rindex rpartition rsplit rstrip split splitlines"
+            " startswith strip swapcase title upper"
+        ),
+    ),
+    (Mapping, _list_words("get items keys values")),
+    ((list, tuple), _list_words("count index")),
+    (
+        (datetime.date, datetime.time),
+        _list_words("date isoformat isoweekday strftime time weekday"),
+    ),
+    (LoopContext, _list_words("changed cycle")),
+)
+
+
+def choose_callable(called: Any, offered: Iterable[Any]) -> Any:
+    """Returns what is called in place of what a template calls.
+
+    Args:
+        offered: The functions that templates have.
+
+    Raises:
+        SecurityError: A template cannot call this.
+    """
+    if isinstance(called, Macro | Undefined) or any(called is each for each in offered):
+        return called  # an undefined one says so itself
+    owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
+    if isinstance(owner, str) and name == "join":
+        return functools.partial(join, separator=owner)
+    if isinstance(owner, str) and name == "replace":
+        return functools.partial(replace, owner)
+    if any(isinstance(owner, kinds) and name in names for kinds, names in _METHODS):
+        return called
+    raise SecurityError(
+        f"A template cannot call {name or type(called).__name__!r}: it looks at values and acts on"
+        f" nothing.{' Use the filter |format.' if name in ('format', 'format_map') else ''}"
+    )

@@ -1,0 +1,76 @@
+"""Where the partials of a prompt come from: what was given, or files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import attrs
+
+from vibe_llms.nearness import suggest
+
+MAXIMUM_BYTES: Final = 1_000_000
+"""What one file of a prompt may hold."""
+
+
+class PartialProblem(Exception):
+    """A partial cannot be had; the message says why."""
+
+
+@attrs.frozen
+class Partials:
+    """The partials that a prompt may include.
+
+    Attributes:
+        given: Their texts, by name; they win over files.
+        directory: Where files may be read; none where the prompt came from no file.
+    """
+
+    given: Mapping[str, str]
+    directory: Path | None = None
+
+    def read(self, name: str) -> tuple[str, str]:
+        """Returns a partial's text and what it is called in errors.
+
+        Raises:
+            PartialProblem: There is none, or it must not be read.
+        """
+        if name in self.given:
+            return self.given[name], name
+        if self.directory is None:
+            raise PartialProblem(f"There is no partial {name!r}{suggest(name, self.given)}")
+        path = self._find(name, self.directory.resolve())
+        return read_source(path), str(self.directory / name)
+
+    def _find(self, name: str, directory: Path) -> Path:
+        pure = PurePosixPath(name)
+        if pure.is_absolute() or ".." in pure.parts or "\\" in name or ":" in name or "\0" in name:
+            raise PartialProblem(f"{name!r} is no name of a file below the prompt's own directory.")
+        path = (directory / pure).resolve()
+        if not path.is_relative_to(directory):
+            raise PartialProblem(f"{name!r} leads out of the prompt's own directory.")
+        if not path.is_file():
+            beside = [each.name for each in sorted(directory.iterdir())[:1000]]
+            hint = suggest(name, (*self.given, *beside))
+            raise PartialProblem(f"There is no partial {name!r} in {directory}{hint}")
+        return path
+
+
+def read_source(path: Path) -> str:
+    """Reads a file of a prompt.
+
+    Raises:
+        PartialProblem: It cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAXIMUM_BYTES + 1)
+    except OSError as error:
+        raise PartialProblem(f"{path} cannot be read: {error.strerror}.") from error
+    if len(raw) > MAXIMUM_BYTES:
+        raise PartialProblem(f"{path} has more than {MAXIMUM_BYTES} bytes.")
+    try:
+        return raw.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise PartialProblem(f"{path} is not written in UTF-8.") from error

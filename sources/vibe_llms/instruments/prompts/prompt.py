@@ -1,0 +1,194 @@
+"""A prompt: a template whose variables are known before it is rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from vibe_llms.exceptions import ConfigurationError, Finding, RequestError, Stage
+from vibe_llms.instruments.prompts.inputs import Inputs
+from vibe_llms.instruments.prompts.partials import PartialProblem, Partials, read_source
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
+from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.plain import JsonObject
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.prompts.scopes import Variables
+
+_TEXT: Final = "\0text"
+_SYSTEM: Final = "\0system"
+_NO_LIMITS: Final = Limits()
+
+
+class Prompt:
+    """A text with variables, in the language of Jinja.
+
+    Everything is read and checked when the prompt is made; rendering it then cannot fail of a
+    variable that nobody had heard of. Templates are rendered in a sandbox: they look at the
+    values which they are given and act on nothing, and what they may come to is bounded. Texts
+    are not escaped. A line that holds nothing but a ``{% … %}`` leaves no line behind.
+
+    Args:
+        text: The template.
+        system: A template for instructions, put before everything as a supervisor's canister.
+        name: What the prompt is called in errors.
+        partials: Templates that these two can include, by name.
+        schema: What the values must be: a JSON Schema of an object, or an attrs, dataclass,
+            TypedDict or pydantic class. Its defaults stand in for values that are not given.
+        limits: ``prompt_characters`` and ``prompt_seconds`` hold for one rendering.
+
+    Attributes:
+        variables: The names of all variables, those of the partials among them.
+        required: Those without which the prompt cannot be rendered: not every mention of them
+            has a ``default`` or stands where they are known to be ``defined``.
+
+    Raises:
+        ConfigurationError: The templates do not hold; each finding with line and column.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        system: str = "",
+        name: str = "",
+        partials: Mapping[str, str] | None = None,
+        schema: JsonObject | type | None = None,
+        limits: Limits = _NO_LIMITS,
+    ) -> None:
+        self._prepare(text, system, name, Partials(dict(partials or {})), schema, limits)
+
+    @classmethod
+    def read(
+        cls,
+        path: Path | str,
+        *,
+        system: str = "",
+        name: str = "",
+        partials: Mapping[str, str] | None = None,
+        schema: JsonObject | type | None = None,
+        limits: Limits = _NO_LIMITS,
+    ) -> Self:
+        """Reads a prompt from a file; it can include what lies in the same directory or below.
+
+        The other arguments are those of the class. Neither ``..`` nor a symbolic link leads out
+        of the directory. To have the instructions in a file too, let ``system`` include it:
+        ``system='{% include "system.md" %}'``.
+
+        Raises:
+            ConfigurationError: It cannot be read, or does not hold.
+        """
+        path = Path(path)
+        try:
+            text = read_source(path)
+        except PartialProblem as problem:
+            finding = Finding(place=str(path), message=str(problem))
+            raise ConfigurationError(findings=(finding,)) from problem
+        prompt = cls.__new__(cls)
+        beside = Partials(dict(partials or {}), path.parent)
+        prompt._prepare(text, system, name or path.stem, beside, schema, limits, str(path))
+        return prompt
+
+    def _prepare(
+        self,
+        text: str,
+        system: str,
+        name: str,
+        partials: Partials,
+        schema: JsonObject | type | None,
+        limits: Limits,
+        place: str = "",
+    ) -> None:
+        from vibe_llms.instruments.prompts.discovery import Explorer  # Jinja takes its time
+
+        self.text, self.system, self.name = text, system, name
+        self._limits = limits
+        called = name or "prompt"
+        explorer = Explorer(partials)
+        found = [explorer.explore(_TEXT, text, place or called)]
+        if system:
+            found.append(explorer.explore(_SYSTEM, system, f"{called} (system)"))
+        self.variables = _join(found, "known")
+        self.required = _join(found, "required")
+        self._inputs = Inputs.produce(called, self.variables, self.required, schema)
+        self._places = explorer.places
+        self._templates = {} if explorer.findings else explorer.compile()
+        findings = explorer.findings
+        if not findings:
+            findings = [Finding(place=place or called, message=each) for each in self._inputs.gaps]
+        if findings:
+            raise ConfigurationError(findings=tuple(findings))
+
+    def __repr__(self) -> str:
+        called = f"{self.name!r}, " if self.name else ""
+        return f"Prompt({called}variables={sorted(self.variables)})"
+
+    def render(self, /, **values: Any) -> str:
+        """Renders the prompt to a text.
+
+        Args:
+            values: One for each required variable, and for others as wanted.
+
+        Raises:
+            RequestError: Values are missing, unknown or not what the schema says, all told at
+                once; or the template cannot do with them what it does, told with its line.
+            LimitError: It takes too long, or comes to too much.
+        """
+        contents = self._render(_TEXT, self._inputs.check(values))
+        return self._ensure_text(contents, "render_contents")
+
+    def render_contents(self, /, **values: Any) -> tuple[AnyContent, ...]:
+        """Renders the prompt to contents: values that are contents, such as images, stay whole.
+
+        The text is cut where they stand; blank pieces between them are left out. Raises what
+        :meth:`render` does.
+        """
+        return self._render(_TEXT, self._inputs.check(values))
+
+    def compose(self, /, **values: Any) -> tuple[SupervisorCanister | UserCanister, ...]:
+        """Renders the prompt to canisters: the instructions, if any, and what the user says.
+
+        Raises what :meth:`render` does.
+        """
+        checked = self._inputs.check(values)
+        canisters: list[SupervisorCanister | UserCanister] = []
+        if self.system:
+            rendered = self._render(_SYSTEM, checked)
+            instructions = self._ensure_text(rendered, "the text, not 'system',")
+            if instructions.strip():
+                canisters.append(SupervisorCanister(instructions))
+        canisters.append(UserCanister(self._render(_TEXT, checked)))
+        return tuple(canisters)
+
+    def _render(self, key: str, values: Mapping[str, Any]) -> tuple[AnyContent, ...]:
+        from vibe_llms.instruments.prompts.budgets import Budget
+        from vibe_llms.instruments.prompts.templates import produce_text
+
+        budget = Budget(self._limits)
+        text = produce_text(self._templates[key], self._places, values, budget)
+        contents = budget.placements.cut(text)
+        if contents is None:
+            raise RequestError(
+                path=self._places[key],
+                detail=f"{self._places[key]}: a filter has changed what stands for a content.",
+                remedy="Print contents as they are.",
+                stage=Stage.EXECUTE,
+            )
+        return contents
+
+    def _ensure_text(self, contents: tuple[AnyContent, ...], remedy: str) -> str:
+        match contents:
+            case (TextualContent(text=text),):
+                return text
+        raise RequestError(
+            path=self._inputs.name,
+            detail=f"The prompt {self._inputs.name!r} places contents that are not text.",
+            remedy=f"Use {remedy} for them.",
+            stage=Stage.EXECUTE,
+        )
+
+
+def _join(found: list[Variables], field: str) -> frozenset[str]:
+    return frozenset().union(*(getattr(each, field) for each in found))

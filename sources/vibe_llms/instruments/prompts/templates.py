@@ -1,0 +1,194 @@
+"""Templates: Jinja's, in a sandbox that is narrower than Jinja's own.
+
+Whoever needs a prompt comes here, and Jinja with it; the module of ``Prompt`` does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final
+
+from jinja2 import DictLoader, StrictUndefined, Template, nodes
+from jinja2.exceptions import TemplateError, UndefinedError
+from jinja2.lexer import TokenStream
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import pass_context
+from jinja2.visitor import NodeTransformer
+
+from vibe_llms.exceptions import ConverseError, RequestError, Stage
+from vibe_llms.instruments.prompts import operations
+from vibe_llms.instruments.prompts.budgets import BUDGET, Budget
+from vibe_llms.instruments.prompts.filters import FILTERS
+from vibe_llms.instruments.prompts.places import find_column, keep_lines, place_tokens
+
+_BOUND_LOOP: Final = "bound loop"
+_CONCATENATE: Final = "concatenate"
+_WEIGH: Final = "weigh"
+# Filters with a space in their names: no template can write them.
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Where the templates of one prompt live: its own text and its partials, and nothing else.
+
+    Args:
+        sources: The texts, by name.
+    """
+
+    intercepted_binops = frozenset(operations.OPERATORS)
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        super().__init__(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=StrictUndefined,
+            optimized=False,  # else filters would be applied while it is compiled
+            autoescape=False,
+            finalize=_finalize,
+            loader=DictLoader(sources),
+            extensions=("jinja2.ext.loopcontrols",),
+            auto_reload=False,
+        )
+        self.sources = sources
+        self.filters = {  # instead of Jinja's, not besides
+            **FILTERS,
+            _BOUND_LOOP: operations.bound_loop,
+            _CONCATENATE: operations.concatenate,
+            _WEIGH: operations.weigh,
+        }
+        self.globals = {name: self.globals[name] for name in ("dict", "namespace", "range")}
+
+    def _tokenize(
+        self, source: str, name: str | None, filename: str | None = None, state: str | None = None
+    ) -> TokenStream:
+        """Lets every token know its column."""
+        source = self.preprocess(source, name, filename)
+        tokens = place_tokens(source, self.lexer.tokeniter(source, name, filename, state))
+        return TokenStream(self.lexer.wrap(keep_lines(tokens), name, filename), name, filename)
+
+    def _generate(
+        self,
+        source: nodes.Template,
+        name: str | None,
+        filename: str | None,
+        defer_init: bool = False,
+    ) -> str:
+        return super()._generate(_Guard().visit(source), name, filename, defer_init)
+
+    def get_template(self, name: Any, *args: Any, **named: Any) -> Template:
+        """Returns a template; while a prompt is rendered its text counts as made."""
+        budget = BUDGET.get(None)
+        if budget is not None and name in self.sources:
+            budget.admit(len(self.sources[name]))
+        return super().get_template(name, *args, **named)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Performs an operator within the budget."""
+        return operations.OPERATORS[operator](left, right)
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **named: Any) -> Any:  # noqa: N805
+        """Calls what a template may call, within the budget."""
+        BUDGET.get().tick()
+        chosen = operations.choose_callable(__obj, __self.globals.values())
+        return operations.weigh(__context.call(chosen, *args, **named))
+
+
+@pass_context
+def _finalize(context: Context, value: Any) -> Any:
+    """Makes a text of what a template prints."""
+    return operations.produce_text(value)
+
+
+def produce_text(
+    template: Template, places: Mapping[str, str], values: Mapping[str, Any], budget: Budget
+) -> str:
+    """Renders a template within a budget.
+
+    Args:
+        places: What each of the sandbox's sources is called in errors.
+
+    Raises:
+        RequestError: The values do not go with what the template does with them.
+        LimitError: It would take too long, or come to too much.
+    """
+    token = BUDGET.set(budget)
+    try:
+        return "".join(_pour(template, values, budget))
+    except ConverseError:
+        raise
+    except RecursionError as error:
+        detail = "A macro calls itself without an end."
+        raise _produce_error(error, template, places, detail) from error
+    except Exception as error:  # whatever a value's own properties raise, too
+        raise _produce_error(error, template, places, _describe(error)) from error
+    finally:
+        BUDGET.reset(token)
+
+
+def _pour(template: Template, values: Mapping[str, Any], budget: Budget) -> Iterator[str]:
+    for chunk in template.root_render_func(template.new_context(dict(values))):
+        budget.admit(len(chunk))
+        yield chunk
+
+
+def _describe(error: Exception) -> str:
+    text = str(error).rstrip(".")
+    return f"{text}." if isinstance(error, TemplateError) else f"{type(error).__name__}: {text}."
+
+
+def _produce_error(
+    error: Exception, template: Template, places: Mapping[str, str], detail: str
+) -> RequestError:
+    """Makes an error that says where in which template it happened."""
+    name, line = _find_line(error.__traceback__, template)
+    source = template.environment.sources[name]  # type: ignore[attr-defined]
+    column = 0
+    if isinstance(error, UndefinedError):
+        words = [word for word in detail.split("'")[1::2] if word.isidentifier()]
+        column = max((find_column(source, line, word) for word in words[-1:]), default=0)
+    numbers = ":".join(str(number) for number in (line, column) if number)
+    path = f"{places[name]}:{numbers}"
+    return RequestError(path=path, detail=f"{path}: {detail}", stage=Stage.EXECUTE)
+
+
+def _find_line(traceback: TracebackType | None, template: Template) -> tuple[str, int]:
+    """Returns the template in which it happened, the innermost, and the line."""
+    found = (template.name or "", 0)
+    while traceback is not None:
+        inner = traceback.tb_frame.f_globals.get("__jinja_template__")
+        if isinstance(inner, Template) and inner.environment is template.environment:
+            found = (inner.name or "", inner.get_corresponding_lineno(traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return found
+
+
+class _Guard(NodeTransformer):
+    """Puts the budget between a template and all by which it could grow without one."""
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        size = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
+        node.iter = _apply(_BOUND_LOOP, node.iter, nodes.Const(size))
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return _apply(_CONCATENATE, *node.nodes)
+
+    def visit_CondExpr(self, node: nodes.CondExpr) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        if node.expr2 is None:
+            node.expr2 = nodes.Const("")  # what everybody expects of `{{ word if wanted }}`
+        return node
+
+    def _visit_literal(self, node: Any) -> nodes.Node:
+        self.generic_visit(node)
+        is_plain = all(isinstance(each, nodes.Const) for each in node.items)
+        return node if is_plain or getattr(node, "ctx", "load") != "load" else _apply(_WEIGH, node)
+
+    visit_List = visit_Tuple = visit_Dict = _visit_literal  # noqa: N815
+
+
+def _apply(name: str, node: Any, *arguments: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(node, name, list(arguments), [], None, None, lineno=node.lineno)
