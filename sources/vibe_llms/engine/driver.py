@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import attrs
 
 from vibe_llms.engine.approving import Arbiter
-from vibe_llms.engine.calls import Call, prepare_calls
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.executing import OPERATION, Executor
 from vibe_llms.engine.generating import Asking, Generator, describe_stored
 from vibe_llms.engine.limits import Readings, export_limits
-from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, View, decide
+from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
 from vibe_llms.engine.recovery import Record
+from vibe_llms.engine.replaying import STATES, view_conversation
 from vibe_llms.engine.states import Reason, State
-from vibe_llms.engine.tails import Tail, find_end, read_tail
+from vibe_llms.engine.tails import find_end
 from vibe_llms.events.engine import (
     GenerationDoubtedEvent,
     RunEndedEvent,
@@ -33,12 +33,6 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.plain import JsonObject
 
 GENERATE_OPERATION = "model.request"
-_STATES = {
-    Generate: State.GENERATE,
-    Await: State.AWAIT,
-    Execute: State.EXECUTE,
-    End: State.TERMINATE,
-}
 
 
 @attrs.frozen(kw_only=True)
@@ -159,7 +153,10 @@ class Driver:
         started = await self._context.now()
         while True:
             self._worked = await self._context.now() - started
-            command = decide(self._view(is_silent), self._read(), self._limits)
+            view = view_conversation(
+                self._journal.canisters, self._registry, self._record, is_silent=is_silent
+            )
+            command = decide(view, self._read(), self._limits)
             await self._enter(command)
             match command:
                 case End():
@@ -177,29 +174,8 @@ class Driver:
                 case Generate():
                     is_silent = await self._ask(command)
 
-    def _view(self, is_silent: bool) -> View:
-        canisters = self._journal.canisters
-        tail = read_tail(canisters)
-        calls = () if tail.is_broken_off else self._prepare(tail)
-        return View(
-            length=len(canisters),
-            tail=tail,
-            calls=calls,
-            final=self._find_final(tail),
-            is_silent=is_silent,
-        )
-
-    def _prepare(self, tail: Tail) -> tuple[Call, ...]:
-        return prepare_calls(tail.owed, self._registry, self._record) if tail.owed else ()
-
-    def _find_final(self, tail: Tail) -> ResultCanister | None:
-        for result in tail.results:
-            if not result.is_error and self._registry.is_final(result.name or ""):
-                return result
-        return None
-
     async def _enter(self, command: Command) -> None:
-        state = _STATES[type(command)]
+        state = STATES[type(command)]
         if state is not self._state:
             self._state = state
             await self._context.emit(StateEnteredEvent(state=state.value, turn=self._turns))

@@ -1,0 +1,142 @@
+"""Where a run stands, from its conversation and its log alone: no model is asked, nothing is done.
+
+The driver sees the conversation in the same way. So what a run would do next can be told for any
+moment of it, wherever its conversation and its log are, and is the same for whoever takes it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from vibe_llms.engine.calls import prepare_calls
+from vibe_llms.engine.limits import Readings
+from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, View, decide
+from vibe_llms.engine.recovery import Record
+from vibe_llms.engine.states import State
+from vibe_llms.engine.tails import Tail, read_tail
+from vibe_llms.events.engine import (
+    EngineEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    RunStartedEvent,
+)
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import AnyCanister, ResultCanister
+
+STATES: dict[type[Command], State] = {
+    Generate: State.GENERATE,
+    Await: State.AWAIT,
+    Execute: State.EXECUTE,
+    End: State.TERMINATE,
+}
+"""The state in which each command is performed."""
+
+
+@attrs.frozen(kw_only=True)
+class Standing:
+    """Where a run stands.
+
+    Attributes:
+        state: In which it is, or would be.
+        command: What comes next.
+        readings: What it has used; no seconds, which are no matter of the log.
+    """
+
+    state: State
+    command: Command
+    readings: Readings
+
+
+def replay(
+    canisters: Sequence[AnyCanister],
+    events: Sequence[EngineEvent],
+    registry: Registry,
+    *,
+    limits: Limits | None = None,
+) -> Standing:
+    """Finds out where a run stands.
+
+    Args:
+        canisters: All that was said by then.
+        events: All that the log of the conversation held by then, earlier runs included.
+        registry: What may be invoked; connected.
+        limits: Those of the run.
+
+    Raises:
+        RequestError: The conversation is empty.
+    """
+    readings, is_silent = _measure(events)
+    view = view_conversation(canisters, registry, Record.read(events), is_silent=is_silent)
+    command = decide(view, readings, limits or Limits())
+    return Standing(state=STATES[type(command)], command=command, readings=readings)
+
+
+def view_conversation(
+    canisters: Sequence[AnyCanister],
+    registry: Registry,
+    record: Record,
+    *,
+    is_silent: bool = False,
+) -> View:
+    """Returns what the machine has to know; of the conversation, only its last turn is looked at.
+
+    Args:
+        is_silent: The model was asked just now, and said nothing at all.
+
+    Raises:
+        RequestError: The conversation is empty.
+    """
+    tail = read_tail(canisters)
+    owed = () if tail.is_broken_off else tail.owed
+    return View(
+        length=len(canisters),
+        tail=tail,
+        calls=prepare_calls(owed, registry, record) if owed else (),
+        final=_find_final(tail, registry),
+        is_silent=is_silent,
+    )
+
+
+def _find_final(tail: Tail, registry: Registry) -> ResultCanister | None:
+    for result in tail.results:
+        if not result.is_error and registry.is_final(result.name or ""):
+            return result
+    return None
+
+
+def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, bool]:
+    """Returns what the last run has used, and whether the model has just said nothing."""
+    readings, is_silent, is_own = Readings(), False, False
+    for event in events:
+        match event:
+            case RunStartedEvent():
+                readings, is_silent, is_own = Readings(), False, False
+            case GenerationStartedEvent():
+                is_own = True
+            case GenerationFinishedEvent() if is_own:  # else it only tells of an earlier run's
+                readings = _add_generation(readings, event)
+                is_silent = event.canisters == 0
+            case InvocationFinishedEvent():
+                readings = attrs.evolve(
+                    readings,
+                    invocations=readings.invocations + 1,
+                    faults=readings.faults + event.is_fault,
+                )
+    return readings, is_silent
+
+
+def _add_generation(readings: Readings, event: GenerationFinishedEvent) -> Readings:
+    usage = event.usage
+    tokens = 0
+    if usage is not None:
+        tokens = (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
+    cents = readings.cents
+    if event.cents is not None:
+        cents = (cents or 0.0) + event.cents
+    return attrs.evolve(
+        readings, steps=readings.steps + 1, tokens=readings.tokens + tokens, cents=cents
+    )
