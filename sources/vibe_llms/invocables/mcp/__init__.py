@@ -2,8 +2,9 @@
 
 Both eras of the protocol are spoken, with the official package ``mcp``, which is imported when
 the first server is connected and nowhere else in this package. May import the other
-invocables, the framing of lines, and the guardians of programs. Refuses to know models and who
-is asked for an approval: what a server may ask of us is handed in as callbacks.
+invocables, the framing of lines, the guardians of programs, and what a model and its reactors
+are. Refuses to know which model answers a server's question, and who is asked for an approval
+or a value: they are handed in.
 """
 
 from __future__ import annotations
@@ -12,19 +13,57 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vibe_llms.invocables.mcp.answers import AnswerLimits, Answers
+    from vibe_llms.invocables.mcp.assembly import produce_mcp_ensemble
     from vibe_llms.invocables.mcp.connections import Wiring
+    from vibe_llms.invocables.mcp.elicitation import Action, Answer, Elicitor, Field, Question
     from vibe_llms.invocables.mcp.ensembles import McpEnsemble
+    from vibe_llms.invocables.mcp.oauth import Authorizer, OAuthSettings, TellingAuthorizer
+    from vibe_llms.invocables.mcp.resources import PromptEntry, ResourceEntry, Shelf
     from vibe_llms.invocables.mcp.servers import read_servers
     from vibe_llms.invocables.mcp.settings import McpServer
 
-__all__ = ["McpEnsemble", "McpServer", "Wiring", "read_servers"]
+__all__ = [
+    "Action",
+    "Answer",
+    "AnswerLimits",
+    "Answers",
+    "Authorizer",
+    "Elicitor",
+    "Field",
+    "McpEnsemble",
+    "McpServer",
+    "OAuthSettings",
+    "PromptEntry",
+    "Question",
+    "ResourceEntry",
+    "Shelf",
+    "TellingAuthorizer",
+    "Wiring",
+    "produce_mcp_ensemble",
+    "read_servers",
+]
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
+        "Action": "elicitation",
+        "Answer": "elicitation",
+        "AnswerLimits": "answers",
+        "Answers": "answers",
+        "Authorizer": "oauth",
+        "Elicitor": "elicitation",
+        "Field": "elicitation",
         "McpEnsemble": "ensembles",
         "McpServer": "settings",
+        "OAuthSettings": "oauth",
+        "PromptEntry": "resources",
+        "Question": "elicitation",
+        "ResourceEntry": "resources",
+        "Shelf": "resources",
+        "TellingAuthorizer": "oauth",
         "Wiring": "connections",
+        "produce_mcp_ensemble": "assembly",
         "read_servers": "servers",
     },
 )

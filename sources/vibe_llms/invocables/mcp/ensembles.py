@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import attrs
 
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.connections import Wiring, perform_request
+from vibe_llms.invocables.mcp.resources import Shelf
 from vibe_llms.invocables.mcp.search import LazyList
 from vibe_llms.invocables.mcp.settings import LAZY_ABOVE, McpServer
 from vibe_llms.invocables.mcp.supervisors import Supervisor
@@ -42,6 +45,10 @@ class McpEnsemble:
         server: How it is reached, and what of it is offered.
         wiring: What the server may ask of us; by default nothing.
         limits: Of these, ``event_bytes`` bounds one message of the server.
+
+    Attributes:
+        shelf: The server's resources and prompts, for the host; a model is offered what of them
+            it can read.
     """
 
     def __init__(
@@ -50,9 +57,15 @@ class McpEnsemble:
         self.server = server
         self._listener: Callable[[], None] = _ignore
         self._wiring = wiring or Wiring()
-        self._supervisor = Supervisor(server, self._wiring, limits or Limits(), self._announce)
+        self._supervisor = Supervisor(
+            server,
+            attrs.evolve(self._wiring, notice=self._notice),
+            limits or Limits(),
+            self._announce,
+        )
         self._lazy = LazyList(server.name, self._announce)
-        self._sources: list[Source] = []
+        self.shelf = Shelf(self)
+        self._sources: list[Source] = [self.shelf]
         self._tools: tuple[Invoker, ...] = ()
 
     @property
@@ -130,6 +143,12 @@ class McpEnsemble:
         connection = await self._supervisor.acquire()
         result: _T = await perform_request(self.server, connection, request, what, seconds)
         return result
+
+    def _notice(self, message: Any) -> None:
+        self.shelf.notice(message)
+        if message.method == "notifications/resources/list_changed":
+            self._announce()
+        self._wiring.notice(message)
 
     def _announce(self) -> None:
         self._listener()

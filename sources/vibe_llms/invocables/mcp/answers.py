@@ -1,0 +1,252 @@
+"""What a server may ask of us, and who answers: a model, a person, or the user's own grants.
+
+In both eras of the protocol: as requests of a server that has a session, and as what the result
+of a call requires before the call can go on. Nothing of it is answered without the approver or
+the person whom everything else is asked through, and nothing without a limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError, LimitError
+from vibe_llms.invocables.approvals import (
+    ApprovalRequest,
+    Approver,
+    produce_approval_request,
+    settle,
+)
+from vibe_llms.invocables.mcp.elicitation import Action, Elicitor, answer_address, answer_form
+from vibe_llms.invocables.mcp.sampling import (
+    describe_sampling,
+    nativize_answer,
+    produce_request,
+)
+from vibe_llms.plain import JsonObject
+
+if TYPE_CHECKING:
+    from mcp.client import ClientRequestContext
+    from mcp_types import CreateMessageRequestParams, ElicitRequestParams
+
+    from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.providers.interfaces import ConverserModel
+
+_logger = logging.getLogger(__name__)
+
+_DECLINED: Final = -1
+"""The code that the protocol's own example has for a person who declined."""
+
+Callback: TypeAlias = Callable[..., Awaitable[Any]]
+
+
+@attrs.frozen(kw_only=True)
+class AnswerLimits:
+    """How much one connection of a server may ask.
+
+    Attributes:
+        sampling_tokens: Of one answer of a model, whatever the server wants.
+        sampling_requests: How often it may ask a model.
+        sampling_depth: How many answers may be on their way at once, and so, too, how often
+            the answer to one question may lead to another.
+        elicitations: How often it may ask a person.
+        wait_seconds: How long a person may take over one question or approval.
+    """
+
+    sampling_tokens: int = 4_096
+    sampling_requests: int = 50
+    sampling_depth: int = 4
+    elicitations: int = 50
+    wait_seconds: float = 600.0
+
+
+class Declined(Exception):
+    """A request of a server that is not answered; its text is told to the server."""
+
+
+def _ensure_paths(given: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(given)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Answers:
+    """Who answers the requests of one server. What nobody can answer is not offered to it.
+
+    Attributes:
+        server: Its name.
+        approver: Is asked before a model is, with the name ``<server>/sampling``.
+        model: Answers what the server asks a model; ``None``: no model is offered.
+        reactors: Hear of the model's answers, as of all others.
+        elicitor: Asks a person the server's questions; ``None``: no person is offered.
+        roots: Directories that the user lets the server know of.
+        limits: How much it may ask.
+    """
+
+    server: str
+    approver: Approver | None = None
+    model: ConverserModel | None = None
+    reactors: ConversationReactors | None = None
+    elicitor: Elicitor | None = None
+    roots: tuple[Path, ...] = attrs.field(default=(), converter=_ensure_paths)
+    limits: AnswerLimits = AnswerLimits()
+
+    def produce_callbacks(self) -> dict[str, Any]:
+        """Produces arguments of the official package's client, for one connection.
+
+        Giving a callback tells the server that it may ask: so there is none without an answerer.
+        """
+        callbacks: dict[str, Any] = {}
+        if self.model is not None and self.approver is not None:
+            from mcp_types import SamplingCapability, SamplingToolsCapability
+
+            sampler = _Sampler(self, self.approver, self.model)
+            callbacks["sampling_callback"] = _guard(self.server, "sampling", sampler)
+            callbacks["sampling_capabilities"] = SamplingCapability(tools=SamplingToolsCapability())
+        if self.elicitor is not None:
+            asker = _Asker(self, self.elicitor)
+            callbacks["elicitation_callback"] = _guard(self.server, "elicitation", asker)
+        if self.roots:
+            callbacks["list_roots_callback"] = _guard(self.server, "roots", self._list_roots)
+        return callbacks
+
+    async def _list_roots(self, context: ClientRequestContext) -> Any:
+        from mcp_types import ListRootsResult, Root
+
+        return ListRootsResult(roots=[Root.model_validate(each) for each in _survey(self.roots)])
+
+
+def _survey(roots: Iterable[Path]) -> list[dict[str, str]]:
+    return [{"uri": root.resolve().as_uri(), "name": root.resolve().name} for root in roots]
+
+
+def _guard(server: str, what: str, answer: Callback) -> Callback:
+    """Makes an error that the server is told of whatever goes wrong, and tells it no more."""
+
+    async def callback(*arguments: Any) -> Any:
+        from mcp_types import INTERNAL_ERROR, ErrorData
+
+        try:
+            return await answer(*arguments)
+        except Declined as refusal:
+            _logger.info("A request of %s was not answered (%s): %s", server, what, refusal)
+            return ErrorData(code=_DECLINED, message=str(refusal))
+        except Exception as error:
+            _logger.warning("A request of %s could not be answered (%s): %s", server, what, error)
+            return ErrorData(code=INTERNAL_ERROR, message="It could not be answered.")
+
+    return callback
+
+
+@attrs.define(eq=False)
+class _Sampler:
+    """Answers what a server asks a model, within the limits of one connection."""
+
+    _answers: Answers
+    _approver: Approver
+    _model: ConverserModel
+    _asked: int = attrs.field(default=0, init=False)
+    _depth: int = attrs.field(default=0, init=False)
+
+    async def __call__(
+        self, context: ClientRequestContext, parameters: CreateMessageRequestParams
+    ) -> Any:
+        """Asks for an approval, then the model."""
+        limits = self._answers.limits
+        self._asked += 1
+        if self._asked > limits.sampling_requests:
+            raise _exceed("sampling_requests", limits.sampling_requests)
+        if self._depth >= limits.sampling_depth:
+            raise _exceed("sampling_depth", limits.sampling_depth)
+        self._depth += 1
+        try:
+            return await self._answer(str(context.request_id), parameters)
+        finally:
+            self._depth -= 1
+
+    async def _answer(self, identity: str, parameters: CreateMessageRequestParams) -> Any:
+        limit = self._answers.limits.sampling_tokens
+        max_tokens = max(1, min(parameters.max_tokens, limit))
+        parameters, max_tokens = await self._approve(identity, parameters, max_tokens)
+        request = produce_request(parameters, self._model.descriptor, max_tokens)
+        response = await self._model.converse(request, self._answers.reactors, stream=False)
+        return nativize_answer(response, with_tools=bool(parameters.tools))
+
+    async def _approve(
+        self, identity: str, parameters: CreateMessageRequestParams, max_tokens: int
+    ) -> tuple[CreateMessageRequestParams, int]:
+        """Returns what may be asked, as it was approved: who approves may make it less."""
+        said = describe_sampling(parameters, max_tokens)
+        request = produce_approval_request(
+            f"sampling-{identity}",
+            f"{self._answers.server}/sampling",
+            said,
+            description=f"The MCP server {self._answers.server!r} wants to ask"
+            f" {self._model.descriptor}.",
+        )
+        allowed = await self._ask(request)
+        unchangeable = {"messages", "tools"}
+        if any(allowed.get(key) != said.get(key) for key in unchangeable):
+            raise Declined("What was asked would have been changed.")
+        tokens = allowed.get("max_tokens")
+        tokens = tokens if isinstance(tokens, int) and 0 < tokens <= max_tokens else max_tokens
+        if allowed.get("system") != said.get("system"):
+            system = str(allowed.get("system") or "") or None
+            parameters = parameters.model_copy(update={"system_prompt": system})
+        return parameters, tokens
+
+    async def _ask(self, request: ApprovalRequest) -> JsonObject:
+        seconds = self._answers.limits.wait_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                approval = await self._approver.approve(request)
+        except TimeoutError as error:
+            raise Declined("Nobody approved it in time.") from error
+        allowed = settle(request, approval)
+        if allowed is None:
+            raise Declined("The user declined it.")
+        return allowed
+
+
+@attrs.define(eq=False)
+class _Asker:
+    """Asks a person what a server asks, within the limits of one connection."""
+
+    _answers: Answers
+    _elicitor: Elicitor
+    _asked: int = attrs.field(default=0, init=False)
+    _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+
+    async def __call__(self, context: ClientRequestContext, parameters: ElicitRequestParams) -> Any:
+        """Asks one question after the other: a person has one head."""
+        from mcp_types import ElicitResult
+
+        limits = self._answers.limits
+        self._asked += 1
+        if self._asked > limits.elicitations:
+            raise _exceed("elicitations", limits.elicitations)
+        server, message = self._answers.server, parameters.message
+        try:
+            async with self._turn, asyncio.timeout(limits.wait_seconds):
+                if parameters.mode == "url":
+                    answer = await answer_address(self._elicitor, server, message, parameters.url)
+                else:
+                    answer = await answer_form(
+                        self._elicitor, server, message, parameters.requested_schema
+                    )
+        except TimeoutError:
+            return ElicitResult(action="cancel")
+        except (ValueError, ConverseError) as error:
+            raise Declined(f"The question makes no sense: {error}") from error
+        content: Mapping[str, Any] | None = None
+        if answer.action is Action.ACCEPT and parameters.mode != "url":
+            content = answer.values
+        return ElicitResult.model_validate({"action": str(answer.action), "content": content})
+
+
+def _exceed(name: str, value: int) -> Declined:
+    return Declined(str(LimitError(limit=name, value=value)))

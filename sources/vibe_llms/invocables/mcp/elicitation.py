@@ -1,0 +1,210 @@
+"""Questions of a server that a person has to answer: forms, and addresses to go to."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import attrs
+
+from vibe_llms.invocables.validation import Fault, produce_validator
+from vibe_llms.plain import JsonObject, JsonValue
+
+FIELDS_LIMIT: Final = 100
+ROUNDS_LIMIT: Final = 3
+"""How often a person is asked the same when their answer does not fit."""
+
+_LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@attrs.frozen
+class Choice:
+    """One value among those that a field may have, and what a person is shown for it."""
+
+    value: str
+    title: str
+
+
+@attrs.frozen(kw_only=True)
+class Field:
+    """One value that is asked for.
+
+    Attributes:
+        name: Of the value in the answer.
+        kind: ``text``, ``number``, ``integer``, ``boolean``, ``choice`` or ``choices``.
+        title: What a person is shown for the name.
+        description: What it is for, in the server's words.
+        is_required: Whether there is no answer without it.
+        default: What counts where nothing is said; ``None`` for nothing.
+        choices: What can be chosen.
+        format: What kind of text, such as ``email``; empty for any.
+    """
+
+    name: str
+    kind: str
+    title: str = ""
+    description: str = ""
+    is_required: bool = False
+    default: JsonValue = None
+    choices: tuple[Choice, ...] = ()
+    format: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """What a server asks a person.
+
+    Attributes:
+        server: The name of the server: a person must see who asks.
+        message: What it says.
+        fields: The values that it wants; none where it wants the person to go somewhere.
+        schema: The JSON Schema that the values have to fit.
+        address: Where it wants the person to go; empty for a form.
+        faults: What was wrong with the last answer to the same question.
+    """
+
+    server: str
+    message: str
+    fields: tuple[Field, ...] = ()
+    schema: JsonObject = attrs.field(factory=dict, repr=False)
+    address: str = ""
+    faults: tuple[Fault, ...] = ()
+
+
+class Action(enum.StrEnum):
+    """What a person did with a question: answered it, refused to, or turned away from it."""
+
+    ACCEPT = "accept"
+    DECLINE = "decline"
+    CANCEL = "cancel"
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """What a person answered.
+
+    Attributes:
+        action: What they did.
+        values: By the names of the fields; defaults are filled in where one is missing.
+    """
+
+    action: Action = attrs.field(default=Action.ACCEPT, converter=Action)
+    values: Mapping[str, JsonValue] = attrs.field(factory=dict, repr=False)
+
+
+class Elicitor(Protocol):
+    """Whoever asks a person a server's questions.
+
+    It may think for as long as it likes, and may be cancelled meanwhile. For a question with an
+    address it shows that, and opens it only if the person wants to; nothing is fetched before.
+    """
+
+    async def elicit(self, question: Question) -> Answer:
+        """Asks."""
+        ...
+
+
+async def answer_form(
+    elicitor: Elicitor, server: str, message: str, schema: Mapping[str, Any]
+) -> Answer:
+    """Asks for the values of a form until they fit its schema.
+
+    Returns:
+        The answer, defaults included; one that never fitted counts as turned away from.
+
+    Raises:
+        ValueError: The schema is none that a form could be made of.
+    """
+    fields = read_fields(schema)
+    validator = produce_validator(dict(schema))
+    question = Question(server=server, message=message, fields=fields, schema=dict(schema))
+    for _ in range(ROUNDS_LIMIT):
+        answer = await elicitor.elicit(question)
+        if answer.action is not Action.ACCEPT:
+            return Answer(action=answer.action)
+        values = {**_collect_defaults(fields), **answer.values}
+        faults = validator.check(values)
+        if not faults:
+            return Answer(values=values)
+        question = attrs.evolve(question, faults=faults)
+    return Answer(action=Action.CANCEL)
+
+
+async def answer_address(elicitor: Elicitor, server: str, message: str, address: str) -> Answer:
+    """Asks a person to go somewhere; where they would go unprotected, they are not asked."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return Answer(action=Action.DECLINE)
+    is_home = parts.scheme == "http" and parts.hostname in _LOOPBACKS
+    if not parts.hostname or parts.username or not (parts.scheme == "https" or is_home):
+        return Answer(action=Action.DECLINE)
+    answer = await elicitor.elicit(Question(server=server, message=message, address=address))
+    return Answer(action=answer.action)
+
+
+def read_fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Reads the flat schema of a form.
+
+    Raises:
+        ValueError: It is not flat, or no schema of a form.
+    """
+    properties = schema.get("properties", {})
+    if schema.get("type") != "object" or not isinstance(properties, Mapping):
+        raise ValueError("the schema of a form has to be that of an object")
+    if len(properties) > FIELDS_LIMIT:
+        raise ValueError(f"a form may have {FIELDS_LIMIT} fields")
+    required = schema.get("required") or ()
+    return tuple(_read_field(name, each, name in required) for name, each in properties.items())
+
+
+def _read_field(name: str, schema: Any, is_required: bool) -> Field:
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"the field {name!r} has no schema")
+    kind, choices = _read_kind(name, schema)
+    return Field(
+        name=name,
+        kind=kind,
+        title=str(schema.get("title") or name),
+        description=str(schema.get("description") or ""),
+        is_required=is_required,
+        default=schema.get("default"),
+        choices=choices,
+        format=str(schema.get("format") or ""),
+    )
+
+
+def _read_kind(name: str, schema: Mapping[str, Any]) -> tuple[str, tuple[Choice, ...]]:
+    match schema.get("type"):
+        case "string":
+            choices = _read_choices(schema)
+            return ("choice" if choices else "text"), choices
+        case "number" | "integer" | "boolean" as kind:
+            return kind, ()
+        case "array" if isinstance(schema.get("items"), Mapping):
+            choices = _read_choices(schema["items"])
+            if choices:
+                return "choices", choices
+    raise ValueError(f"the field {name!r} is none that a form could ask for")
+
+
+def _read_choices(schema: Mapping[str, Any]) -> tuple[Choice, ...]:
+    """Reads the three ways in which choices are said, with titles and without."""
+    titled = schema.get("oneOf") or schema.get("anyOf")
+    if isinstance(titled, Sequence):
+        return tuple(
+            Choice(str(each["const"]), str(each.get("title") or each["const"]))
+            for each in titled
+            if isinstance(each, Mapping) and "const" in each
+        )
+    values = schema.get("enum") or ()
+    titles = schema.get("enumNames") or values
+    return tuple(
+        Choice(str(value), str(title)) for value, title in zip(values, titles, strict=False)
+    )
+
+
+def _collect_defaults(fields: Sequence[Field]) -> dict[str, JsonValue]:
+    return {field.name: field.default for field in fields if field.default is not None}

@@ -1,0 +1,387 @@
+"""What a server has besides tools: resources to read, and prompts that were written beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import attrs
+
+from vibe_llms.exceptions import EnsembleError, Stage
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.mcp.faults import produce_failure
+from vibe_llms.invocables.mcp.results import normalize_block, normalize_resource
+from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, UserCanister
+from vibe_llms.messages.contents import AnyContent
+from vibe_llms.plain import JsonObject
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+
+_logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+PAGES_LIMIT: Final = 100
+ENTRIES_LIMIT: Final = 10_000
+"""How many resources, templates or prompts one server may have; more are left out."""
+
+_FAREWELL_SECONDS: Final = 2.0
+
+_SHOWN_LIMIT: Final = 200
+"""How many entries a model is shown at once."""
+
+
+@attrs.frozen(kw_only=True)
+class ResourceEntry:
+    """One thing that can be read.
+
+    Attributes:
+        uri: Its address. With ``is_template`` it has gaps, such as ``{path}``, to be filled in.
+        name: What it is called.
+        description: What it is.
+        mime_type: Of what kind, if that is known.
+        size_bytes: How large, if that is known.
+        is_template: Whether the address stands for many.
+    """
+
+    uri: str
+    name: str
+    description: str = ""
+    mime_type: str = ""
+    size_bytes: int | None = None
+    is_template: bool = False
+
+    def __str__(self) -> str:
+        size = "" if self.size_bytes is None else f"{self.size_bytes} bytes"
+        facts = ", ".join(filter(None, (self.name, self.mime_type, size)))
+        text = f"{self.uri} ({facts})"
+        return f"{text}: {self.description}" if self.description else text
+
+
+@attrs.frozen(kw_only=True)
+class PromptArgument:
+    """One gap of a prompt."""
+
+    name: str
+    description: str = ""
+    is_required: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class PromptEntry:
+    """One prompt that a server has."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+class Server(Protocol):
+    """A connected server; :class:`.ensembles.McpEnsemble` is one."""
+
+    @property
+    def server(self) -> McpServer:
+        """What the user says about it."""
+
+    async def request(
+        self, request: Callable[[Client], Awaitable[_T]], what: str, *, seconds: float | None
+    ) -> _T:
+        """Lets something be asked of it."""
+
+
+class Shelf:
+    """The resources and prompts of one server.
+
+    To the host they are methods; to a model, where there are resources, two invokers.
+
+    Args:
+        server: Is asked.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._watchers: dict[str, set[asyncio.Event]] = {}
+        self._subscribed: Client | None = None
+
+    async def list_resources(self) -> tuple[ResourceEntry, ...]:
+        """Returns the resources that the server names, in its order, then its templates.
+
+        Raises:
+            EnsembleError: It cannot be asked.
+        """
+
+        async def survey(client: Client) -> list[ResourceEntry]:
+            if client.server_capabilities.resources is None:
+                return []
+            found = await _turn_pages(client.list_resources, "resources")
+            entries = [_read_entry(each, each.uri) for each in found]
+            found = await _turn_pages(client.list_resource_templates, "resource_templates")
+            return entries + [
+                attrs.evolve(_read_entry(each, each.uri_template), is_template=True)
+                for each in found
+            ]
+
+        return tuple(await self._ask(survey, "be asked for its resources"))
+
+    async def read_resource(self, uri: str) -> tuple[AnyContent, ...]:
+        """Reads one resource.
+
+        Returns:
+            Its contents, each after a line that says which it is.
+
+        Raises:
+            EnsembleError: There is none, or the server cannot be asked.
+        """
+        result = await self._ask(lambda client: client.read_resource(uri), f"read {uri}")
+        return tuple(content for each in result.contents for content in normalize_resource(each))
+
+    async def list_prompts(self) -> tuple[PromptEntry, ...]:
+        """Returns the prompts that the server has, in its order.
+
+        Raises:
+            EnsembleError: It cannot be asked.
+        """
+
+        async def survey(client: Client) -> list[Any]:
+            if client.server_capabilities.prompts is None:
+                return []
+            return await _turn_pages(client.list_prompts, "prompts")
+
+        return tuple(map(_read_prompt, await self._ask(survey, "be asked for its prompts")))
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None
+    ) -> tuple[AnyCanister, ...]:
+        """Has a prompt filled in.
+
+        Returns:
+            The beginning of a conversation, one canister a message.
+
+        Raises:
+            EnsembleError: There is no such prompt, an argument is missing, or the server cannot
+                be asked.
+        """
+        result = await self._ask(
+            lambda client: client.get_prompt(name, dict(arguments or {})),
+            f"give the prompt {name!r}",
+        )
+        return tuple(
+            (UserCanister if message.role == "user" else AssistantCanister)(
+                list(normalize_block(message.content))
+            )
+            for message in result.messages
+        )
+
+    @asynccontextmanager
+    async def watch(self, uri: str) -> AsyncIterator[AsyncIterator[None]]:
+        """Lets changes of one resource be waited for, where the server tells of them.
+
+        Yields:
+            An iterator that goes on with each change; changes while nobody waits count as one.
+            It ends, or raises, when the server tells nothing more.
+
+        Raises:
+            EnsembleError: The server does not tell of changes, or not any more.
+        """
+        client = await self._ask(_access, f"watch {uri}")
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        async with (self._listen if is_modern else self._subscribe)(client, uri) as changes:
+            yield changes
+
+    @asynccontextmanager
+    async def _listen(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
+        """Opens a stream of its own, as servers without sessions have it."""
+        name = self._server.server.name
+        async with AsyncExitStack() as stack:
+            try:
+                events = await stack.enter_async_context(
+                    client.listen(resource_subscriptions=[uri])
+                )
+            except Exception as error:
+                raise produce_failure(name, f"watch {uri}", error, stage=Stage.EXECUTE) from error
+            yield await stack.enter_async_context(aclosing(_pass_on(events, name, uri)))
+
+    @asynccontextmanager
+    async def _subscribe(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
+        """Tells a server with sessions that changes are wanted, and when they are no more."""
+        await self._ask(lambda client: _tell_wanted(client, uri, True), f"watch {uri}")
+        self._subscribed = client
+        changed = asyncio.Event()
+        self._watchers.setdefault(uri, set()).add(changed)
+        try:
+            async with aclosing(_wait_for(changed)) as changes:
+                yield changes
+        finally:
+            self._watchers[uri].discard(changed)
+            if not self._watchers[uri]:
+                del self._watchers[uri]
+                with suppress(Exception):  # it may be gone, and forgets it then by itself
+                    async with asyncio.timeout(_FAREWELL_SECONDS):
+                        await _tell_wanted(client, uri, False)
+
+    async def _subscribe_again(self, client: Client) -> None:
+        """Tells a server that was started again what is watched; it may have changed meanwhile."""
+        self._subscribed = client
+        for uri, watchers in list(self._watchers.items()):
+            await _tell_wanted(client, uri, True)
+            for changed in watchers:
+                changed.set()
+
+    def notice(self, message: Any) -> None:
+        """Takes what the server announces."""
+        if message.method == "notifications/resources/updated":
+            for changed in self._watchers.get(message.params.uri, ()):
+                changed.set()
+
+    async def survey(self) -> Sequence[Invoker]:
+        """Returns what a model may invoke: nothing where the server has no resources.
+
+        Many servers say that they have some, and have none; or cannot tell. Their tools are
+        offered all the same.
+        """
+        try:
+            client = await self._ask(_access, "be asked for its resources")
+            if self._watchers and client is not self._subscribed:
+                await self._ask(self._subscribe_again, "watch its resources")
+            if not await self.list_resources():
+                return ()
+        except EnsembleError as error:
+            _logger.warning("%s", error)
+            return ()
+        return (self._produce_lister(), self._produce_reader())
+
+    def _produce_lister(self) -> Invoker:
+        name = self._server.server.name
+        return Invoker(
+            name="list_resources",
+            description=f"Lists what can be read from {name}: the addresses, and what they are."
+            " An address with gaps in braces stands for many: fill them in to read one.",
+            schema={
+                "type": "object",
+                "properties": {
+                    "search": {"type": "string", "description": "Only what has this in it."}
+                },
+                "additionalProperties": False,
+            },
+            function=self._show_resources,
+            effect=Effect.PURE,
+            time_limit_seconds=self._server.server.call_seconds,
+        )
+
+    def _produce_reader(self) -> Invoker:
+        server = self._server.server
+        return Invoker(
+            name="read_resource",
+            description=f"Reads something from {server.name}, by an address that list_resources"
+            " told, or one made of a template.",
+            schema={
+                "type": "object",
+                "properties": {"uri": {"type": "string", "description": "The address."}},
+                "required": ["uri"],
+                "additionalProperties": False,
+            },
+            function=self._show_resource,
+            effect=Effect.PURE,
+            needs_approval=server.needs_approval and not server.allows("read_resource"),
+            time_limit_seconds=server.call_seconds,
+        )
+
+    async def _show_resources(self, arguments: JsonObject, context: InvocationContext) -> str:
+        wanted = str(arguments.get("search", "")).lower()
+        lines = [str(entry) for entry in await self.list_resources()]
+        lines = [line for line in lines if wanted in line.lower()]
+        more = len(lines) - _SHOWN_LIMIT
+        if more > 0:
+            lines = [*lines[:_SHOWN_LIMIT], f"[and {more} more: search for something]"]
+        return "\n".join(lines) or "There is nothing."
+
+    async def _show_resource(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
+        return Outcome(contents=await self.read_resource(str(arguments["uri"])))
+
+    async def _ask(self, request: Callable[[Client], Awaitable[_T]], what: str) -> _T:
+        seconds = self._server.server.answer_seconds
+        return await self._server.request(request, what, seconds=seconds)
+
+
+async def _access(client: Client) -> Client:
+    return client
+
+
+async def _turn_pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
+    """Returns all of a list that comes in pages, within limits."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(PAGES_LIMIT):
+        page = await ask(cursor=cursor)
+        found.extend(getattr(page, key))
+        cursor = page.next_cursor
+        if not cursor or len(found) >= ENTRIES_LIMIT:
+            break
+    return found[:ENTRIES_LIMIT]
+
+
+def _read_entry(found: Any, uri: str) -> ResourceEntry:
+    return ResourceEntry(
+        uri=uri,
+        name=found.title or found.name,
+        description=" ".join((found.description or "").split()),
+        mime_type=found.mime_type or "",
+        size_bytes=getattr(found, "size", None),
+    )
+
+
+def _read_prompt(found: Any) -> PromptEntry:
+    return PromptEntry(
+        name=found.name,
+        title=found.title or "",
+        description=found.description or "",
+        arguments=tuple(
+            PromptArgument(
+                name=each.name,
+                description=each.description or "",
+                is_required=bool(each.required),
+            )
+            for each in found.arguments or ()
+        ),
+    )
+
+
+async def _tell_wanted(client: Client, uri: str, wanted: bool) -> None:
+    """Says that changes are wanted, or no more; only servers with sessions are told so."""
+    import warnings
+
+    from mcp.shared.exceptions import MCPDeprecationWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MCPDeprecationWarning)  # the other era has another way
+        session = client.session
+        sent = session.subscribe_resource(uri) if wanted else session.unsubscribe_resource(uri)
+    await sent
+
+
+async def _wait_for(changed: asyncio.Event) -> AsyncGenerator[None]:
+    while True:
+        await changed.wait()
+        changed.clear()
+        yield
+
+
+async def _pass_on(events: AsyncIterator[Any], server: str, uri: str) -> AsyncGenerator[None]:
+    """Yields once for each event. Raises EnsembleError when the stream breaks off."""
+    from mcp.client.subscriptions import SubscriptionLost
+    from mcp.shared.exceptions import MCPError
+
+    try:
+        async for _ in events:
+            yield
+    except (SubscriptionLost, MCPError) as error:
+        raise produce_failure(server, f"watch {uri}", error, stage=Stage.EXECUTE) from error

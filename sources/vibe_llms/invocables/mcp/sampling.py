@@ -1,0 +1,198 @@
+"""What a server asks a model through us, as a request of ours, and the answer as one of its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from vibe_llms.invocables.mcp.results import normalize_block
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+    StopReason,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    ImageContent,
+    RefusalContent,
+    TextualContent,
+)
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.plain import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from mcp_types import CreateMessageRequestParams
+
+    from vibe_llms.providers.interfaces import ModelDescriptor
+
+_STOPS: Final = {
+    StopReason.ANSWERED: "endTurn",
+    StopReason.STOP_SEQUENCE: "stopSequence",
+    StopReason.LIMIT: "maxTokens",
+    StopReason.OVERFLOW: "maxTokens",
+    StopReason.INVOCATION: "toolUse",
+}
+
+
+def describe_sampling(parameters: CreateMessageRequestParams, max_tokens: int) -> JsonObject:
+    """Says what a server wants to ask a model, as the arguments of an approval."""
+    said: dict[str, JsonValue] = {
+        "messages": [
+            {"role": message.role, "content": [_show(block) for block in message.content_as_list]}
+            for message in parameters.messages
+        ],
+        "max_tokens": max_tokens,
+    }
+    if parameters.system_prompt:
+        said["system"] = parameters.system_prompt
+    if parameters.tools:
+        said["tools"] = [tool.name for tool in parameters.tools]
+    return said
+
+
+def _show(block: Any) -> str:
+    """Says all of a text; of data their digest, so that an approval is about these alone."""
+    match block.type:
+        case "text":
+            text: str = block.text
+            return text
+        case "tool_use":
+            return f"[call of {block.name}: {json.dumps(block.input)}]"
+    digest = hashlib.sha256(block.model_dump_json().encode()).hexdigest()
+    return f"[{block.type} {digest}]"
+
+
+def produce_request(
+    parameters: CreateMessageRequestParams, model: ModelDescriptor, max_tokens: int
+) -> Request:
+    """Makes a request of what a server asks.
+
+    Controls that the model does not know are left out: to the server they are wishes.
+
+    Raises:
+        RequestError: It makes no sense.
+    """
+    canisters: list[AnyCanister] = []
+    if parameters.system_prompt:
+        canisters.append(SupervisorCanister(TextualContent(parameters.system_prompt)))
+    for message in parameters.messages:
+        canisters.extend(_normalize_message(message.role, message.content_as_list))
+    wishes: dict[str, JsonValue] = {
+        "max_tokens": max_tokens,
+        "temperature": parameters.temperature,
+        "stop": parameters.stop_sequences,
+    }
+    mode = parameters.tool_choice.mode if parameters.tool_choice else None
+    return Request(
+        canisters=canisters,
+        model=str(model),
+        controls={
+            name: value
+            for name, value in wishes.items()
+            if value is not None and model.attributes.access_control(name) is not None
+        },
+        invocables=tuple(
+            InvocableDescription(
+                name=tool.name,
+                description=(tool.description or "").strip() or f"The tool {tool.name!r}.",
+                schema=tool.input_schema,
+            )
+            for tool in parameters.tools or ()
+        ),
+        invocation_choice=(mode or "auto") if parameters.tools else "auto",
+    )
+
+
+def _normalize_message(role: str, blocks: Sequence[Any]) -> Iterator[AnyCanister]:
+    """Yields canisters: what stands together stays together, calls and results by themselves."""
+    contents: list[AnyContent] = []
+    for block in blocks:
+        if block.type not in ("tool_use", "tool_result"):
+            contents.extend(normalize_block(block))
+            continue
+        if contents:
+            yield _produce_canister(role, contents)
+            contents = []
+        if block.type == "tool_use":
+            yield InvocationCanister(
+                invocation_id=block.id, name=block.name, arguments=json.dumps(block.input)
+            )
+        else:
+            told = [content for each in block.content for content in normalize_block(each)]
+            if block.structured_content is not None and not told:
+                told = [TextualContent(json.dumps(block.structured_content))]
+            yield ResultCanister(
+                told, invocation_id=block.tool_use_id, is_error=bool(block.is_error)
+            )
+    if contents:
+        yield _produce_canister(role, contents)
+
+
+def _produce_canister(role: str, contents: Sequence[AnyContent]) -> AnyCanister:
+    return UserCanister(contents) if role == "user" else AssistantCanister(contents)
+
+
+def nativize_answer(response: Response, *, with_tools: bool) -> Any:
+    """Makes the official package's answer; what the model thought is not the server's business."""
+    from mcp_types import CreateMessageResult, CreateMessageResultWithTools, TextContent
+
+    origin = response.metadata.origin
+    stop = _STOPS.get(origin.stop_reason, str(origin.stop_reason))
+    blocks = list(_nativize_canisters(response.canisters)) or [TextContent(text="")]
+    if with_tools:
+        return CreateMessageResultWithTools(
+            role="assistant", content=blocks, model=origin.model, stop_reason=stop
+        )
+    text = "".join(block.text for block in blocks if block.type == "text")
+    rest = [block for block in blocks if block.type != "text"]
+    content = rest[0] if rest and not text else TextContent(text=text)
+    return CreateMessageResult(
+        role="assistant", content=content, model=origin.model, stop_reason=stop
+    )
+
+
+def _nativize_canisters(canisters: Sequence[AnyCanister]) -> Iterator[Any]:
+    from mcp_types import ToolUseContent
+
+    for canister in canisters:
+        match canister:
+            case InvocationCanister():
+                yield ToolUseContent(
+                    id=canister.invocation_id,
+                    name=canister.name,
+                    input=_read_input(canister),
+                )
+            case AssistantCanister():
+                for content in canister.content:
+                    yield from _nativize_content(content)
+
+
+def _read_input(canister: InvocationCanister) -> dict[str, Any]:
+    if canister.fault is not None:
+        return {}
+    arguments: dict[str, Any] = json.loads(canister.arguments)
+    return arguments
+
+
+def _nativize_content(content: AnyContent) -> Iterator[Any]:
+    import mcp_types
+
+    match content:
+        case TextualContent() | RefusalContent():
+            if content.text:
+                yield mcp_types.TextContent(text=content.text)
+        case ImageContent(data=bytes() as data):
+            text = base64.b64encode(data).decode()
+            yield mcp_types.ImageContent(data=text, mime_type=content.mime_type)
+        case AudioContent(data=bytes() as data):
+            text = base64.b64encode(data).decode()
+            yield mcp_types.AudioContent(data=text, mime_type=content.mime_type)
