@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from vibe_llms.events.bus import EventBus as EventBus
     from vibe_llms.events.reactors import ConversationReactors as ConversationReactors
     from vibe_llms.exceptions import ConverseError as ConverseError
+    from vibe_llms.instruments.channels.asynchronous import AsyncChannel as AsyncChannel
     from vibe_llms.instruments.channels.batches.channel import BatchChannel as BatchChannel
     from vibe_llms.instruments.channels.batches.items import BatchInput as BatchInput
     from vibe_llms.instruments.channels.batches.items import BatchReport as BatchReport
     from vibe_llms.instruments.channels.batches.synchrony import (
         SyncBatchChannel as SyncBatchChannel,
     )
+    from vibe_llms.instruments.channels.synchronous import SyncChannel as SyncChannel
+    from vibe_llms.instruments.channels.tools import ToolChannel as ToolChannel
     from vibe_llms.instruments.engines import Engine as Engine
     from vibe_llms.instruments.engines import SyncEngine as SyncEngine
     from vibe_llms.instruments.models import Model as Model
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Application": "application",
+    "AsyncChannel": "instruments.channels.asynchronous",
     "AssistantCanister": "messages.canisters",
     "AudioContent": "messages.contents",
     "BatchChannel": "instruments.channels.batches.channel",
@@ -82,8 +86,10 @@ _HOMES = {
     "ResultCanister": "messages.canisters",
     "SupervisorCanister": "messages.canisters",
     "SyncBatchChannel": "instruments.channels.batches.synchrony",
+    "SyncChannel": "instruments.channels.synchronous",
     "SyncEngine": "instruments.engines",
     "SyncModel": "instruments.models",
+    "ToolChannel": "instruments.channels.tools",
     "TextualContent": "messages.contents",
     "UserCanister": "messages.canisters",
     "VideoContent": "messages.contents",

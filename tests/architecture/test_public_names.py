@@ -27,6 +27,7 @@ PUBLIC_NAMES = {
     },
     "tools": {"Invoker", "invocable"},
     "forms": {"Parser"},
+    "channels": {"AsyncChannel", "SyncChannel", "ToolChannel"},
     "canisters": {
         "AssistantCanister",
         "DocumentCanister",

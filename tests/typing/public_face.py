@@ -10,6 +10,7 @@ import attrs
 
 from vibe_llms import (
     AssistantCanister,
+    AsyncChannel,
     BatchChannel,
     Conversation,
     ConversationReactors,
@@ -18,6 +19,7 @@ from vibe_llms import (
     Parser,
     Request,
     Response,
+    SyncChannel,
     SyncModel,
     TextualContent,
     UserCanister,
@@ -84,6 +86,14 @@ async def parsing(model: Model, sync_model: SyncModel) -> None:
     assert_type(sync_model.parse("Paris?", City), City)
     with sync_model.follow("Paris?", City) as sync_following:
         assert_type(sync_following.value(), City)
+
+
+async def asking(model: Model) -> None:
+    """A channel replies with text, or with what its parser makes."""
+    assert_type((await AsyncChannel(model).ask("Hi")).value, str)
+    assert_type((await AsyncChannel(model, parser=City).ask("Hi")).value, City)
+    assert_type(SyncChannel(model, parser=Parser(City)), SyncChannel[City])
+    assert_type(SyncChannel("scripted:echo", parser=City).fork().ask(place="x").value, City)
 
 
 def conversing(store: DirectoryStore) -> None:

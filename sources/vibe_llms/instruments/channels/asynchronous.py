@@ -1,0 +1,343 @@
+"""A channel for asynchronous code: what is asked, in a conversation that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.engine.states import Reason
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.instruments.channels.replies import Reply
+from vibe_llms.instruments.engines import Engine, RunOutcome, Tool
+from vibe_llms.instruments.inputs import Input, gather_canisters
+from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.parsers.choosing import Choice, Mode
+from vibe_llms.instruments.parsers.dialogue import compose_words
+from vibe_llms.instruments.parsers.kinds import Unfit
+from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.invocables.approvals import Approval
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.views import text_of
+from vibe_llms.providers.interfaces import ConverserModel
+
+T = TypeVar("T")
+
+
+class Composing(Protocol):
+    """What makes canisters of values: a ``Prompt``, for one."""
+
+    @property
+    def variables(self) -> Collection[str]:
+        """The names of the values."""
+
+    def compose(self, /, **values: Any) -> Sequence[AnyCanister]:
+        """Returns what is to be said."""
+
+
+class AsyncChannel(Generic[T]):
+    """A model, a prompt, a parser and the state of a conversation, put together.
+
+    ::
+
+        channel = AsyncChannel("local:smollm2", prompt=prompt, parser=City)
+        reply = await channel.ask(place="the capital of France")
+        print(reply.value.name)
+
+    A channel composes what is said and hands the conversation to an :class:`.Engine`. Used as an
+    asynchronous context manager, its tools stay connected from one question to the next.
+
+    Args:
+        model: Its address, an instrument, or what a provider gives access to.
+        prompt: Makes canisters of the variables that are asked with.
+        parser: What answers become, a :class:`.Parser` or a kind for one; without it, text.
+        tools: Functions, invokers and ensembles.
+        conversation: Goes on from here; the given one is as it was.
+        settings: What :class:`.Engine` takes besides: ``store``, ``approver``, ``limits``,
+            ``reactors``, ``listener``, ``stream``, ``application``, ``controls`` …
+
+    Attributes:
+        conversation: Its present state.
+    """
+
+    @overload
+    def __init__(
+        self: AsyncChannel[str],
+        model: Model | ConverserModel | str = "",
+        *,
+        prompt: Composing | None = None,
+        parser: None = None,
+        tools: Iterable[Tool] = (),
+        conversation: Conversation | None = None,
+        **settings: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncChannel[T],
+        model: Model | ConverserModel | str = "",
+        *,
+        prompt: Composing | None = None,
+        parser: Parser[T] | type[T],
+        tools: Iterable[Tool] = (),
+        conversation: Conversation | None = None,
+        **settings: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncChannel[Any],
+        model: Model | ConverserModel | str = "",
+        *,
+        prompt: Composing | None = None,
+        parser: object,
+        tools: Iterable[Tool] = (),
+        conversation: Conversation | None = None,
+        **settings: Any,
+    ) -> None: ...
+    def __init__(
+        self,
+        model: Model | ConverserModel | str = "",
+        *,
+        prompt: Composing | None = None,
+        parser: Any = None,
+        tools: Iterable[Tool] = (),
+        conversation: Conversation | None = None,
+        **settings: Any,
+    ) -> None:
+        if "schema" in settings or "invocation_choice" in settings:
+            raise RequestError(
+                path="settings",
+                detail="A channel takes neither a schema nor a choice of invocations.",
+                remedy="Give a parser: Parser(schema) makes one of a JSON Schema.",
+                stage=Stage.CONFIGURE,
+            )
+        self.prompt = prompt
+        self.parser: Parser[Any] | None = (
+            parser if parser is None or isinstance(parser, Parser) else Parser[Any](parser)
+        )
+        self.conversation = Conversation() if conversation is None else conversation.copy()
+        self._link = _Link(model, tuple(tools), self.parser, settings)
+        self._turn = asyncio.Lock()
+
+    async def ask(self, said: Input | None = None, /, **variables: Any) -> Reply[T]:
+        """Asks, and returns what came of it; the conversation goes on from there.
+
+        Args:
+            said: What is said as it is: a text, contents, canisters.
+            variables: What the prompt is made with. They can go with ``said``, which follows.
+
+        Raises:
+            ParseError: The answer does not fit, and was not mended.
+            ConverseError: No answer. What was asked is in the conversation: :meth:`resume` asks it
+                again.
+        """
+        composed = self._compose(said, variables)
+        async with self._turn:
+            engine, choice = await self._link.access()
+            preface = self._list_instructions(choice)
+            conversation = self.conversation.copy()
+            conversation.add_canisters(_leave_out_known(conversation, (*preface, *composed)))
+            return await self._converse(engine, choice, conversation, ())
+
+    async def resume(self, *approvals: Approval) -> Reply[T]:
+        """Goes on with the conversation as it is: after a limit, an error, or a wait.
+
+        Args:
+            approvals: Answers to what it waits for.
+
+        Raises:
+            ParseError: The answer does not fit, and was not mended.
+            ConverseError: No answer.
+        """
+        async with self._turn:
+            engine, choice = await self._link.access()
+            return await self._converse(engine, choice, self.conversation, approvals)
+
+    def fork(self, from_index: int | None = None) -> AsyncChannel[T]:
+        """Produces a channel that shares what was said and goes its own way; see
+        :meth:`.Conversation.fork`.
+
+        It uses the same tools; closing the first one disconnects them for both.
+        """
+        forked: AsyncChannel[T] = AsyncChannel.__new__(type(self))
+        forked.prompt, forked.parser, forked._link = self.prompt, self.parser, self._link
+        forked.conversation = self.conversation.fork(from_index)
+        forked._turn = asyncio.Lock()
+        return forked
+
+    async def close(self) -> None:
+        """Disconnects the tools, and frees what the model holds and nobody else needs."""
+        await self._link.close()
+
+    async def __aenter__(self) -> Self:
+        await self._link.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _compose(self, said: Input | None, variables: dict[str, Any]) -> tuple[AnyCanister, ...]:
+        composed: tuple[AnyCanister, ...] = ()
+        if variables and self.prompt is None:
+            raise RequestError(
+                path="variables",
+                detail=f"There is no prompt for {', '.join(sorted(variables))}.",
+                remedy="Give the channel a prompt, or ask with a text.",
+                stage=Stage.CONFIGURE,
+            )
+        if self.prompt is not None and (variables or said is None):
+            composed = tuple(self.prompt.compose(**variables))
+        if said is not None:
+            composed = (*composed, *gather_canisters(said))
+        if not composed:
+            raise RequestError(
+                path="said",
+                detail="There is nothing to ask.",
+                remedy="Ask with a text, or with the variables of a prompt.",
+                stage=Stage.CONFIGURE,
+            )
+        return composed
+
+    def _list_instructions(self, choice: Choice | None) -> tuple[AnyCanister, ...]:
+        if self.parser is None or choice is None or choice.mode is not Mode.PROMPT:
+            return ()
+        return (SupervisorCanister(self.parser.instructions),)
+
+    async def _converse(
+        self,
+        engine: Engine,
+        choice: Choice | None,
+        conversation: Conversation,
+        approvals: Sequence[Approval],
+    ) -> Reply[T]:
+        outcomes: list[RunOutcome] = []
+        while True:
+            outcomes.append(await self._run(engine, conversation, approvals))
+            try:
+                value = self._judge(outcomes[-1])
+            except Unfit as unfit:
+                assert self.parser is not None
+                assert choice is not None
+                if outcomes[-1].reason is not Reason.ANSWERED:
+                    return Reply(outcomes=tuple(outcomes), choice=choice)
+                if len(outcomes) >= self.parser.attempts:
+                    answers = [outcome.canisters for outcome in outcomes]
+                    raise self.parser.fail(answers, unfit) from unfit
+                words = compose_words(self.parser, choice.mode, unfit.faults)
+                conversation, approvals = self.conversation.copy(), ()
+                conversation.add_canister(UserCanister(words))
+            else:
+                return Reply(outcomes=tuple(outcomes), choice=choice, value=value)
+
+    async def _run(
+        self, engine: Engine, conversation: Conversation, approvals: Sequence[Approval]
+    ) -> RunOutcome:
+        run = engine.prepare(conversation, approvals)
+        try:
+            outcome = await run.perform()
+        finally:
+            self.conversation = run.conversation
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome
+
+    def _judge(self, outcome: RunOutcome) -> Any:
+        """Makes the value of an answer. Raises Unfit."""
+        if self.parser is None:
+            return outcome.text if outcome.reason is Reason.ANSWERED else ABSENT
+        if outcome.final is None:
+            return self.parser.judge(outcome.text)
+        called = outcome.final.invocation_id
+        return self.parser.judge(
+            [
+                canister
+                for canister in outcome.canisters
+                if isinstance(canister, InvocationCanister) and canister.invocation_id == called
+            ]
+        )
+
+
+def _leave_out_known(
+    conversation: Conversation, canisters: Iterable[AnyCanister]
+) -> list[AnyCanister]:
+    """Leaves out the instructions that the conversation has been given before."""
+    known = {
+        text_of(canister)
+        for canister in conversation.canisters
+        if isinstance(canister, SupervisorCanister)
+    }
+    return [
+        canister
+        for canister in canisters
+        if not isinstance(canister, SupervisorCanister) or text_of(canister) not in known
+    ]
+
+
+class _Link:
+    """The engine of a channel and of its forks, made when the model is known."""
+
+    def __init__(
+        self,
+        model: Model | ConverserModel | str,
+        tools: tuple[Tool, ...],
+        parser: Parser[Any] | None,
+        settings: dict[str, Any],
+    ) -> None:
+        application = settings.get("application")
+        self._model = Model(model, application=application) if isinstance(model, str) else model
+        self._tools = tools
+        self._parser = parser
+        self._settings = settings
+        self._engine: Engine | None = None
+        self._choice: Choice | None = None
+        self._is_open = False
+
+    async def access(self) -> tuple[Engine, Choice | None]:
+        """Returns the engine, and how the form of answers is asked for.
+
+        Raises:
+            CapabilityError: The model is known not to do what the parser insists on.
+        """
+        if self._engine is None:
+            self._engine = await self._produce()
+        return self._engine, self._choice
+
+    async def _produce(self) -> Engine:
+        parser, tools, settings = self._parser, self._tools, dict(self._settings)
+        if parser is not None:
+            model = self._model
+            converser = await model.access() if isinstance(model, Model) else model
+            self._choice = parser.choose(converser.descriptor.attributes)
+            if self._choice.mode is Mode.NATIVE:
+                settings["schema"] = parser.schema
+            elif self._choice.mode is Mode.TOOL:
+                settings["invocation_choice"] = "required" if tools else parser.name
+                tools = (*tools, parser.produce_invoker())
+        return Engine(self._model, tools, **settings)
+
+    async def open(self) -> None:
+        """Connects the tools, so that they stay connected."""
+        engine, _ = await self.access()
+        await engine.__aenter__()
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Disconnects the tools, and frees the model."""
+        engine, is_open = self._engine, self._is_open
+        self._is_open = False
+        if engine is not None and is_open:
+            await engine.__aexit__(None, None, None)
+        elif engine is not None:
+            await engine.close()

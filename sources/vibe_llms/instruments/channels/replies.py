@@ -1,0 +1,94 @@
+"""What comes of asking a channel."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import attrs
+
+from vibe_llms.absence import ABSENT, Absence
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.engine.states import Reason, State
+from vibe_llms.exceptions import ParseError, Stage
+from vibe_llms.instruments.engines import RunOutcome
+from vibe_llms.instruments.parsers.choosing import Choice
+from vibe_llms.invocables.approvals import ApprovalRequest
+from vibe_llms.messages.canisters import AnyCanister, Usage
+from vibe_llms.messages.views import usage_of
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Reply(Generic[T]):
+    """What came of asking a channel.
+
+    Attributes:
+        outcomes: Of each run: one, and one more for each answer that had to be mended.
+        choice: How the parser's form was asked for; ``None`` without a parser.
+    """
+
+    outcomes: tuple[RunOutcome, ...]
+    choice: Choice | None = None
+    _value: T | Absence = ABSENT
+
+    @property
+    def value(self) -> T:
+        """What the parser made of the answer; without a parser its text.
+
+        Raises:
+            ParseError: There is no answer yet: the run waits, or came to a limit, or was refused.
+        """
+        if not isinstance(self._value, Absence):
+            return self._value
+        raise ParseError(
+            detail=f"There is no answer: {self._tell_why()}",
+            remedy="Let the channel resume." if self.is_resumable else "Ask otherwise.",
+            text=self.text,
+            stage=Stage.EXECUTE,
+        )
+
+    @property
+    def has_value(self) -> bool:
+        """Whether there is an answer."""
+        return not isinstance(self._value, Absence)
+
+    @property
+    def outcome(self) -> RunOutcome:
+        """What came of the last run."""
+        return self.outcomes[-1]
+
+    @property
+    def conversation(self) -> Conversation:
+        """Its state after this."""
+        return self.outcome.conversation
+
+    @property
+    def text(self) -> str:
+        """What was answered, in words."""
+        return self.outcome.text
+
+    @property
+    def requests(self) -> tuple[ApprovalRequest, ...]:
+        """What waits for an approval, so that the run waits, too."""
+        return self.outcome.requests
+
+    @property
+    def canisters(self) -> tuple[AnyCanister, ...]:
+        """What the runs have added to the conversation."""
+        return tuple(each for outcome in self.outcomes for each in outcome.canisters)
+
+    @property
+    def usage(self) -> Usage | None:
+        """What all of it used; ``None`` where no vendor said."""
+        return usage_of(self.canisters)
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the run can go on: it waits for an approval, or came to a limit."""
+        return self.outcome.state is State.AWAIT or self.outcome.reason is Reason.LIMIT
+
+    def _tell_why(self) -> str:
+        if self.outcome.state is State.AWAIT:
+            return f"{len(self.requests)} invocations wait for an approval."
+        return self.outcome.detail or f"the run ended ({self.outcome.reason})."

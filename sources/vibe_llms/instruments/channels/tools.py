@@ -1,0 +1,154 @@
+"""A channel as a tool: what one model invokes is another one, with a purpose of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Final, Self
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.instruments.channels.asynchronous import AsyncChannel, Composing
+from vibe_llms.instruments.engines import Tool
+from vibe_llms.instruments.models import Model
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.invokers import MARK, Effect, Invoker, produce_invoker
+from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.interfaces import ConverserModel
+
+DEPTH_LIMIT: Final = 3
+"""How deeply channels may invoke channels, unless somebody says otherwise."""
+
+_depth: ContextVar[int] = ContextVar("vibe_llms_channel_depth", default=0)
+
+
+class ToolChannel:
+    """A channel that another engine is given as a tool. Each call is a conversation of its own.
+
+    ::
+
+        critic = ToolChannel("local:smollm2", name="critic", description="Finds flaws in a text.")
+        engine = Engine("anthropic:claude", tools=[critic])
+
+    Args:
+        model: As of :class:`.AsyncChannel`, like what is not listed here.
+        name: As the other model calls it.
+        description: What it is for, and when: the other model knows nothing else of it.
+        prompt: Its variables are the arguments; without one there is one argument, ``text``.
+        parser: Its value is the result; without one that is the text of the answer.
+        conversation: Each call begins with it.
+        depth: How deeply channels may invoke channels, this one counted.
+        effect, needs_approval: As of an :class:`.Invoker`.
+        settings: What :class:`.Engine` takes besides; its limits bound each call.
+
+    Attributes:
+        usage: What all calls used; ``None`` while no vendor said. The limits of the engine that
+            invokes it count its own tokens alone.
+    """
+
+    def __init__(
+        self,
+        model: Model | ConverserModel | str = "",
+        *,
+        name: str,
+        description: str,
+        prompt: Composing | None = None,
+        parser: Any = None,
+        tools: Iterable[Tool] = (),
+        conversation: Conversation | None = None,
+        depth: int = DEPTH_LIMIT,
+        effect: Effect | str = Effect.ONCE,
+        needs_approval: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.name = name
+        self.usage: Usage | None = None
+        self._depth = depth
+        self._channel: AsyncChannel[Any] = AsyncChannel(
+            model,
+            prompt=prompt,
+            parser=parser,
+            tools=tools,
+            conversation=conversation,
+            **settings,
+        )
+        self.__dict__[MARK] = {
+            "name": name,
+            "description": description,
+            "schema": _derive_schema(prompt),
+            "effect": effect,
+            "needs_approval": needs_approval,
+            "time_limit_seconds": None,  # the limits of its own runs hold
+        }
+        produce_invoker(self)  # a mistake shows where it was made
+
+    @property
+    def invoker(self) -> Invoker:
+        """The channel as an invoker."""
+        return produce_invoker(self)
+
+    async def __call__(self, context: InvocationContext, /, **arguments: Any) -> Outcome:
+        """Answers one call."""
+        depth = _depth.get()
+        if depth >= self._depth:
+            return fail(
+                f"{self.name} was not asked: it would be {depth + 1} channels deep, and at most "
+                f"{self._depth} are allowed. Do without it."
+            )
+        token = _depth.set(depth + 1)
+        try:
+            return await self._ask(arguments)
+        finally:
+            _depth.reset(token)
+
+    async def _ask(self, arguments: dict[str, Any]) -> Outcome:
+        channel = self._channel.fork()
+        if self._channel.prompt is None:
+            reply = await channel.ask(arguments["text"])
+        else:
+            reply = await channel.ask(**arguments)
+        if reply.usage is not None:
+            self.usage = reply.usage if self.usage is None else self.usage + reply.usage
+        if reply.has_value:
+            return produce_outcome(reply.value)
+        if reply.requests:
+            names = ", ".join(sorted({request.name for request in reply.requests}))
+            return fail(f"{self.name} came to nothing: nobody approves of {names} there.")
+        return fail(f"{self.name} came to nothing: {reply.outcome.detail} {reply.text}".strip())
+
+    async def close(self) -> None:
+        """Disconnects the tools, and frees what the model holds and nobody else needs."""
+        await self._channel.close()
+
+    async def __aenter__(self) -> Self:
+        await self._channel.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _derive_schema(prompt: Composing | None) -> JsonObject:
+    """Returns the schema of the arguments: the prompt's own, or a text for each variable."""
+    schema = getattr(prompt, "schema", None)
+    if isinstance(schema, dict):
+        return schema
+    if prompt is None:
+        text = {"type": "string", "description": "What is asked."}
+        properties: dict[str, Any] = {"text": text}
+    else:
+        properties = {name: {"type": "string"} for name in sorted(prompt.variables)}
+    required = sorted(getattr(prompt, "required", properties))
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
