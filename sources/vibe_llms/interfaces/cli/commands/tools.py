@@ -13,6 +13,7 @@ from vibe_llms.interfaces.cli.tooling import split_names, tool_options
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
+    from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.registry import Registration, Registry
     from vibe_llms.plain import JsonObject
 
@@ -188,10 +189,19 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
     """Connects the ensembles that are named, or all that are configured."""
     from vibe_llms.invocables.registry import Registry
 
+    from vibe_llms.exceptions import ConverseError
+    from vibe_llms.interfaces.cli.output import note
+
     names = split_names(options["tools"])
-    chosen = names or tuple(application.configuration.ensembles)
+    ensembles: list[Ensemble] = []
     try:
-        ensembles = await application.produce_ensembles(chosen)
+        for name in names or application.configuration.ensembles:
+            try:
+                ensembles += await application.produce_ensembles([name])
+            except ConverseError as error:
+                if names:
+                    raise
+                note(f"{name}: {error}")
         async with Registry(ensembles, tolerant=not names) as registry:
             yield registry
     finally:
