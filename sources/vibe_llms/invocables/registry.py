@@ -119,8 +119,20 @@ class Registry:
             raise
 
     async def disconnect(self) -> None:
-        """Disconnects all ensembles, also when some fail to; what failed is in ``failures``."""
-        await asyncio.gather(*(keeper.stop() for keeper in self._keepers.values()))
+        """Disconnects all ensembles, also when some fail to; what failed is in ``failures``.
+
+        Whoever is cancelled meanwhile, or was just before, waits for the end all the same.
+        """
+        stopping = asyncio.gather(*(keeper.stop() for keeper in self._keepers.values()))
+        cancellation: asyncio.CancelledError | None = None
+        while not stopping.done():
+            try:
+                await asyncio.wait({stopping})  # unlike awaiting it, this cannot cancel it
+            except asyncio.CancelledError as error:
+                cancellation = error
+        stopping.result()
+        if cancellation is not None:
+            raise cancellation
 
     async def refresh(self) -> bool:
         """Asks those ensembles again that have announced a change; costs nothing without one.

@@ -482,6 +482,33 @@ async def test_doubt_is_not_settled_by_an_answer_for_all_calls() -> None:
     assert ledger.paid == [3]
 
 
+async def test_an_approval_is_for_one_attempt() -> None:
+    """What was allowed before it began is not allowed again by that."""
+    ledger = Ledger()
+    stage = Stage(script([invoke("pay", amount=3)], [say("Done.")]), [needing(ledger.pay)])
+    (request,) = (await stage.act()).ending.requests
+    key = stage.conversation.canisters[-1].id
+    answered = ApprovalAnsweredEvent(
+        key=key, name="pay", digest=request.digest, decision="allow", scope="once"
+    )
+    started = InvocationStartedEvent(
+        key=key,
+        invocation_id="call-pay",
+        name="pay",
+        arguments=request.arguments,
+        effect="once",
+        idempotency_key="k",
+    )
+    await stage.log.write("run-0", answered)
+    await stage.log.write("run-0", started)
+
+    waiting = await stage.act()
+
+    assert waiting.ending.state is State.AWAIT
+    assert waiting.ending.requests[0].in_doubt
+    assert ledger.paid == []
+
+
 async def test_a_result_that_the_log_has_is_not_fetched_again() -> None:
     """A call that was complete before a crash only has to be said."""
     ledger = Ledger()

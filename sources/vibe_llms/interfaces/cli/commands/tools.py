@@ -187,10 +187,9 @@ def _read_arguments(given: Sequence[str]) -> JsonObject:
 @asynccontextmanager
 async def _connect(application: Application, options: dict[str, Any]) -> AsyncIterator[Registry]:
     """Connects the ensembles that are named, or all that are configured."""
-    from vibe_llms.invocables.registry import Registry
-
     from vibe_llms.exceptions import ConverseError
     from vibe_llms.interfaces.cli.output import note
+    from vibe_llms.invocables.registry import Registry
 
     names = split_names(options["tools"])
     ensembles: list[Ensemble] = []
