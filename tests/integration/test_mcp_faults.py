@@ -77,7 +77,7 @@ async def test_a_server_that_was_given_up_is_tried_again_when_it_is_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Some time later a call brings it back, if it can be."""
-    monkeypatch.setattr("vibe_llms.invocables.mcp.supervisors.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("vibe_llms.invocables.mcp.caretakers.RETRY_SECONDS", 0.0)
     async with connect(restarts=0) as registry:
         await call(registry, "die")
         back = await call(registry, "echo", word="back")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import attrs
 
 from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.mcp.caretakers import Caretaker
 from vibe_llms.invocables.mcp.connections import Wiring, perform_request
 from vibe_llms.invocables.mcp.resources import Shelf
 from vibe_llms.invocables.mcp.search import LazyList
 from vibe_llms.invocables.mcp.settings import LAZY_ABOVE, McpServer
-from vibe_llms.invocables.mcp.supervisors import Supervisor
 from vibe_llms.invocables.mcp.tools import produce_tool
 from vibe_llms.limits import Limits
 
@@ -57,7 +57,7 @@ class McpEnsemble:
         self.server = server
         self._listener: Callable[[], None] = _ignore
         self._wiring = wiring or Wiring()
-        self._supervisor = Supervisor(
+        self._caretaker = Caretaker(
             server,
             attrs.evolve(self._wiring, notice=self._notice),
             limits or Limits(),
@@ -94,17 +94,17 @@ class McpEnsemble:
         self._sources.append(source)
 
     async def connect(self) -> None:
-        """Connects the server, whose supervisor then keeps it connected.
+        """Connects the server, whose caretaker then keeps it connected.
 
         Raises:
             EnsembleError: It cannot be connected.
             DependencyError: The package mcp is not installed.
         """
-        await self._supervisor.start()
+        await self._caretaker.start()
 
     async def disconnect(self) -> None:
         """Disconnects the server; a program that was started has ended then."""
-        await self._supervisor.stop()
+        await self._caretaker.stop()
 
     async def survey(self) -> Sequence[Invoker]:
         """Returns the tools in the server's order, or those that were found; then the rest.
@@ -116,7 +116,7 @@ class McpEnsemble:
             _list_tools, "be asked for its tools", seconds=self.server.answer_seconds
         )
         offered = [tool for tool in found if self.server.offers(tool.name)]
-        made = [produce_tool(tool, self.server, self._supervisor) for tool in offered]
+        made = [produce_tool(tool, self.server, self._caretaker) for tool in offered]
         self._tools = tuple(tool for tool in made if tool is not None)
         shown = self._lazy.offer(self._tools) if self.is_lazy else list(self._tools)
         for source in self._sources:
@@ -140,7 +140,7 @@ class McpEnsemble:
         Raises:
             EnsembleError: It was given up, ended, refused, or did not answer in time.
         """
-        connection = await self._supervisor.acquire()
+        connection = await self._caretaker.acquire()
         result: _T = await perform_request(self.server, connection, request, what, seconds)
         return result
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 
 from vibe_llms.exceptions import DependencyError
+
+_SILENCE = logging.NullHandler()
 
 
 async def load_kit() -> None:
@@ -20,6 +23,8 @@ async def load_kit() -> None:
 def _load() -> None:
     try:
         importlib.import_module("mcp.client.client")
+        for name in ("mcp", "client"):  # the package's loggers: for who listens, not for screens
+            logging.getLogger(name).addHandler(_SILENCE)
     except ImportError as error:
         raise DependencyError(
             package="mcp",

@@ -11,11 +11,11 @@ import attrs
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.mcp.caretakers import Caretaker
 from vibe_llms.invocables.mcp.connections import Connection, perform_request
 from vibe_llms.invocables.mcp.http import NOT_BEGUN
 from vibe_llms.invocables.mcp.results import normalize_result
 from vibe_llms.invocables.mcp.settings import McpServer
-from vibe_llms.invocables.mcp.supervisors import Supervisor
 from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.plain import JsonObject
 
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+_PROGRESS_CHARACTERS: Final = 200
+
 KEY_META: Final = "vibe-llms/idempotencyKey"
 """Under this name, in its ``_meta``, a call carries what all attempts at it have in common."""
 
 
-def produce_tool(tool: Tool, server: McpServer, supervisor: Supervisor) -> Invoker | None:
+def produce_tool(tool: Tool, server: McpServer, caretaker: Caretaker) -> Invoker | None:
     """Makes an invoker of a tool; ``None``, and a warning, where it can be none."""
     said = tool.annotations if server.trust_annotations else None
     effect = _see_effect(said)
@@ -37,7 +39,7 @@ def produce_tool(tool: Tool, server: McpServer, supervisor: Supervisor) -> Invok
             name=tool.name,
             description=_describe(tool, server),
             schema=tool.input_schema,
-            function=ToolFunction(tool.name, effect, server, supervisor),
+            function=ToolFunction(tool.name, effect, server, caretaker),
             effect=effect,
             needs_approval=_needs_approval(tool.name, said, server),
             time_limit_seconds=server.call_seconds,
@@ -74,12 +76,12 @@ class ToolFunction:
     name: str
     effect: Effect
     server: McpServer
-    supervisor: Supervisor
+    caretaker: Caretaker
 
     async def __call__(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
         """Calls the tool with the arguments."""
         try:
-            connection = await self.supervisor.acquire()
+            connection = await self.caretaker.acquire()
         except ConverseError as error:
             return fail(f"{self.name} was not called. {error}")
         meta: Any = {KEY_META: context.idempotency_key} if context.idempotency_key else None
@@ -125,6 +127,6 @@ def _was_not_begun(error: ConverseError) -> bool:
 def _produce_listener(context: InvocationContext) -> Callable[..., Any]:
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        context.progress(f"{amount}: {message}" if message else amount)
+        context.progress(f"{amount}: {message[:_PROGRESS_CHARACTERS]}" if message else amount)
 
     return hear

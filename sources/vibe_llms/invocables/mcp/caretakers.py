@@ -23,7 +23,7 @@ _FAREWELL_SECONDS: Final = 1.0
 """How long the task is waited for by somebody who is being cancelled."""
 
 
-class Supervisor:
+class Caretaker:
     """Connects a server, keeps it connected, and disconnects it, all in one task of its own.
 
     A server that cannot be connected at first is an error. One that ends later is started
@@ -42,6 +42,9 @@ class Supervisor:
         self._limits = limits
         self._changed = changed
         self._task: asyncio.Task[None] | None = None
+        self._reset()
+
+    def _reset(self) -> None:
         self._connection: Connection | None = None
         self._failure: ConverseError | None = None
         self._failed_at = 0.0
@@ -51,11 +54,14 @@ class Supervisor:
         self._is_wanted = asyncio.Event()
 
     async def start(self) -> None:
-        """Begins the task and waits until the server is connected.
+        """Begins the task and waits until the server is connected; may be done again after a stop.
 
         Raises:
             ConverseError: It cannot be.
         """
+        if self._task is not None and not self._task.done():
+            raise produce_failure(self._server.name, "be connected", "it is connected already")
+        self._reset()
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._keep(), name=f"mcp server {self._server.name}")
         try:
