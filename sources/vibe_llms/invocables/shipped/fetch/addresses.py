@@ -1,0 +1,54 @@
+"""Which addresses are public: whoever asks from within a network must not be led about in it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+"""Returns the addresses of a host; raises OSError where there are none."""
+
+_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
+"""Addresses of IPv4 as seen from a network that has only IPv6 (RFC 6052)."""
+
+
+def is_public(text: str) -> bool:
+    """Tells whether an address is one of the public network, for whom it stands included.
+
+    Args:
+        text: Of IPv4 or IPv6, perhaps with a zone.
+    """
+    try:
+        address: Address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    embedded = _find_embedded(address)
+    if embedded is not None:
+        return is_public(str(embedded))
+    is_special = address.is_multicast or address.is_reserved or address.is_unspecified
+    is_near = address.is_loopback or address.is_link_local or address.is_private
+    is_near = is_near or (address.version == 6 and address.is_site_local)
+    return address.is_global and not is_special and not is_near
+
+
+def _find_embedded(address: Address) -> ipaddress.IPv4Address | None:
+    """Returns the address of IPv4 that one of IPv6 leads to, if it does."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return None
+    if address in _TRANSLATED:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    return address.teredo[1] if address.teredo is not None else None
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Asks the system for the addresses of a host."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))

@@ -1,0 +1,93 @@
+"""The body of an answer: read in bounds, packed or not, and made text."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import zlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import attrs
+
+from vibe_llms.invocables.shipped.refusals import Refusal
+
+_WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}
+_CODECS: Final = re.compile(
+    r"ascii|utf-(8|8-sig|16|16-le|16-be|32|32-le|32-be)|iso8859-\d+|cp\d+|koi8-[rut]|mac-[a-z]+"
+    r"|shift_jis.*|euc_.*|iso2022_.*|gb\w+|hz|big5.*|johab|latin-1|tis-620|kz1048|ptcp154"
+)
+"""Codecs of text that take no more time than the text is long."""
+
+_META: Final = re.compile(
+    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE
+)
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@attrs.frozen
+class Body:
+    """What was read.
+
+    Attributes:
+        data: Unpacked.
+        is_cut: There was more.
+    """
+
+    data: bytes
+    is_cut: bool
+
+
+async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> Body:
+    """Reads a body as far as the limit, which holds for what comes and for what it unpacks to.
+
+    Raises:
+        Refusal: It is packed in a way that is not known, or damaged.
+    """
+    encoding = encoding.strip().lower() or "identity"
+    if encoding != "identity" and encoding not in _WINDOWS:
+        raise Refusal(f"The page is packed as {encoding[:40]!r}, which cannot be unpacked.")
+    unpacker = zlib.decompressobj(_WINDOWS[encoding]) if encoding in _WINDOWS else None
+    data, received = bytearray(), 0
+    async for piece in pieces:
+        received += len(piece)
+        try:
+            data += unpacker.decompress(piece, limit + 1 - len(data)) if unpacker else piece
+        except zlib.error as error:
+            raise Refusal("The page is damaged: it cannot be unpacked.") from error
+        if received > limit or len(data) > limit:
+            return Body(bytes(data[:limit]), is_cut=True)
+    return Body(bytes(data), is_cut=False)
+
+
+def decode(data: bytes, charset: str) -> str:
+    """Makes text of bytes; whatever fits no codec is shown as \ufffd.
+
+    Args:
+        charset: As the answer calls it; the text itself may say otherwise.
+    """
+    for mark, name in _MARKS:
+        if data.startswith(mark):
+            return data.decode(name, "replace")
+    found = _META.search(data[:4_096])
+    for name in (charset, found[1].decode("ascii") if found else ""):
+        if codec := _find_codec(name):
+            return data.decode(codec, "replace")
+    return data.decode("utf-8", "replace")
+
+
+def _find_codec(name: str) -> str:
+    """Returns the codec of a charset, if it is one of text and harmless."""
+    try:
+        codec = codecs.lookup(name.strip(" \"'")).name if name else ""
+    except (LookupError, ValueError):
+        return ""
+    if codec in ("iso8859-1", "ascii"):
+        return "cp1252"  # which is what pages mean by it, as browsers know
+    return codec if _CODECS.fullmatch(codec) else ""

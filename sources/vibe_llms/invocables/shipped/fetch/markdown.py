@@ -1,0 +1,228 @@
+"""HTML as Markdown that reads well: headings, paragraphs, lists, links, tables, code."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Final
+from urllib.parse import urljoin
+
+from vibe_llms.invocables.shipped.fetch.markup import Tag, split
+
+_UNSEEN: Final = frozenset(
+    {"script", "style", "template", "svg", "math", "iframe", "object", "canvas", "audio", "video"}
+    | {"select", "button", "noembed", "textarea", "title", "xmp"}
+)
+_AROUND: Final = frozenset({"nav", "footer", "aside"})
+_BLOCKS: Final = frozenset(
+    {"address", "article", "body", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption"}
+    | {"figure", "footer", "form", "header", "hgroup", "html", "main", "nav", "aside", "p"}
+    | {"section", "summary", "table", "tbody", "thead", "tfoot", "ul", "ol", "caption"}
+)
+_VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta", "source", "wbr", "area"})
+_EMPHASIS: Final = {"b": "**", "strong": "**", "em": "*", "i": "*"}
+SECONDS: Final = 5.0
+"""How long one page may occupy us; of what takes longer, the rest is left out."""
+
+_DEPTH_LIMIT: Final = 12
+_ADDRESS_CHARACTERS: Final = 500
+_SPACE: Final = re.compile(r"\s+")
+
+
+def write_markdown(source: str, address: str) -> str:
+    """Returns a page as Markdown, its title first.
+
+    What stands around the content (navigation, footers) is left out, unless that is all.
+
+    Args:
+        address: Of the page: addresses in it may be relative.
+    """
+    text = _write(source, address, _UNSEEN | _AROUND)
+    return text or _write(source, address, _UNSEEN)
+
+
+def _write(source: str, address: str, unseen: frozenset[str]) -> str:
+    writer = _Writer(address, unseen)
+    until = time.monotonic() + SECONDS
+    for number, piece in enumerate(split(source)):
+        if number % 1_000 == 0 and time.monotonic() > until:
+            return f"{writer.finish()}\n[the page is too involved: the rest was left out]"
+        if isinstance(piece, str):
+            writer.add_text(piece)
+        elif piece.is_end:
+            writer.end(piece.name)
+        else:
+            writer.begin(piece)
+    return writer.finish()
+
+
+class _Writer:
+    """Takes tags and texts in their order, and writes lines."""
+
+    def __init__(self, address: str, unseen: frozenset[str]) -> None:
+        self._address = address
+        self._unseen = unseen
+        self._lines: list[str] = []
+        self._line: list[str] = []
+        self._hidden: list[str] = []
+        self._lists: list[int] = []
+        self._quotes = 0
+        self._code = 0
+        self._link = ""
+        self._link_start = 0
+        self._title = ""
+        self._is_title = False
+
+    def begin(self, tag: Tag) -> None:
+        """Takes the beginning of an element."""
+        name = tag.name
+        if name == "base" and not self._hidden and tag.attributes.get("href"):
+            self._address = _join(self._address, tag.attributes["href"])
+        self._is_title = name == "title" and not self._title and not self._hidden
+        if name in self._unseen or (self._hidden and name == self._hidden[-1]):
+            self._hidden.append(name)
+            return
+        if self._hidden:
+            return
+        if name == "a":
+            self._end_link()
+            self._link, self._link_start = tag.attributes.get("href", ""), len(self._line)
+        elif name == "img":
+            self.add_text(f" {tag.attributes.get('alt', '')} ")
+        elif name in _EMPHASIS:
+            self._line.append(_EMPHASIS[name])
+        else:
+            self._begin_block(name)
+
+    def _begin_block(self, name: str) -> None:
+        if len(name) == 2 and name[0] == "h" and name[1] in "123456":
+            self._break(blank=True)
+            self._line.append(f"{'#' * int(name[1])} ")
+        elif name == "li":
+            self._break()
+            number = self._lists[-1] if self._lists else 0
+            if number:
+                self._lists[-1] += 1
+            indent = "  " * (min(len(self._lists), _DEPTH_LIMIT) - 1)
+            self._line.append(f"{indent}{f'{number}.' if number else '-'} ")
+        elif name in ("ul", "ol"):
+            self._break(blank=not self._lists)
+            self._lists.append(int(name == "ol"))
+        elif name == "pre":
+            self._break(blank=True)
+            self._lines.append("```")
+            self._code += 1
+        elif name == "blockquote":
+            self._break(blank=True)
+            self._quotes = min(self._quotes + 1, _DEPTH_LIMIT)
+        elif name in ("br", "tr"):
+            self._break()
+        elif name == "hr":
+            self._break(blank=True)
+            self._lines.append("---")
+        elif name in ("td", "th"):
+            self._line.append(" | ")
+        elif name == "code" and not self._code:
+            self._line.append("`")
+        elif name in _BLOCKS:
+            self._break(blank=True)
+
+    def end(self, name: str) -> None:
+        """Takes the end of an element."""
+        self._is_title = False
+        if self._hidden:
+            if name == self._hidden[-1]:
+                self._hidden.pop()
+            return
+        if name == "a":
+            self._end_link()
+        elif name in _EMPHASIS:
+            self._line.append(_EMPHASIS[name])
+        elif name == "code" and not self._code:
+            self._line.append("`")
+        elif name in ("ul", "ol"):
+            self._break()
+            if self._lists:
+                self._lists.pop()
+            self._break(blank=not self._lists)
+        elif name == "pre" and self._code:
+            self._break()
+            self._code -= 1
+            self._lines.append("```")
+        elif name == "blockquote":
+            self._break(blank=True)
+            self._quotes = max(0, self._quotes - 1)
+        elif name in ("td", "th"):
+            self._line.append(" ")
+        elif name in ("li", "tr"):
+            self._break()
+        elif name in _BLOCKS or (len(name) == 2 and name[0] == "h" and name != "hr"):
+            self._break(blank=True)
+
+    def add_text(self, text: str) -> None:
+        """Takes text."""
+        if self._is_title:
+            self._title = _SPACE.sub(" ", text).strip()
+        elif self._hidden:
+            return
+        elif self._code:
+            first, *others = text.split("\n")
+            self._line.append(first)
+            for other in others:
+                self._break()
+                self._line.append(other)
+        else:
+            self._line.append(_SPACE.sub(" ", text))
+
+    def _end_link(self) -> None:
+        address, self._link = self._link, ""
+        if not address:
+            return
+        start = min(self._link_start, len(self._line))
+        text = "".join(self._line[start:]).strip()
+        address = _join(self._address, address) if text else ""
+        if address:
+            lead = " " if "".join(self._line[start:]).startswith(" ") else ""
+            self._line[start:] = [f"{lead}[{text}]({address})"]
+
+    def _break(self, *, blank: bool = False) -> None:
+        """Ends the line, and leaves one empty where that is wanted."""
+        self._end_link()
+        text = "".join(self._line)
+        text = text.rstrip() if self._code else _tidy(text)
+        self._line.clear()
+        self._link_start = 0
+        if text or self._code:
+            self._lines.append(f"{'> ' * self._quotes}{text}")
+        if blank and self._lines and self._lines[-1]:
+            self._lines.append("")
+
+    def finish(self) -> str:
+        """Returns all that was written."""
+        self._break()
+        if self._code:
+            self._lines.append("```")
+        body = "\n".join(self._lines).strip()
+        if self._title and not body.startswith(f"# {self._title}"):
+            return f"# {self._title}\n\n{body}".strip() if body else ""
+        return body
+
+
+def _tidy(text: str) -> str:
+    """Takes out what emphasis and links have left: spaces twice, marks around nothing."""
+    indent = len(text) - len(text.lstrip(" ")) if text.lstrip(" ")[:1] in "-0123456789" else 0
+    text = re.sub(r"\*{4,}", "", text)
+    words = re.sub(r" {2,}", " ", text.strip())
+    is_empty = not words.strip("#-*`| ")
+    return "" if is_empty else " " * indent + words
+
+
+def _join(base: str, address: str) -> str:
+    """Returns an address as a whole one; nothing where it leads to no page."""
+    if len(address) > _ADDRESS_CHARACTERS:
+        return ""
+    try:
+        whole = urljoin(base, address.strip())
+    except ValueError:
+        return ""
+    return whole.replace(" ", "%20") if whole.startswith(("http://", "https://", "mailto:")) else ""
