@@ -222,10 +222,10 @@ class Conversation:
             self._canisters = [*own[:start], *kept]
 
     def _access_stored(self, store: ConversationStore) -> _Stored:
-        if self._stored is not None and self._stored.store is store:
+        if self._stored is not None and self._stored.store == store:
             return self._stored
         metadata, position = self.metadata, None
-        if metadata.parent is not None and self._home is store:
+        if metadata.parent is not None and self._home == store:
             with suppress(UnknownConversationError):  # the parent was deleted meanwhile
                 position = store.create(self.id, metadata)
         if position is None:

@@ -278,3 +278,21 @@ def test_040_restoring_reports_a_torn_line(tmp_path: Path) -> None:
     conversation.add_user_message("2")
     with pytest.raises(StaleConversationError):
         conversation.save(store)
+
+
+def test_050_a_store_is_known_by_its_directory(tmp_path: Path) -> None:
+    """What one object has stored, another of the same directory goes on with, forks included."""
+    conversation = Conversation()
+    conversation.add_user_message("Hello")
+    conversation.save(DirectoryStore(tmp_path))
+    conversation.add_user_message("again")
+    fork = conversation.fork()
+
+    conversation.save(DirectoryStore(tmp_path))
+    fork.save(DirectoryStore(tmp_path))
+
+    store = DirectoryStore(tmp_path)
+    assert len(store.read(conversation.id).canisters) == 2
+    assert store.read(fork.id).metadata.parent is not None
+    assert DirectoryStore(tmp_path / "other") != store
+    assert MemoryStore() != MemoryStore()

@@ -57,10 +57,10 @@ class DirectoryStore:
         wait_seconds: How long a lock is waited for.
     """
 
-    layout: Layout
-    disk: Disk
-    guards: Guards
-    contents: ContentDirectory
+    layout: Layout  # stores of one directory are equal, however they reach it
+    disk: Disk = attrs.field(eq=False)
+    guards: Guards = attrs.field(eq=False)
+    contents: ContentDirectory = attrs.field(eq=False)
 
     def __init__(
         self,

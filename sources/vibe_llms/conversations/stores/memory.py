@@ -122,7 +122,7 @@ class _Entry:
     companions: dict[type, object] = attrs.field(factory=dict)
 
 
-@attrs.define
+@attrs.define(eq=False)
 class MemoryStore:
     """Keeps conversations in memory; see :class:`.interfaces.ConversationStore`."""
 
