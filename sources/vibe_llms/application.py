@@ -20,14 +20,14 @@ from vibe_llms.plugins.manager import PluginManager
 
 if TYPE_CHECKING:
     import asyncio
-    from typing import Any, Self
+    from typing import Any, Self, Unpack
 
     from vibe_llms.configuration.classes import Configuration
     from vibe_llms.conversations.index import ConversationIndex
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.invocables.ensembles import Ensemble
-    from vibe_llms.invocables.mcp.connections import Wiring
+    from vibe_llms.invocables.mcp.assembly import Answerers
     from vibe_llms.invocables.mcp.ensembles import McpEnsemble
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
@@ -181,14 +181,14 @@ class Application:
         return tuple([await asyncio.to_thread(load, name) for name in dict.fromkeys(names)])
 
     async def produce_mcp_ensembles(
-        self, sources: Sequence[str] | None = None, *, wiring: Wiring | None = None
+        self, sources: Sequence[str] | None = None, **answerers: Unpack[Answerers]
     ) -> tuple[McpEnsemble, ...]:
         """Makes ensembles of MCP servers, none of them connected.
 
         Args:
             sources: Names of servers that are configured, and paths of files that name some;
                 ``None`` for all that are configured.
-            wiring: What the servers may ask of us.
+            answerers: Who answers what the servers ask; what nobody answers they may not ask.
 
         Raises:
             UnknownNameError: There is neither such a server nor such a file.
@@ -196,12 +196,16 @@ class Application:
         """
         import asyncio
 
-        from vibe_llms.invocables.mcp.ensembles import McpEnsemble
+        from vibe_llms.invocables.mcp.assembly import produce_mcp_ensemble
         from vibe_llms.invocables.mcp.servers import access_servers
 
         found = await asyncio.to_thread(access_servers, self.configuration, sources)
+        grants = self.configuration.data_directory / "grants"
         limits = self.configuration.limits
-        return tuple(McpEnsemble(server, wiring=wiring, limits=limits) for server in found)
+        return tuple(
+            produce_mcp_ensemble(server, grants=grants, limits=limits, **answerers)
+            for server in found
+        )
 
     async def release(self, holder: object) -> None:
         """Closes those clients of this event loop that nobody but the holder still holds."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli_w
@@ -77,7 +80,13 @@ def open_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
     """Opens terminals, and closes them at the end."""
     opened: list[Terminal] = []
 
-    def open_one(columns: int, rows: int, *arguments: str) -> Terminal:
+    def open_one(
+        columns: int, rows: int, *arguments: str, settings: dict[str, Any] | None = None
+    ) -> Terminal:
+        if settings is not None:
+            configuration = tmp_path / ".config" / "vibe-llms" / "config.toml"
+            configuration.parent.mkdir(parents=True)
+            configuration.write_text(tomli_w.dumps(settings), encoding="utf-8")
         opened.append(Terminal(tmp_path, columns, rows, *arguments))
         return opened[-1]
 
@@ -190,3 +199,40 @@ def test_a_conversation_moves_from_vendor_to_vendor(
     assert "Traceback" not in screen
     stopped = [request for request in simulator.requests if request.disconnected_at is not None]
     assert len(stopped) == 1
+
+
+_PAYING = """
+[[responses]]
+contents = [{ invocation = { id = "a", name = "write_file", arguments = '{args}' } }]
+
+[[responses]]
+contents = [{ text = "Written down." }]
+"""
+
+
+def test_a_person_decides_what_is_done(open_terminal: Callable[..., Terminal]) -> None:
+    """The call is shown and waits; edited, it is done as edited; then the answer follows."""
+    home = Path(tempfile.mkdtemp(prefix="vibe-acting-"))
+    arguments = '{"path": "list.txt", "text": "eggs"}'
+    (home / "script.toml").write_text(_PAYING.replace("{args}", arguments), encoding="utf-8")
+    settings = {"ensembles": {"io": {"directories": [str(home)]}}}
+    terminal = open_terminal(
+        100, 30, "--tools", "io", "--model", f"scripted:{home / 'script.toml'}", settings=settings
+    )
+
+    terminal.wait_for("/help for commands")
+    terminal.type("Write eggs on my list!")
+    screen = terminal.wait_for("or Enter to refuse")
+    assert '"text": "eggs"' in screen
+    assert not (home / "list.txt").exists()
+    terminal.type("e")
+    terminal.wait_for("Arguments, as JSON")
+    terminal.type('{"path": "list.txt", "text": "milk"}')
+
+    terminal.wait_for("Written down")
+    assert (home / "list.txt").read_text(encoding="utf-8") == "milk"
+    terminal.type("/tools")
+    terminal.wait_for(r"write_file +\(io, idempotent, asks first\)")
+    terminal.type("/usage")
+    terminal.wait_for("write_file +1")
+    shutil.rmtree(home)

@@ -69,14 +69,14 @@ class TerminalApprover:
     async def _ask(self, request: ApprovalRequest) -> Approval:
         _show(request)
         while True:
-            answer = await _read(_CHOICES)
+            answer = await read_line(_CHOICES)
             match answer[:1].lower():
                 case "o" | "y":
                     return allow(request)
                 case "a":
                     return allow(request, scope=Scope.CALL)
                 case "n":
-                    reason = await _read("Why not (for the model; Enter for no reason)? ")
+                    reason = await read_line("Why not (for the model; Enter for no reason)? ")
                     return deny(request, reason, scope=Scope.CALL)
                 case "e":
                     arguments = await _read_arguments(request)
@@ -104,7 +104,7 @@ def _show(request: ApprovalRequest) -> None:
 
 async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
     """Reads other arguments; ``None`` where there are none, or they make no sense."""
-    text = await _read(f"Arguments, as JSON, instead of {request.arguments}: ")
+    text = await read_line(f"Arguments, as JSON, instead of {request.arguments}: ")
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -116,8 +116,8 @@ async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
     return value
 
 
-async def _read(prompt: str) -> str:
-    """Reads a line; gives up when the user presses Ctrl-C."""
+async def read_line(prompt: str) -> str:
+    """Asks for a line on the terminal; gives up when the user presses Ctrl-C."""
     sys.stderr.write(prompt)
     sys.stderr.flush()
     answer = await asyncio.to_thread(read_answer)

@@ -26,6 +26,13 @@ def tool_options(function: _Function) -> _Function:
             help="Ensembles that the model may use, such as io,shell; see `vibe tools`.",
         ),
         click.option(
+            "--mcp",
+            "servers",
+            multiple=True,
+            metavar="FILE|NAME",
+            help="MCP servers that the model may use: a file that names some, or one configured.",
+        ),
+        click.option(
             "--allow",
             "allowed",
             multiple=True,
@@ -63,15 +70,29 @@ def split_names(given: Sequence[str]) -> tuple[str, ...]:
 
 
 async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen) -> None:
-    """Gives a session the tools that the options name, and an approver; connects nothing.
+    """Gives a session the tools that the options name, and who is asked; connects nothing.
 
     Raises:
-        UnknownNameError: There is no such ensemble.
+        UnknownNameError: There is no such ensemble, or no such server.
+        ConfigurationError: What is said about a server does not hold.
     """
-    names = split_names(options["tools"])
-    if not names:
+    names, servers = split_names(options["tools"]), options["servers"]
+    if not names and not servers:
         return
     from vibe_llms.interfaces.cli.approving import TerminalApprover
 
-    session.tools = await session.application.produce_ensembles(names)
+    application = session.application
     session.approver = TerminalApprover(split_names(options["allowed"]), screen)
+    session.tools = await application.produce_ensembles(names)
+    if servers:
+        from vibe_llms.interfaces.cli.answering import TerminalElicitor
+        from vibe_llms.interfaces.cli.output import note
+        from vibe_llms.invocables.mcp.oauth import TellingAuthorizer
+
+        session.tools += await application.produce_mcp_ensembles(
+            servers,
+            approver=session.approver,
+            model=await application.access_model(session.address),
+            elicitor=TerminalElicitor(screen),
+            authorizer=TellingAuthorizer(note),
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import attrs
 
@@ -22,6 +22,17 @@ from vibe_llms.limits import Limits
 if TYPE_CHECKING:
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.providers.interfaces import ConverserModel
+
+
+class Answerers(TypedDict, total=False):
+    """Who answers what a server asks; see :func:`produce_mcp_ensemble`."""
+
+    approver: Approver | None
+    model: ConverserModel | None
+    reactors: ConversationReactors | None
+    elicitor: Elicitor | None
+    roots: Iterable[Path]
+    authorizer: Authorizer | None
 
 
 def produce_mcp_ensemble(

@@ -130,7 +130,7 @@ def session(home: Path) -> ChatSession:
         application=Application.load(),
         store=MemoryStore(),
         address=f"scripted:{home / 'script.toml'}",
-        tools=[FunctionsEnsemble("bank", [produce_invoker(pay, needs_approval=True)])],
+        tools=(FunctionsEnsemble("bank", [produce_invoker(pay, needs_approval=True)]),),
     )
 
 

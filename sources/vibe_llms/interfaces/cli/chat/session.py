@@ -89,7 +89,7 @@ class ChatSession:
     schema: JsonObject | None = None
     attachments: list[Attachment] = attrs.field(factory=list)
     odometer: Odometer = attrs.field(factory=Odometer)
-    tools: Sequence[Ensemble] = ()
+    tools: tuple[Ensemble, ...] = ()
     approver: Approver | None = None
     limits: Limits | None = None
     _registry: Registry | None = attrs.field(default=None, init=False)

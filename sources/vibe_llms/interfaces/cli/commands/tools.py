@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def tools(context: click.Context) -> None:
     """List, explain and call what models may invoke. By itself: list."""
     if context.invoked_subcommand is None:
-        context.invoke(list_, tools=(), allowed=(), as_json=False)
+        context.invoke(list_, tools=(), servers=(), allowed=(), as_json=False)
 
 
 @tools.command("list", cls=Command)
@@ -191,20 +191,35 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
     from vibe_llms.interfaces.cli.output import note
     from vibe_llms.invocables.registry import Registry
 
-    names = split_names(options["tools"])
+    names, servers = split_names(options["tools"]), options["servers"]
+    is_named = bool(names or servers)
     ensembles: list[Ensemble] = []
     try:
-        for name in names or application.configuration.ensembles:
+        for name in names if is_named else application.configuration.ensembles:
             try:
                 ensembles += await application.produce_ensembles([name])
             except ConverseError as error:
-                if names:
+                if is_named:
                     raise
                 note(f"{name}: {error}")
-        async with Registry(ensembles, tolerant=not names) as registry:
+        if servers or (not is_named and application.configuration.servers):
+            ensembles += await _produce_servers(application, servers or None)
+        async with Registry(ensembles, tolerant=not is_named) as registry:
             yield registry
     finally:
         await application.close()
+
+
+async def _produce_servers(
+    application: Application, sources: Sequence[str] | None
+) -> Sequence[Ensemble]:
+    from vibe_llms.interfaces.cli.answering import TerminalElicitor
+    from vibe_llms.interfaces.cli.output import note
+    from vibe_llms.invocables.mcp.oauth import TellingAuthorizer
+
+    return await application.produce_mcp_ensembles(
+        sources, elicitor=TerminalElicitor(), authorizer=TellingAuthorizer(note)
+    )
 
 
 def _survey(

@@ -1,0 +1,95 @@
+"""Answers on the terminal what an MCP server asks the person who uses it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+import attrs
+
+from vibe_llms.interfaces.cli.approving import Screen, read_line
+from vibe_llms.interfaces.cli.consent import can_ask
+from vibe_llms.interfaces.cli.output import sanitize, style
+from vibe_llms.invocables.mcp.elicitation import Action, Answer, Field, Question
+from vibe_llms.plain import JsonValue
+
+_REFUSAL = "/no"
+
+
+@attrs.define
+class TerminalElicitor:
+    """An ``Elicitor`` who is the person at the terminal; without one, everything is declined.
+
+    Attributes:
+        screen: Is paused while a question is asked.
+        is_there: Tells whether somebody can be asked.
+    """
+
+    screen: Screen | None = None
+    is_there: Callable[[], bool] = can_ask
+
+    async def elicit(self, question: Question) -> Answer:
+        """Asks, value by value."""
+        if not self.is_there():
+            return Answer(action=Action.DECLINE)
+        if self.screen is not None:
+            self.screen.pause()
+        try:
+            return await _ask(question)
+        finally:
+            if self.screen is not None:
+                self.screen.resume()
+
+
+async def _ask(question: Question) -> Answer:
+    _write(f"The MCP server {question.server} asks: {question.message}", "yellow", "bold")
+    for fault in question.faults:
+        _write(f"That does not fit: {fault}", "red")
+    if question.address:
+        _write(f"It wants you to go to {question.address}")
+        went = await read_line("Will you? Press Enter when you have been there, or type no: ")
+        return Answer(action=Action.DECLINE if went else Action.ACCEPT)
+    _write(f"It gets what you type here; {_REFUSAL} refuses.", "dim")
+    values: dict[str, JsonValue] = {}
+    for field in question.fields:
+        text = await read_line(_compose_prompt(field))
+        if text == _REFUSAL:
+            return Answer(action=Action.DECLINE)
+        if text:
+            values[field.name] = _read_value(field, text)
+    return Answer(values=values)
+
+
+def _compose_prompt(field: Field) -> str:
+    parts = [field.title or field.name]
+    if field.description:
+        parts.append(f"({field.description})")
+    if field.choices:
+        parts.append(f"[{', '.join(choice.value for choice in field.choices)}]")
+    if field.default is not None:
+        parts.append(f"[Enter: {json.dumps(field.default, ensure_ascii=False)}]")
+    elif not field.is_required:
+        parts.append("[Enter: nothing]")
+    return sanitize(" ".join(" ".join(parts).split())) + ": "
+
+
+def _read_value(field: Field, text: str) -> JsonValue:
+    """Reads what was typed as what is asked for; what does not fit, the schema will say."""
+    match field.kind:
+        case "boolean":
+            answers: dict[str, JsonValue] = {"y": True, "yes": True, "n": False, "no": False}
+            return answers.get(text.lower(), text)
+        case "number" | "integer":
+            try:
+                number: JsonValue = json.loads(text)
+            except ValueError:
+                return text
+            return number
+        case "choices":
+            return [each.strip() for each in text.split(",")]
+    return text
+
+
+def _write(text: str, *styles: str) -> None:
+    sys.stderr.write(style(sanitize(text), *styles, stream=sys.stderr) + "\n")

@@ -1,0 +1,81 @@
+"""What an MCP server asks, a person answers at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from vibe_llms.interfaces.cli import approving
+from vibe_llms.interfaces.cli.answering import TerminalElicitor
+from vibe_llms.invocables.mcp.elicitation import Action, Choice, Field, Question
+
+FIELDS = (
+    Field(name="name", kind="text", is_required=True),
+    Field(name="age", kind="integer"),
+    Field(name="fresh", kind="boolean"),
+    Field(name="colour", kind="choice", choices=(Choice("red", "Red"), Choice("blue", "Blue"))),
+    Field(name="tags", kind="choices", choices=(Choice("a", "A"), Choice("b", "B"))),
+)
+FORM = Question(server="shop", message="Who \x1b[31mare you?", fields=FIELDS)
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Types lines, one for each question."""
+
+    def type_lines(*lines: str) -> None:
+        typed: Iterator[str] = iter(lines)
+        monkeypatch.setattr(approving, "read_answer", lambda: f"{next(typed)}\n")
+
+    return type_lines
+
+
+async def test_values_are_what_their_kinds_say(
+    answer: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers, yes and no, lists; and what is left out stays out."""
+    answer("Ben", "41", "yes", "", "a, b")
+
+    given = await TerminalElicitor(is_there=lambda: True).elicit(FORM)
+
+    assert given.action is Action.ACCEPT
+    assert given.values == {"name": "Ben", "age": 41, "fresh": True, "tags": ["a", "b"]}
+    shown = capsys.readouterr().err
+    assert "shop asks" in shown
+    assert "\x1b" not in shown
+    assert "[red, blue]" in shown
+
+
+async def test_a_person_can_refuse_in_the_middle(answer: Callable[..., None]) -> None:
+    """Then the server gets nothing of what was typed before."""
+    answer("Ben", "/no")
+
+    given = await TerminalElicitor(is_there=lambda: True).elicit(FORM)
+
+    assert given.action is Action.DECLINE
+    assert not given.values
+
+
+@pytest.mark.parametrize(("typed", "action"), [("", Action.ACCEPT), ("no", Action.DECLINE)])
+async def test_an_address_is_shown_and_not_opened(
+    answer: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    typed: str,
+    action: Action,
+) -> None:
+    """The person goes there, or does not."""
+    answer(typed)
+    question = Question(server="shop", message="Log in.", address="https://shop.example/login")
+
+    given = await TerminalElicitor(is_there=lambda: True).elicit(question)
+
+    assert given.action is action
+    assert "https://shop.example/login" in capsys.readouterr().err
+
+
+async def test_without_a_person_everything_is_declined() -> None:
+    """Nobody types for them."""
+    given = await TerminalElicitor(is_there=lambda: False).elicit(FORM)
+
+    assert given.action is Action.DECLINE
