@@ -19,6 +19,9 @@ _logger = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 30.0
 """How often a server that was given up is tried once more, if somebody wants it."""
 
+_SETTLING_SECONDS: Final = 1.0
+"""How long answers are waited for after a connection has become of no use."""
+
 _FAREWELL_SECONDS: Final = 1.0
 """How long the task is waited for by somebody who is being cancelled."""
 
@@ -134,6 +137,7 @@ class Caretaker:
         """Keeps one connection as long as it lasts; returns how long that was, and why it ended."""
         name, loop = self._server.name, asyncio.get_running_loop()
         begun: float | None = None
+        reason: Exception | str = ""
         try:
             async with open_connection(
                 self._server, self._wiring, self._limits, self._changed
@@ -145,12 +149,16 @@ class Caretaker:
                 self._was_connected = True
                 self._wake()
                 await connection.ending.wait()
-                failure = produce_failure(name, "be used", f"it {connection.ending.reason}")
+                if connection.ending.reason:  # answers that are on their way still count
+                    await connection.ending.settle(_SETTLING_SECONDS)
         except Exception as error:
-            failure = produce_failure(name, "be used", error)
+            reason = error
         finally:
-            self._connection = None
-        return (0.0 if begun is None else loop.time() - begun), failure
+            had, self._connection = self._connection, None
+        if had is not None and had.ending.reason:
+            reason = f"it {had.ending.reason}"
+        lived_seconds = 0.0 if begun is None else loop.time() - begun
+        return lived_seconds, produce_failure(name, "be used", reason)
 
     async def _give_up(self, failure: ConverseError) -> None:
         """Tells all who wait for the server, and waits until somebody wants it again."""

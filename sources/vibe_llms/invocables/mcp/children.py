@@ -103,7 +103,8 @@ class ServerProcess:
     Attributes:
         process: Of the guardian, whose standard streams are the server's.
         log: What the server says.
-        has_ended_output: Its output has ended, so that nothing more is to be expected of it.
+        has_ended_output: It has ended its output by itself: nothing more is to be expected of it.
+        is_closing: It is we who end it.
         is_given_up: It misbehaves, so that it is not waited for.
     """
 
@@ -111,6 +112,7 @@ class ServerProcess:
         self.process = process
         self.log = log
         self.has_ended_output = False
+        self.is_closing = False
         self.is_given_up = False
         self._lifeline: int | None = lifeline
 

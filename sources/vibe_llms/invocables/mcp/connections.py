@@ -216,8 +216,9 @@ async def perform_request(
         EnsembleError: The server ended, refused, or did not answer in time.
     """
     try:
-        async with asyncio.timeout(seconds):
-            return await request(connection.client)
+        with connection.ending.hold():
+            async with asyncio.timeout(seconds):
+                return await request(connection.client)
     except TimeoutError as error:
         reason = f"it did not answer within {seconds:g} seconds" if seconds else "it took too long"
         raise produce_failure(server.name, what, reason, stage=Stage.EXECUTE) from error

@@ -56,6 +56,7 @@ async def open_stdio(server: McpServer, limits: Limits, ending: Ending) -> Async
             yield receive_in, send_out
         finally:
             has_ended_itself = child.has_ended_output
+            child.is_closing = True
             for stream in streams:
                 stream.close()
             with anyio.CancelScope(shield=True):
@@ -74,9 +75,11 @@ async def _read(
     try:
         async with messages:
             reason = await _pass_on(child, messages, limits)
-            child.has_ended_output = not reason
+            child.has_ended_output = not reason and not child.is_closing
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         await _drain(child)  # it is we who end; a server that waits to be read could not
+        return
+    if child.is_closing:
         return
     if reason:
         child.is_given_up = True
