@@ -3,9 +3,10 @@
 A guardian holds the end of a pipe, its lifeline, whose other end is ours. When ours closes,
 because we are done or because we were killed, whatever killed us, the guardian stops the program
 and all that the program had started. When the program ends by itself, what it leaves behind is
-stopped, too. The program has a session and a group of processes of its own; one that leaves that
-group on purpose, as a daemon does, escapes.
+stopped, too. The program has a session and a group of processes of its own.
 
+On Linux the guardian is made the parent of whatever loses its own (a "subreaper"), so that it
+finds also what has left the group on purpose, as daemons do; on other systems that escapes.
 Should the guardian itself be killed, Linux kills the program, though not what that had started;
 other systems leave both.
 """
@@ -20,49 +21,129 @@ SIGNAL_STATUS: Final = 128
 """A program that a signal ended is reported with this status, plus the signal's number."""
 
 _PROGRAM: Final = """
-import os, signal, subprocess, sys, threading
-grace, lifeline, command = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-def follow():
-    if sys.platform == "linux":
-        import ctypes
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-posix = os.name == "posix"
-options = {"start_new_session": True, "preexec_fn": follow} if posix else {}
-if lifeline == 0:
-    options["stdin"] = subprocess.DEVNULL
-try:
-    program = subprocess.Popen(command, **options)
-except OSError as error:
-    sys.exit(f"{command[0]} cannot be started: {error.strerror}")
-if lifeline != 0:
-    for descriptor in (0, 1):
-        os.close(descriptor)
-def send(name):
+import os, select, signal, sys, time
+grace, lifeline, directory = float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+command = sys.argv[4:]
+prctl = None
+if sys.platform == "linux":
+    import ctypes
+    prctl = ctypes.CDLL(None).prctl
+    prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+asked = ("SIGINT", "SIGTERM", "SIGHUP")
+for name in asked:
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+inbox, outbox = os.pipe()
+os.set_blocking(inbox, False)
+os.set_blocking(outbox, False)
+signal.signal(signal.SIGCHLD, lambda *_: None)
+signal.set_wakeup_fd(outbox)
+me = os.getpid()
+
+def become_program():
+    os.setsid()
+    if prctl:
+        prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != me:
+            os._exit(1)
+    for name in (*asked, "SIGCHLD", "SIGPIPE", "SIGXFSZ"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    if directory >= 0:
+        os.fchdir(directory)
+    if lifeline == 0:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.closerange(3, 65536)
+    os.execvp(command[0], command)
+
+pid = os.fork()
+if pid == 0:
     try:
-        if posix:
-            os.killpg(program.pid, getattr(signal, name))
-        else:
-            program.terminate()
+        become_program()
+    except OSError as error:
+        os.write(2, f"{command[0]} cannot be started: {error.strerror}\\n".encode())
+    os._exit(1)
+if directory >= 0:
+    os.close(directory)
+if lifeline != 0:
+    for descriptor in (0, 1):  # they are the program's
+        os.close(descriptor)
+status = None
+
+def reap():
+    global status
+    while True:
+        try:
+            ended, how = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if not ended:
+            return True
+        if ended == pid:
+            status = os.waitstatus_to_exitcode(how)
+
+def find_descendants():
+    if not prctl:
+        return []
+    children = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(name))
+    found, ahead = [], [me]
+    while ahead:
+        below = children.get(ahead.pop(), [])
+        found += below
+        ahead += below
+    return found
+
+def send(number):
+    for kill, target in [(os.killpg, pid), *((os.kill, each) for each in find_descendants())]:
+        try:
+            kill(target, number)
+        except OSError:
+            pass
+
+def empty(descriptor):
+    try:
+        while os.read(descriptor, 4096):
+            pass
     except OSError:
         pass
-def watch():
-    while os.read(lifeline, 64):
-        pass
-    send("SIGTERM")
-    try:
-        program.wait(grace)
-    except subprocess.TimeoutExpired:
-        pass
-    send("SIGKILL")
-threading.Thread(target=watch, daemon=True).start()
-status = program.wait()
-send("SIGKILL")
-os._exit(status if 0 <= status < 256 else 128 - status if -128 < status < 0 else 1)
+
+def wait(seconds):
+    until = time.monotonic() + seconds
+    while reap() and time.monotonic() < until:
+        select.select([inbox], [], [], 0.02)
+        empty(inbox)
+
+while status is None:
+    ready = select.select([lifeline, inbox], [], [])[0]
+    empty(inbox)
+    reap()
+    if lifeline in ready and not os.read(lifeline, 64):
+        send(signal.SIGTERM)
+        wait(grace)
+        break
+until = time.monotonic() + 3
+while reap() or not prctl:  # elsewhere what is left of the group is no child of ours
+    send(signal.SIGSTOP)  # so that nobody begins another meanwhile
+    send(signal.SIGKILL)
+    wait(0.05)
+    if not reap() or time.monotonic() > until:
+        break
+os._exit(137 if status is None else status if status >= 0 else 128 - status)
 """
 
 
 def compose_guardian(
-    command: Sequence[str], *, grace_seconds: float, lifeline: int = 0
+    command: Sequence[str],
+    *,
+    grace_seconds: float,
+    lifeline: int = 0,
+    directory: int | None = None,
 ) -> tuple[str, ...]:
     """Returns the command that starts a guardian, which starts a program.
 
@@ -75,8 +156,9 @@ def compose_guardian(
         lifeline: The descriptor of the pipe's end that the guardian inherits. With 0, its
             standard input, the program has none; with another, the program has the standard
             input and output of the guardian to itself.
+        directory: The descriptor, inherited likewise, of the directory in which the program
+            begins; ``None`` for that of the guardian.
     """
-    return (
-        *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(grace_seconds), str(lifeline)),
-        *command,
-    )
+    where = -1 if directory is None else directory
+    options = (str(grace_seconds), str(lifeline), str(where))
+    return (sys.executable, "-I", "-S", "-c", _PROGRAM, *options, *command)

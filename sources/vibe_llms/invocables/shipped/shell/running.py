@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 from collections.abc import Mapping
 from typing import Final
 
 import attrs
 
-from vibe_llms.invocables.shipped.shell.guardian import GUARDIAN
+from vibe_llms.guardians import compose_guardian
 from vibe_llms.invocables.shipped.shell.output import Output
 from vibe_llms.invocables.shipped.shell.stragglers import end_stragglers, mark_environment
 
@@ -85,8 +84,9 @@ async def _start(
     command: str, directory: int, environment: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", "-c", GUARDIAN, str(GRACE_SECONDS), str(directory)),
-        *(SHELL, "-c", "--", command),
+        *compose_guardian(
+            (SHELL, "-c", "--", command), grace_seconds=GRACE_SECONDS, directory=directory
+        ),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
