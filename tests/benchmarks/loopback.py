@@ -3,7 +3,8 @@
 Everything it sends is composed beforehand; it parses of a request what it must, and runs in a
 process of its own. A client is measured by its own CPU time. What is wanted is said in the path:
 ``/at-once/v1/chat/completions`` sends a stream in one write, ``/paced`` one write a chunk, and
-``/slow`` one chunk in a while. ``"stream": true`` in the body asks for a stream.
+``/slow`` one chunk in a while. ``"stream": true`` in the body asks for a stream; what is not
+streamed comes at once, behind ``/late`` after the time that a vendor takes at least.
 
 Run as a program it serves until its standard input is closed, and prints its port first.
 """
@@ -29,6 +30,9 @@ SLOW_SECONDS = 0.25
 """How long a slow stream waits after each chunk, of which it has few."""
 
 SLOW_CHUNKS = 40
+
+LATE_SECONDS = 0.1
+"""How long an answer takes behind ``/late``. Models take longer."""
 
 PATHS = {
     "chat": "/v1/chat/completions",
@@ -209,6 +213,8 @@ async def _serve_connection(
             path = head.split(b" ", 2)[1].decode()
             protocol = next(name for name, tail in PATHS.items() if tail in path)
             if b'"stream":true' not in body.replace(b" ", b""):
+                if path.startswith("/late"):
+                    await asyncio.sleep(LATE_SECONDS)
                 writer.write(canned.answers[protocol])
             elif path.startswith("/at-once"):
                 writer.write(canned.bursts[protocol])

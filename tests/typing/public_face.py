@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Any, NamedTuple, assert_type
 
 import attrs
 
@@ -139,6 +139,12 @@ def failing(error: ConverseError) -> None:
 assert_type(load_provider("local"), Provider)
 
 
+class Invoice(NamedTuple):
+    """What an answer becomes."""
+
+    number: int
+
+
 async def batching(model: Model) -> None:
     """A batch knows what comes of its work: texts of a model, else what the function returns."""
 
@@ -149,3 +155,5 @@ async def batching(model: Model) -> None:
         (await BatchChannel(model, system="Be brief.").collect(["a"])).values[0], str | None
     )
     assert_type((await BatchChannel(measure).collect(["a"])).values[0], int | None)
+    parsing = BatchChannel(model, parser=Invoice)
+    assert_type((await parsing.collect(["a"])).values[0], Invoice | None)

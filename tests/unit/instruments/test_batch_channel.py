@@ -28,7 +28,11 @@ from vibe_llms.instruments.channels.batches import (
     BatchTally,
     SyncBatchChannel,
 )
+from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.parsers import Parser
+from vibe_llms.instruments.prompts import Prompt
+from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 
 
@@ -403,6 +407,97 @@ async def test_a_table_of_variables_needs_a_prompt() -> None:
     await channel.close()
 
     assert "no prompt takes them" in str(report.failures[0].error)
+
+
+@attrs.frozen
+class City:
+    """A city."""
+
+    name: str
+    people: int
+
+
+def produce_scripted(folder: Path, *texts: str) -> str:
+    """Returns the address of a model that gives each text to the prompt that names its number."""
+    script = folder / "script.toml"
+    script.write_text(
+        "".join(
+            f"[[responses]]\nmatch = 'n{number}\\b'\ncontents = [{{ text = {json.dumps(text)} }}]\n"
+            for number, text in enumerate(texts)
+        )
+    )
+    return f"scripted:{script}"
+
+
+async def test_answers_become_values_by_a_parser(tmp_path: Path) -> None:
+    """Also those that the journal has; an answer that does not fit is a failure."""
+    address = produce_scripted(
+        tmp_path, '{"name": "Rome", "people": 2800000}', "I do not know.", '{"name": "Bari"}'
+    )
+    journal = tmp_path / "answers.jsonl"
+    channel = BatchChannel(address, parser=Parser(City, attempts=1), journal=journal)
+    report = await channel.collect(["n0", "n1", "n2"])
+    again = await channel.collect(["n0", "n1", "n2"])
+    await channel.close()
+
+    assert report.values == again.values == (City("Rome", 2_800_000),)
+    assert [item.index for item in report.failures] == [1, 2]
+    assert again.tally.stored == 3
+    assert read_lines(journal)[0]["value"] == {"name": "Rome", "people": 2_800_000}
+    with pytest.raises(RequestError, match="other settings"):
+        await BatchChannel(address, journal=journal).collect(["n0"])
+
+
+async def test_a_prompt_makes_questions_of_variables(tmp_path: Path) -> None:
+    """Another prompt, or an input that does not go with it, is noticed."""
+    journal = tmp_path / "answers.jsonl"
+    inputs: list[Any] = [{"name": "Ada"}, {"name": "Grace"}, {"nom": "Alan"}, "Ada"]
+    first = Prompt("Who is {{ name }}?", system="Be brief.")
+    channel = BatchChannel("scripted:echo", prompt=first, journal=journal)
+    report = await channel.collect(inputs)
+    again = await channel.collect(inputs)
+
+    assert report.values == again.values == ("Who is Ada?", "Who is Grace?")
+    assert "nom" in str(report.failures[0].error)
+    assert "no table of variables" in str(report.failures[1].error)
+    other = BatchChannel("scripted:echo", prompt=Prompt("Was {{ name }}?"), journal=journal)
+    with pytest.raises(RequestError, match="another input"):
+        await other.collect(inputs)
+    await channel.close()
+
+
+async def test_an_engine_runs_for_each_input(tmp_path: Path) -> None:
+    """With its tools; a run that ends without an answer is a failure that says why."""
+    script = tmp_path / "script.toml"
+    script.write_text(
+        "[[responses]]\ncontents = [{ invocation = { id = 'a', name = 'double',"
+        " arguments = '{\"number\": 4}' } }]\nusage = { input_tokens = 5, output_tokens = 1 }\n"
+        "[[responses]]\ncontents = [{ text = 'It is {input}' }]\n"
+        "usage = { input_tokens = 6, output_tokens = 2 }\n"
+    )
+    doubled: list[int] = []
+
+    def double(number: int) -> int:
+        """Doubles a number."""
+        doubled.append(number)
+        return number * 2
+
+    journal = tmp_path / "answers.jsonl"
+    async with Engine(f"scripted:{script}", tools=[double]) as engine:
+        report = await BatchChannel(engine, journal=journal).collect(["four", "more"])
+        assert report.values == ("It is four", "It is more")
+        assert doubled == [4, 4]
+        assert report.usage.total_input_tokens == 22
+        again = await BatchChannel(engine, journal=journal).collect(["four", "more"])
+        assert again.tally.stored == 2
+
+    short = Engine(f"scripted:{script}", tools=[double], limits=Limits(run_steps=1))
+    async with short:
+        cut = await BatchChannel(short).collect(["four"])
+    assert "without an answer (limit)" in str(cut.failures[0].error)
+    assert "Raise limits.run_steps." in str(cut.failures[0].error)
+    with pytest.raises(TypeError, match="Say system to the engine"):
+        BatchChannel(short, system="Be brief.")
 
 
 async def test_progress_is_heard_after_each_item() -> None:

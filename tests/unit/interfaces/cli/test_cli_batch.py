@@ -216,6 +216,55 @@ def test_failures_are_listed_kept_and_asked_again(
     assert [line["text"] for line in lines] == ["fine", "fine", "fine"]
 
 
+def test_a_template_makes_prompts_of_variables(vibe: Vibe, home: Path) -> None:
+    """Each line is an object with its variables; the id is none, unless the template says so."""
+    (home / "who.j2").write_text("Who is {{ name }}?")
+    (home / "which.j2").write_text("Which is {{ id }}?")
+    write_lines(home / "people.jsonl", {"name": "Ada", "id": "a"}, {"name": "Grace"})
+    write_lines(home / "ids.jsonl", {"id": "a"})
+
+    named = vibe("batch", "people.jsonl", "--prompt", "who.j2")
+    numbered = vibe("batch", "ids.jsonl", "--prompt", "which.j2")
+
+    assert [(line["id"], line["text"]) for line in read_lines(named.out)] == [
+        ("a", "Who is Ada?"),
+        (None, "Who is Grace?"),
+    ]
+    assert read_lines(numbered.out)[0]["text"] == "Which is a?"
+
+
+@pytest.mark.parametrize("line", [{"nom": "Ada"}, "Ada", {}])
+def test_variables_that_do_not_fit_are_named(vibe: Vibe, home: Path, line: object) -> None:
+    """Before anything is sent."""
+    (home / "who.j2").write_text("Who is {{ name }}?")
+    write_lines(home / "people.jsonl", {"name": "Grace"}, line)
+
+    outcome = vibe("batch", "people.jsonl", "--prompt", "who.j2")
+
+    assert outcome.code == ExitCode.REQUEST
+    assert "people.jsonl:2: " in outcome.err
+    assert outcome.out == ""
+
+
+def test_a_schema_makes_values_of_answers(vibe: Vibe, home: Path) -> None:
+    """The value stands beside the text; an answer that does not fit is a failure."""
+    script = home / "script.toml"
+    script.write_text(
+        "[[responses]]\nmatch = 'good'\ncontents = [{ text = '{\"n\": 1}' }]\n"
+        '[[responses]]\ncontents = [{ text = \'{"n": "x"}\' }]\n'
+    )
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    (home / "schema.json").write_text(json.dumps(schema))
+    write_lines(home / "prompts.jsonl", "good", "bad")
+
+    outcome = vibe("batch", "prompts.jsonl", "--schema", "schema.json", "-m", f"scripted:{script}")
+
+    lines = read_lines(outcome.out)
+    assert outcome.code == ExitCode.INCOMPLETE
+    assert lines[0]["value"] == {"n": 1}
+    assert lines[1]["error"]["error"] == "parse"
+
+
 def test_trying_again_needs_an_output(vibe: Vibe, home: Path) -> None:
     """Standard output remembers nothing."""
     write_lines(home / "prompts.jsonl", "one")

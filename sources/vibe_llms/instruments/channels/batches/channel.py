@@ -29,7 +29,7 @@ from vibe_llms.exceptions import (
     Stage,
     TrustError,
 )
-from vibe_llms.instruments.channels.batches.asking import Asking
+from vibe_llms.instruments.channels.batches.asking import Acting, Asking, Composing, Wording
 from vibe_llms.instruments.channels.batches.crews import perform_all
 from vibe_llms.instruments.channels.batches.items import (
     BatchInput,
@@ -40,11 +40,13 @@ from vibe_llms.instruments.channels.batches.items import (
 )
 from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
+from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model, RequestOptions
+from vibe_llms.instruments.parsers.parsers import Parser
 
 T = TypeVar("T")
 
-Work: TypeAlias = Model | str | Callable[[Any], Awaitable[Any]]
+Work: TypeAlias = Model | Engine | str | Callable[[Any], Awaitable[Any]]
 Inputs: TypeAlias = Iterable[Any] | AsyncIterable[Any]
 
 CONCURRENCY = 64
@@ -68,8 +70,11 @@ class BatchChannel(Generic[T]):
 
     Args:
         work: A model, or its address: then each input is a prompt, and its result is the text of
-            the answer. Or an asynchronous function: then each input is its argument, and its
-            result is what it returns.
+            the answer. Or an engine: then each input is a run of its own, with the engine's
+            tools. Or an asynchronous function: then each input is its argument, and its result is
+            what it returns.
+        prompt: Makes what is said of inputs that are tables of variables.
+        parser: What answers become, a :class:`.Parser` or a kind for one; without it, text.
         concurrency: How many inputs are worked on at once.
         journal: A file that gets a line for each item before anybody is told of it; a batch with
             the same journal goes on where the other stopped. Without one nothing is kept.
@@ -80,7 +85,8 @@ class BatchChannel(Generic[T]):
 
     How often requests may be sent to a vendor is a setting of its provider:
     ``requests_per_minute`` and ``tokens_per_minute``. An input whose work fails is an item with an
-    error. Only what every other input would meet as well (no key, no money) ends the batch.
+    error. Only what every other input would meet as well (no key, no money) ends the batch. An
+    engine whose tools take long to connect is entered beforehand, ``async with engine``.
 
     Attributes:
         journal: The file, as a whole path.
@@ -89,13 +95,30 @@ class BatchChannel(Generic[T]):
 
     Raises:
         ValueError: The concurrency is below 1.
+        TypeError: The work does not take this prompt, parser or option.
     """
 
     @overload
     def __init__(
         self: BatchChannel[str],
+        work: Model | Engine | str,
+        *,
+        prompt: Composing | None = ...,
+        parser: None = ...,
+        concurrency: int = ...,
+        journal: Path | str | None = ...,
+        retry_failed: bool = ...,
+        progress: Callable[[BatchTally], None] | None = ...,
+        **options: Unpack[RequestOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
         work: Model | str,
         *,
+        prompt: Composing | None = ...,
+        parser: Parser[T] | type[T],
         concurrency: int = ...,
         journal: Path | str | None = ...,
         retry_failed: bool = ...,
@@ -118,6 +141,8 @@ class BatchChannel(Generic[T]):
         self,
         work: Work,
         *,
+        prompt: Composing | None = None,
+        parser: Any = None,
         concurrency: int = CONCURRENCY,
         journal: Path | str | None = None,
         retry_failed: bool = False,
@@ -126,7 +151,7 @@ class BatchChannel(Generic[T]):
     ) -> None:
         if concurrency < 1:
             raise ValueError(f"The concurrency of a batch is at least 1, not {concurrency}.")
-        self._asking = _produce_asking(work, options)
+        self._asking = _produce_asking(work, prompt, parser, options)
         self._function = None if self._asking else cast("Callable[[Any], Awaitable[T]]", work)
         self._concurrency = concurrency
         self.journal = None if journal is None else Path(journal).resolve()
@@ -200,13 +225,24 @@ class BatchChannel(Generic[T]):
             await self._asking.close()
 
 
-def _produce_asking(work: Work, options: Mapping[str, Any]) -> Asking | None:
-    if isinstance(work, str):
-        return Asking(Model(work), options, is_owner=True)
-    if isinstance(work, Model):
-        return Asking(work, options, is_owner=False)
-    if options:
-        raise TypeError(f"A function takes no {', '.join(sorted(options))}: those are a model's.")
+def _produce_asking(
+    work: Work, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
+) -> Asking | Acting | None:
+    wording = Wording(prompt=prompt)
+    if isinstance(work, (str, Model)):
+        if parser is not None and not isinstance(parser, Parser):
+            parser = Parser(parser)
+        model = Model(work) if isinstance(work, str) else work
+        return Asking(model, options, wording, parser, is_owner=isinstance(work, str))
+    given = dict(options)
+    given |= {} if parser is None else {"parser": parser}
+    if isinstance(work, Engine):
+        if given:
+            raise TypeError(f"Say {', '.join(sorted(given))} to the engine, not to its batch.")
+        return Acting(work, wording)
+    given |= {} if prompt is None else {"prompt": prompt}
+    if given:
+        raise TypeError(f"A function takes no {', '.join(sorted(given))}: those are a model's.")
     return None
 
 
@@ -252,7 +288,7 @@ class _Run(Generic[T]):
         self._ensure_new(place, name)
         input_digest = ""
         if self._journal is not None:
-            input_digest = digest(value)
+            input_digest = digest(self._identify(value))
             entry = self._journal.find(place if name is None else name, input_digest)
             if entry is not None:
                 if not (entry.has_failed and self._channel._retry_failed):
@@ -316,6 +352,9 @@ class _Run(Generic[T]):
         if self._asking is not None and item.error is None:
             return self._asking.restore(item)
         return item
+
+    def _identify(self, value: Any) -> Any:
+        return value if self._asking is None else self._asking.wording.identify(value)
 
     async def _call(self, value: Any) -> Outcome[Any]:
         function = self._channel._function

@@ -61,7 +61,14 @@ class Line(msgspec.Struct, gc=False, kw_only=True):
     error: msgspec.Raw = _NOTHING
 
 
-_encode = msgspec.json.Encoder().encode
+def _plainify(value: Any) -> Any:
+    """Returns what msgspec does not know as plain data: a value of pydantic can say it itself."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"Nobody knows how to write {type(value).__name__}")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plainify).encode
 _decode_line = msgspec.json.Decoder(Line).decode
 _decode_head = msgspec.json.Decoder(Head).decode
 

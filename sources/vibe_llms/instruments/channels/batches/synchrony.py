@@ -8,14 +8,16 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from vibe_llms.asynchrony import access_portal
+from vibe_llms.instruments.channels.batches.asking import Composing
 from vibe_llms.instruments.channels.batches.channel import (
-    CONCURRENCY,
     BatchChannel,
     Inputs,
     Work,
 )
 from vibe_llms.instruments.channels.batches.items import BatchItem, BatchReport, BatchTally
+from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model, RequestOptions
+from vibe_llms.instruments.parsers.parsers import Parser
 
 T = TypeVar("T")
 
@@ -29,8 +31,24 @@ class SyncBatchChannel(Generic[T]):
     @overload
     def __init__(
         self: SyncBatchChannel[str],
+        work: Model | Engine | str,
+        *,
+        prompt: Composing | None = ...,
+        parser: None = ...,
+        concurrency: int = ...,
+        journal: Path | str | None = ...,
+        retry_failed: bool = ...,
+        progress: Callable[[BatchTally], None] | None = ...,
+        **options: Unpack[RequestOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
         work: Model | str,
         *,
+        prompt: Composing | None = ...,
+        parser: Parser[T] | type[T],
         concurrency: int = ...,
         journal: Path | str | None = ...,
         retry_failed: bool = ...,
@@ -49,25 +67,9 @@ class SyncBatchChannel(Generic[T]):
         progress: Callable[[BatchTally], None] | None = ...,
     ) -> None: ...
 
-    def __init__(
-        self,
-        work: Work,
-        *,
-        concurrency: int = CONCURRENCY,
-        journal: Path | str | None = None,
-        retry_failed: bool = False,
-        progress: Callable[[BatchTally], None] | None = None,
-        **options: Any,
-    ) -> None:
-        produce: Any = BatchChannel  # its two shapes are those of this class
-        self._channel: BatchChannel[T] = produce(
-            work,
-            concurrency=concurrency,
-            journal=journal,
-            retry_failed=retry_failed,
-            progress=progress,
-            **options,
-        )
+    def __init__(self, work: Work, **settings: Any) -> None:
+        produce: Any = BatchChannel  # its shapes are those of this class
+        self._channel: BatchChannel[T] = produce(work, **settings)
 
     @property
     def tally(self) -> BatchTally:

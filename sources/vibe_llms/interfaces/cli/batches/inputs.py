@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from vibe_llms.exceptions import RequestError
+from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.instruments.channels.batches.items import BatchInput
 
 _BLOCK_BYTES = 65_536
@@ -31,12 +31,14 @@ class Form(NamedTuple):
 
     Attributes:
         is_text: Each line is a prompt as it stands; empty ones are passed over.
-        variables: Checks the variables of a line and returns what is asked; ``None`` where lines
-            are prompts. Raises RequestError.
+        fill: Takes the variables of a line, to see whether they fit; ``None`` where lines are
+            prompts. Raises ConverseError.
+        takes_id: Whether ``id`` is among the variables, too.
     """
 
     is_text: bool = False
-    variables: Callable[[dict[str, Any]], object] | None = None
+    fill: Callable[..., object] | None = None
+    takes_id: bool = False
 
     def read(self, line: bytes) -> BatchInput | None:
         """Reads one line; ``None`` where there is nothing in it.
@@ -62,22 +64,32 @@ class Form(NamedTuple):
 
     @property
     def _rule(self) -> str:
-        if self.variables is not None:
+        if self.fill is not None:
             return "Each line is an object with the variables of the prompt."
         return f"{_FORMS} Lines that are prompts as they stand want --text."
 
     def _take(self, value: Any) -> BatchInput:
         if isinstance(value, dict):
             name = _read_name(value)
-            if self.variables is not None:
-                return BatchInput(value, name)
+            if self.fill is not None:
+                return BatchInput(self._check_variables(value), name)
             return BatchInput(self._read_prompt(value), name)
-        if isinstance(value, str) and self.variables is None:
+        if isinstance(value, str) and self.fill is None:
             if not value.strip():
                 raise ValueError(f"Its prompt is empty. {self._rule}")
             return BatchInput(value)
         kind = {"list": "an array", "str": "a string"}.get(type(value).__name__, "a number or null")
         raise ValueError(f"It is {kind}. {self._rule}")
+
+    def _check_variables(self, value: dict[str, Any]) -> dict[str, Any]:
+        if not self.takes_id:
+            value.pop("id", None)
+        assert self.fill is not None
+        try:
+            self.fill(**value)
+        except ConverseError as error:
+            raise ValueError(str(error)) from error
+        return value
 
     def _read_prompt(self, value: dict[str, Any]) -> str:
         prompt = value.get("prompt")

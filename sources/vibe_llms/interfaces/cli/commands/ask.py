@@ -71,11 +71,12 @@ def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
         controls=parse_controls(options["controls"]),
         stream=application.configuration.stream,
         strict=options["strict"],
-        schema=_read_schema(options["schema"]),
+        schema=read_schema(options["schema"]),
     )
 
 
-def _read_schema(path: str | None) -> dict[str, Any] | None:
+def read_schema(path: str | None) -> dict[str, Any] | None:
+    """Reads a JSON Schema from a file; ``None`` where none is named. Raises UsageError."""
     if path is None:
         return None
     import json

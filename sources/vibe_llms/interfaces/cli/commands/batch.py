@@ -20,6 +20,8 @@ from vibe_llms.interfaces.cli.options import (
 if TYPE_CHECKING:
     from vibe_llms.instruments.channels.batches.channel import BatchChannel, Inputs
     from vibe_llms.instruments.models import Model
+    from vibe_llms.instruments.parsers import Parser
+    from vibe_llms.instruments.prompts import Prompt
     from vibe_llms.interfaces.cli.batches.display import Account
     from vibe_llms.interfaces.cli.batches.inputs import Form
 
@@ -33,6 +35,13 @@ _STANDARD = "-"
 @click.option("--model", "-m", type=MODEL, help="The model, as provider:model.")
 @click.option("--provider", type=PROVIDER, help="The provider; its default model.")
 @click.option("--system", "-s", help="Instructions, before each prompt.")
+@click.option(
+    "--prompt",
+    "template",
+    type=click.Path(),
+    help="A template (Jinja); each line is an object with its variables.",
+)
+@click.option("--schema", type=click.Path(), help="A JSON Schema; each answer becomes a value.")
 @click.option(
     "--control",
     "-c",
@@ -70,15 +79,29 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
     """
     import asyncio
 
-    form = _choose_form(prompts, is_text=options["text"])
+    options["template"] = _read_template(options["template"])
+    form = _choose_form(prompts, options)
     source, total = _open_source(prompts, form)
     return asyncio.run(_perform(source, total, output, options, as_json=as_json))
 
 
-def _choose_form(prompts: str, *, is_text: bool) -> Form:
+def _read_template(path: str | None) -> Prompt | None:
+    if path is None:
+        return None
+    from vibe_llms.instruments.prompts import Prompt
+
+    return Prompt.read(path)
+
+
+def _choose_form(prompts: str, options: dict[str, Any]) -> Form:
     from vibe_llms.interfaces.cli.batches.inputs import Form
 
-    return Form(is_text=is_text or prompts.lower().endswith(".txt"))
+    prompt: Prompt | None = options["template"]
+    if prompt is None:
+        return Form(is_text=options["text"] or prompts.lower().endswith(".txt"))
+    if options["text"]:
+        raise click.UsageError("Lines of --text have no variables for a --prompt.")
+    return Form(fill=prompt.compose, takes_id="id" in prompt.variables)
 
 
 def _open_source(prompts: str, form: Form) -> tuple[Inputs, int | None]:
@@ -138,9 +161,22 @@ def _produce_channel(model: Model, output: str, options: dict[str, Any]) -> Batc
         concurrency=options["concurrency"],
         journal=None if output == _STANDARD else output,
         retry_failed=options["retry_failed"],
+        prompt=options["template"],
+        parser=_produce_parser(options["schema"]),
         **({"system": options["system"]} if options["system"] else {}),
     )
     return channel
+
+
+def _produce_parser(path: str | None) -> Parser[Any] | None:
+    from vibe_llms.interfaces.cli.commands.ask import read_schema
+
+    schema = read_schema(path)
+    if schema is None:
+        return None
+    from vibe_llms.instruments.parsers import Parser
+
+    return Parser(schema)
 
 
 async def _work(
