@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from vibe_llms.instruments.skills import Skill
     from vibe_llms.interfaces.cli.approving import Screen
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
@@ -31,6 +32,11 @@ def tool_options(function: _Function) -> _Function:
             multiple=True,
             metavar="FILE|NAME",
             help="MCP servers that the model may use: a file that names some, or one configured.",
+        ),
+        click.option(
+            "--skill",
+            metavar="NAME|PATH",
+            help="A skill, which brings instructions, controls and tools of your configuration.",
         ),
         click.option(
             "--allow",
@@ -69,20 +75,56 @@ def split_names(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen) -> None:
+async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen) -> str:
     """Gives a session the tools that the options name, and who is asked; connects nothing.
 
+    A skill among the options brings what the other options leave open.
+
+    Returns:
+        The instructions of the skill and of the options; empty where they are given already.
+
     Raises:
-        UnknownNameError: There is no such ensemble, or no such server.
-        ConfigurationError: What is said about a server does not hold.
+        UnknownNameError: There is no such ensemble, server or skill.
+        ConfigurationError: What is said about a server does not hold, or the skill.
+        TrustError: The skill is the project's, and the user has not agreed to it.
     """
-    names, servers = split_names(options["tools"]), options["servers"]
-    if not names and not servers:
-        return
+    names, servers = split_names(options["tools"]), tuple(options["servers"])
+    instructions = [options["system"] or ""]
+    if options["skill"]:
+        skill = await _use_skill(session, options["skill"])
+        instructions.insert(0, skill.render())
+        names, servers = (*names, *skill.ensembles), (*servers, *skill.mcp)
+    if names or servers:
+        await _add_tools(session, names, servers, options["allowed"], screen)
+    text = "\n\n".join(each.strip() for each in instructions if each.strip())
+    return "" if text == session.system else text
+
+
+async def _use_skill(session: ChatSession, name: str) -> Skill:
+    """Lets a skill fill in what was not said."""
+    import asyncio
+
+    from vibe_llms.instruments.skills import ensure_configured, find_skill
+
+    skill = await asyncio.to_thread(find_skill, name, session.application)
+    ensure_configured(skill, session.application.configuration)
+    session.address = session.address or skill.model
+    session.controls = {**skill.controls, **session.controls}
+    session.schema = session.schema or skill.schema
+    return skill
+
+
+async def _add_tools(
+    session: ChatSession,
+    names: Sequence[str],
+    servers: Sequence[str],
+    allowed: Sequence[str],
+    screen: Screen,
+) -> None:
     from vibe_llms.interfaces.cli.approving import TerminalApprover
 
     application = session.application
-    session.approver = TerminalApprover(split_names(options["allowed"]), screen)
+    session.approver = TerminalApprover(split_names(allowed), screen)
     session.tools = await application.produce_ensembles(names)
     if servers:
         from vibe_llms.interfaces.cli.answering import TerminalElicitor

@@ -166,10 +166,10 @@ def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json
 
     async def perform() -> Answer:
         try:
-            await equip(session, options, output)
+            instructions = await equip(session, options, output)
             await run_interruptibly(session.open())  # before anything is stored
-            if options["system"]:
-                session.instruct(options["system"])
+            if instructions:
+                session.instruct(instructions)
             await session.say(text)
             return await run_interruptibly(session.answer(output))
         finally:

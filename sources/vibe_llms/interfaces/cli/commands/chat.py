@@ -55,10 +55,10 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
 
     async def perform() -> None:
         try:
-            await equip(loop.session, options, loop.output)
+            instructions = await equip(loop.session, options, loop.output)
             await run_interruptibly(loop.session.open())  # before anything is stored
-            if options["system"]:
-                loop.session.instruct(options["system"])
+            if instructions:
+                loop.session.instruct(instructions)
             if loop.input.is_interactive:
                 _greet(loop)
             await loop.run(" ".join(first))

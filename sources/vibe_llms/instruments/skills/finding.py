@@ -1,0 +1,119 @@
+"""Finds skills by their names: the user's own, the project's, and those that ship."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from vibe_llms.application import Application
+from vibe_llms.configuration.classes import Configuration, Layer, TrustRequest
+from vibe_llms.configuration.trust import grant_trust, is_trusted
+from vibe_llms.exceptions import TrustError, UnknownNameError
+from vibe_llms.instruments.skills.reading import parse_skill, read_bytes, read_skill
+from vibe_llms.instruments.skills.skill import Skill
+from vibe_llms.nearness import find_near
+from vibe_llms.resources import access_data
+
+_FOLDER: Final = "skills"
+_SUFFIX: Final = ".toml"
+
+
+@attrs.frozen(kw_only=True)
+class FoundSkill:
+    """A file that is meant to be a skill, not read yet.
+
+    Attributes:
+        name: By which it is found.
+        path: The file.
+        layer: ``USER``, ``PROJECT`` or ``DEFAULTS``: whose it is.
+    """
+
+    name: str
+    path: Path
+    layer: Layer
+
+    def read(self) -> Skill:
+        """Reads it, to look at: to use what a stranger's folder holds, find it by its name.
+
+        Raises:
+            ConfigurationError: It does not hold.
+        """
+        return read_skill(self.path)
+
+
+def survey_skills(configuration: Configuration) -> tuple[FoundSkill, ...]:
+    """Lists the skills, the user's own first; of those with one name only the first is found."""
+    found: dict[str, FoundSkill] = {}
+    for layer, folder in _list_folders(configuration):
+        for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else ():
+            found.setdefault(path.stem, FoundSkill(name=path.stem, path=path, layer=layer))
+    return tuple(found.values())
+
+
+def find_skill(name: str, application: Application) -> Skill:
+    """Finds a skill by its name, or reads it where a path is given.
+
+    A skill of the project's folder comes from whoever made that folder. It is found by its name
+    once the user has agreed to it, and asked about again after it has changed.
+
+    Args:
+        name: Such as ``reviewer``; or a path that ends in ``.toml``, read without a question.
+
+    Raises:
+        UnknownNameError: There is none of this name; the nearest come first.
+        TrustError: It is the project's, and the user has not agreed to it.
+        ConfigurationError: It does not hold.
+    """
+    if name.endswith(_SUFFIX):
+        return read_skill(Path(name).expanduser())
+    skills = {each.name: each for each in survey_skills(application.configuration)}
+    found = skills.get(name)
+    if found is None:
+        known = find_near(name, skills) or sorted(skills)
+        raise UnknownNameError(
+            kind="skill",
+            name=name,
+            known=tuple(known),
+            remedy="A path to a skill ends in .toml." if "/" in name else "",
+        )
+    raw = read_bytes(found.path)
+    skill = parse_skill(raw, found.path)
+    if found.layer is Layer.PROJECT:
+        _ensure_trusted(skill, raw, found.path, application)
+    return skill
+
+
+def _ensure_trusted(skill: Skill, raw: bytes, path: Path, application: Application) -> None:
+    request = TrustRequest(
+        folder=path.resolve(),  # trust in a skill is in its file alone
+        file=path,
+        digest=hashlib.sha256(raw).hexdigest(),
+        settings=(),
+        data_directory=application.configuration.data_directory,
+    )
+    if is_trusted(request):
+        return
+    tools = ", ".join((*skill.ensembles, *skill.mcp)) or "no tools"
+    question = (
+        f"{path} comes with this folder, instructs the model and chooses {tools}. It says it is:"
+        f" {skill.description} Do you want to use it?"
+    )
+    if not application.plugins.consent.ask(f"skill:{request.folder}", question):
+        raise TrustError(
+            subject=f"skill:{request.folder}",
+            detail=f"The skill {skill.name!r} is the project's, and you have not agreed to it.",
+            remedy=f"Look at it; then give it by its path: {path}.",
+        )
+    grant_trust(request)
+
+
+def _list_folders(configuration: Configuration) -> Iterator[tuple[Layer, Path]]:
+    files = {file.layer: file.path for file in configuration.files}
+    for layer in (Layer.USER, Layer.PROJECT):
+        if layer in files:
+            yield layer, files[layer].parent / _FOLDER
+    yield Layer.DEFAULTS, access_data(_FOLDER)

@@ -1,0 +1,114 @@
+"""What a skill is, and the tools it chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Unpack
+
+import attrs
+
+from vibe_llms.application import Application
+from vibe_llms.configuration.classes import Configuration
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.instruments.prompts.prompt import Prompt
+from vibe_llms.invocables.ensembles import Ensemble
+from vibe_llms.nearness import suggest
+from vibe_llms.plain import JsonObject, JsonValue
+
+if TYPE_CHECKING:
+    from vibe_llms.invocables.mcp.assembly import Answerers
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Skill:
+    """A persona or a way of working: read by ``read_skill``, found by ``find_skill``.
+
+    Attributes:
+        name: That of its file.
+        description: What it is for, in a sentence or two.
+        prompt: A template of instructions; see :class:`Prompt`.
+        values: For the variables of the prompt.
+        model: An address; empty for the configured model.
+        controls: Values for the model.
+        ensembles: Names of configured ensembles.
+        mcp: Names of configured MCP servers.
+        schema: A JSON Schema to which answers must conform.
+        place: The file.
+    """
+
+    name: str
+    description: str
+    prompt: str
+    values: Mapping[str, Any] = attrs.field(factory=dict)
+    model: str = ""
+    controls: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    ensembles: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
+    schema: JsonObject | None = None
+    place: str = ""
+
+    @cached_property
+    def template(self) -> Prompt:
+        """The prompt, ready to be rendered."""
+        return Prompt(self.prompt, name=self.place or self.name)
+
+    def render(self, /, **values: Any) -> str:
+        """Returns the instructions.
+
+        Args:
+            values: Win over those of the skill.
+
+        Raises:
+            RequestError: A value is unknown, or the template cannot do with it what it does.
+            LimitError: It comes to too much.
+        """
+        return self.template.render(**{**self.values, **values})
+
+
+def ensure_configured(skill: Skill, configuration: Configuration) -> None:
+    """Refuses a skill that names tools which its user has not configured.
+
+    Raises:
+        ConfigurationError: All of them are told, with the nearest names.
+    """
+    servers = configuration.servers
+    findings = [
+        *_find_unknown(skill, "ensemble", skill.ensembles, configuration.ensembles),
+        *_find_unknown(skill, "MCP server", skill.mcp, servers),  # a path would start a program
+    ]
+    if findings:
+        raise ConfigurationError(findings=tuple(findings))
+
+
+async def produce_tools(
+    skill: Skill, application: Application, **answerers: Unpack[Answerers]
+) -> tuple[Ensemble, ...]:
+    """Makes the ensembles that a skill chooses, none of them connected.
+
+    Nothing is granted by this: they are those of the user's configuration, as they are there.
+
+    Args:
+        answerers: Who answers what MCP servers ask; see ``Application.produce_mcp_ensembles``.
+
+    Raises:
+        ConfigurationError: Some are not configured.
+        ConverseError: One cannot be loaded.
+    """
+    ensure_configured(skill, application.configuration)
+    ensembles = await application.produce_ensembles(skill.ensembles)
+    return (*ensembles, *await application.produce_mcp_ensembles(skill.mcp, **answerers))
+
+
+def _find_unknown(
+    skill: Skill, what: str, names: Iterable[str], known: Iterable[str]
+) -> list[Finding]:
+    known = list(known)
+    return [
+        Finding(
+            place=skill.place or skill.name,
+            message=f"There is no {what} {name!r} in your configuration{suggest(name, known)}",
+        )
+        for name in names
+        if name not in known
+    ]
