@@ -38,7 +38,6 @@ from vibe_llms.invocables import invocable
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import StopReason, Usage, UserCanister
 from vibe_llms.messages.requests import Request
-from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
@@ -46,8 +45,8 @@ from vibe_llms.telemetry.odometer import Odometer
 
 TURNS = 100
 MANY_TURNS = 1000
-CALLS = 500
-REPETITIONS = 5
+CALLS = 100
+REPETITIONS = 12
 LIMIT_MICROSECONDS = 150
 LIMIT_RATIO = 10
 LIMIT_SHARE = 0.1
@@ -55,6 +54,8 @@ _BOUNDLESS = 10**9
 LIMITS = Limits(
     run_steps=_BOUNDLESS, run_invocations=_BOUNDLESS, run_tokens=_BOUNDLESS, run_cents=_BOUNDLESS
 )
+_ATTRIBUTES = Catalogue().access_integrator("none").integrate("m")
+_DESCRIPTOR = ModelDescriptor(provider="none", name="m", attributes=_ATTRIBUTES)
 
 
 class _Source:
@@ -78,9 +79,7 @@ class _Model(ModelBase[None]):
     protocol = "prepared"
 
     def __init__(self, turns: int) -> None:
-        attributes: ModelAttributes = Catalogue().access_integrator("none").integrate("m")
-        descriptor = ModelDescriptor(provider="none", name="m", attributes=attributes)
-        super().__init__(descriptor, None)  # type: ignore[arg-type]  # nobody counts tokens here
+        super().__init__(_DESCRIPTOR, None)  # type: ignore[arg-type]  # nobody counts tokens here
         self.left = turns
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[None]:
@@ -277,7 +276,7 @@ async def _measure(subject: Any, repetitions: int) -> tuple[float, float]:
     await subject.run(2)
     direct = min([await _measure_calls(subject) for _ in range(repetitions)])
     turn = min([await _measure_run(subject, TURNS) for _ in range(repetitions)])
-    long = min([await _measure_run(subject, MANY_TURNS) for _ in range(max(1, repetitions // 2))])
+    long = min([await _measure_run(subject, MANY_TURNS) for _ in range(max(1, repetitions // 3))])
     ratio = long * MANY_TURNS / (turn * TURNS)
     print(
         f"{subject.name}: {turn - direct:.0f} us a turn over {direct:.0f} us of a direct call; "

@@ -93,7 +93,7 @@ def _is_our_result(canister: AnyCanister) -> bool:
 def _is_of_model(canister: AnyCanister) -> bool:
     if isinstance(canister, ResultCanister):
         return canister.owner is Owner.VENDOR
-    return isinstance(canister, AssistantCanister | InvocationCanister)
+    return isinstance(canister, (AssistantCanister, InvocationCanister))
 
 
 def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
@@ -140,5 +140,6 @@ def _find_stop_reason(turn: Sequence[AnyCanister]) -> StopReason | None:
     for canister in reversed(turn):
         origin = getattr(canister, "origin", None)
         if origin is not None:
-            return StopReason(origin.stop_reason)
+            stop_reason: StopReason = origin.stop_reason
+            return stop_reason
     return StopReason.UNKNOWN if turn else None

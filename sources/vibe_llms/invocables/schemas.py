@@ -107,14 +107,15 @@ class _Parameter:
     kind: Any
     hint: Any
     default: Any
+    is_context: bool = attrs.field(init=False)  # asked for in every call
+
+    @is_context.default
+    def _find_context(self) -> bool:
+        return self.hint is InvocationContext or InvocationContext in typing.get_args(self.hint)
 
     @property
     def is_required(self) -> bool:
         return self.default is inspect.Parameter.empty
-
-    @property
-    def is_context(self) -> bool:
-        return self.hint is InvocationContext or InvocationContext in typing.get_args(self.hint)
 
 
 def _list_parameters(function: Callable[..., Any], name: str) -> tuple[_Parameter, ...]:

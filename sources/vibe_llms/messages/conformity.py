@@ -71,9 +71,11 @@ def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
     admitted = frozenset(kind for kind in kinds if _is_told_by_class(kind))
     bounded = {kind: _BOUNDS[kind] for kind in kinds if kind in (int, float)}
     wanted = [kind for kind in kinds if kind is not _NONE]
+    literals = [kind for kind in kinds if typing.get_origin(kind) is typing.Literal]
+    words = frozenset(word for kind in literals for word in typing.get_args(kind))
 
     def conform(value: Any) -> Any:
-        if value.__class__ in admitted:
+        if value.__class__ in admitted or (value.__class__ is str and value in words):
             return value
         fits = bounded.get(value.__class__)  # most numbers are plain, and go no further
         if fits is not None and fits(value):
@@ -140,7 +142,10 @@ def ensure_members(
     """
     if given.__class__ is tuple and not given:
         return ()
-    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+    is_plain = given.__class__ is tuple or given.__class__ is list  # and needs no further question
+    if not is_plain and (
+        not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping))
+    ):
         raise _explain_misfit(f"{field} needs a list, each", field, given, *classes)
     members = tuple(given)
     for index, member in enumerate(members):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import attrs
 
@@ -261,6 +261,12 @@ def ensure_contents(
     """
     if isinstance(given, str):
         return (TextualContent(given),)
+    if given.__class__ is tuple:  # most were made by ourselves
+        for item in given:
+            if item.__class__ not in _KNOWN_CLASSES:
+                break
+        else:
+            return cast("tuple[AnyContent, ...]", given)
     several = isinstance(given, Iterable) and not isinstance(given, Mapping)
     items: Iterable[str | AnyContent] = given if several else (given,)  # type: ignore[assignment]
     contents = [TextualContent(item) if isinstance(item, str) else item for item in items]
