@@ -8,6 +8,7 @@ from typing import Any, Final
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.residues import mark_absent, merge
 from vibe_llms.dialects.ledger import MARK, Ledger, keep_native, read_native, seal_native
+from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -235,7 +236,10 @@ def compare_choice(
 def nativize_schema(
     schema: JsonObject | None, quirks: Quirks | None = None
 ) -> Translation[JsonObject]:
-    """Returns what holds an answer to a schema."""
+    """Returns what holds an answer to a schema.
+
+    Strictly it can be held to closed ones alone, whose properties are all required.
+    """
     quirks = quirks or Quirks()
     if schema is None:
         return Translation({})
@@ -249,7 +253,7 @@ def nativize_schema(
         return Translation({"response_format": {"type": "json_object"}}, (loss,))
     inner: dict[str, JsonValue] = {"name": "answer", "schema": schema}
     if quirks.takes_strict:
-        inner["strict"] = True
+        inner["strict"] = is_closed(schema)
     return Translation({"response_format": {"type": "json_schema", "json_schema": inner}})
 
 

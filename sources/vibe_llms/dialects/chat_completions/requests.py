@@ -24,6 +24,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.reading import normalize_messages
 from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.ledger import Ledger, escape, keep_native
+from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
@@ -66,6 +67,9 @@ def nativize_request(
         **schema.value,
     }
     _restore_choice(body, kept, request)
+    if _is_wish(request.schema, kept, quirks):
+        reason = "the vendor enforces only closed schemas whose properties are all required"
+        ledger.coerce("schema", reason)
     _restore_format(body, kept, request, quirks)
     if schema.losses and request.schema is not None:
         _tell_schema(body, request.schema)
@@ -160,6 +164,13 @@ def _restore_format(
         body["response_format"] = {**named, "json_schema": inner}
     elif request.schema in (None, {"type": "object"}):
         body |= other
+
+
+def _is_wish(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks) -> bool:
+    """Tells whether a vendor may take a schema for no more than a wish."""
+    is_strict = quirks.takes_strict and quirks.schema_form == "json_schema"
+    is_plain = schema is None or schema == {"type": "object"}
+    return is_strict and not is_plain and "$wanted" not in kept and not is_closed(schema)
 
 
 def _tell_schema(body: dict[str, Any], schema: JsonObject) -> None:

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.controls import nativize_controls
-from vibe_llms.dialects.responses.invocations import is_closed, nativize_invocables, nativize_schema
+from vibe_llms.dialects.responses.invocations import nativize_invocables, nativize_schema
 from vibe_llms.dialects.responses.messages import nativize_canisters
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.residue import merge, read_mark
+from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, ModelAttributes

@@ -9,6 +9,7 @@ from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
 from vibe_llms.dialects.naming import find_free_name
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.residue import collect_rest, find_absent, forget, merge
+from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
@@ -165,29 +166,6 @@ def nativize_schema(schema: JsonObject | None) -> JsonObject:
             }
         }
     }
-
-
-def is_closed(schema: Any) -> bool:
-    """Tells whether every object of a schema is closed and needs all its properties."""
-    if isinstance(schema, list):
-        return all(is_closed(each) for each in schema)
-    if not isinstance(schema, Mapping):
-        return True
-    properties = schema.get("properties")
-    if schema.get("type") == "object" or isinstance(properties, Mapping):
-        names = properties.keys() if isinstance(properties, Mapping) else set()
-        required = schema.get("required") or []
-        if schema.get("additionalProperties") is not False or set(required) != set(names):
-            return False
-    inner = [
-        value
-        for name, value in schema.items()
-        if name not in ("properties", "$defs", "definitions", "enum", "const", "default")
-    ]
-    for name in ("properties", "$defs", "definitions"):
-        if isinstance(schema.get(name), Mapping):
-            inner += schema[name].values()
-    return all(is_closed(each) for each in inner)
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
