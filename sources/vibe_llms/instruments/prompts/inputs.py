@@ -22,6 +22,7 @@ class Inputs:
         known: The variables that it has or that the schema describes.
         required: Those of them that must be given.
         defaults: What stands in for those that are not given.
+        schema: The JSON Schema of the values, if there is one.
         gaps: What the template uses and the schema does not describe, in words.
     """
 
@@ -29,6 +30,7 @@ class Inputs:
     known: frozenset[str]
     required: frozenset[str]
     defaults: Mapping[str, Any]
+    schema: JsonObject | None = None
     gaps: tuple[str, ...] = ()
     _validator: Validator | None = None
 
@@ -65,6 +67,7 @@ class Inputs:
                 f"{_suggest(each, properties)}."
                 for each in sorted(gaps)
             ),
+            schema=described,
             validator=validator,
         )
 

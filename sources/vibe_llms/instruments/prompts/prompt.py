@@ -43,6 +43,7 @@ class Prompt:
         variables: The names of all variables, those of the partials among them.
         required: Those without which the prompt cannot be rendered: not every mention of them
             has a ``default`` or stands where they are known to be ``defined``.
+        schema: The JSON Schema of the values, if one was given or a class for one.
 
     Raises:
         ConfigurationError: The templates do not hold; each finding with line and column.
@@ -113,6 +114,7 @@ class Prompt:
         self.variables = _join(found, "known")
         self.required = _join(found, "required")
         self._inputs = Inputs.produce(called, self.variables, self.required, schema)
+        self.schema = self._inputs.schema
         self._places = explorer.places
         self._templates = {} if explorer.findings else explorer.compile()
         findings = explorer.findings
