@@ -15,7 +15,6 @@ from vibe_llms.invocables.mcp.connections import Wiring
 from vibe_llms.invocables.mcp.elicitation import Elicitor
 from vibe_llms.invocables.mcp.ensembles import McpEnsemble
 from vibe_llms.invocables.mcp.oauth import Authorizer, OAuthSettings, produce_authorization
-from vibe_llms.invocables.mcp.patience import Patience
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.limits import Limits
 
@@ -71,23 +70,36 @@ def produce_mcp_ensemble(
         roots=roots,
         limits=answer_limits or AnswerLimits(),
     )
-    patience = Patience()
-    wiring = Wiring(produce_callbacks=answers.produce_callbacks, patience=patience)
-    wants_authorization = server.oauth is not None or authorizer is not None
-    if server.url and wants_authorization:
-        settings = server.oauth or OAuthSettings()
-        wiring = attrs.evolve(
-            wiring,
-            produce_auth=functools.cache(
-                lambda: produce_authorization(
-                    server.name,
-                    server.url,
-                    settings,
-                    directory=grants,
-                    authorizer=authorizer,
-                    patience=patience,
-                )
-            ),
-            person_seconds=settings.wait_seconds if authorizer is not None else 0.0,
-        )
+    wiring = Wiring(produce_callbacks=answers.produce_callbacks)
+    if _may_want_oauth(server, authorizer, grants):
+        wiring = _add_authorization(wiring, server, authorizer, grants)
     return McpEnsemble(server, wiring=wiring, limits=limits)
+
+
+def _may_want_oauth(server: McpServer, authorizer: Authorizer | None, grants: Path | None) -> bool:
+    """Tells whether a server is to be let in by OAuth, if it wants: unless it has a token."""
+    if not server.url:
+        return False
+    has_token = any(name.lower() == "authorization" for name in server.headers)
+    can_be = authorizer is not None or grants is not None
+    return server.oauth is not None or (can_be and not has_token)
+
+
+def _add_authorization(
+    wiring: Wiring, server: McpServer, authorizer: Authorizer | None, grants: Path | None
+) -> Wiring:
+    settings = server.oauth or OAuthSettings()
+    produce = functools.partial(
+        produce_authorization,
+        server.name,
+        server.url,
+        settings,
+        directory=grants,
+        authorizer=authorizer,
+        patience=wiring.patience,
+    )
+    return attrs.evolve(
+        wiring,
+        produce_auth=functools.cache(produce),  # it counts how often a person was asked
+        person_seconds=settings.wait_seconds if authorizer is not None else 0.0,
+    )
