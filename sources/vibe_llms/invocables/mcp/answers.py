@@ -78,7 +78,7 @@ class Answers:
     """Who answers the requests of one server. What nobody can answer is not offered to it.
 
     Attributes:
-        server: Its name; set by whoever makes its ensemble.
+        server: Its name.
         approver: Is asked before a model is, with the name ``<server>/sampling``.
         model: Answers what the server asks a model; ``None``: no model is offered.
         reactors: Hear of the model's answers, as of all others.
@@ -87,7 +87,7 @@ class Answers:
         limits: How much it may ask.
     """
 
-    server: str = ""
+    server: str
     approver: Approver | None = None
     model: ConverserModel | None = None
     reactors: ConversationReactors | None = None
