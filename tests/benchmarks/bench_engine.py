@@ -25,6 +25,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -112,7 +113,7 @@ async def nothing(x: int) -> str:
 
 
 class Ours:
-    """The engine, with nothing but the model, the tool and the log in memory."""
+    """The engine, with nothing but the model, the tool, and a store in memory."""
 
     name, package = "vibe-llms", "vibe_llms"
     stream, is_followed = False, False
@@ -120,7 +121,14 @@ class Ours:
     async def run(self, turns: int) -> int:
         listener = Odometer() if self.is_followed else None
         model = _Model(turns)
-        engine = Engine(model, [nothing], limits=LIMITS, stream=self.stream, listener=listener)
+        engine = Engine(
+            model,
+            [nothing],
+            limits=LIMITS,
+            store=MemoryStore(),
+            stream=self.stream,
+            listener=listener,
+        )
         outcome = await engine.perform(Conversation(canisters=[UserCanister("Go")]))
         return len(outcome.canisters)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 
 import attrs
 
@@ -40,13 +41,13 @@ class Conversation:
 
     Attributes:
         id: Its own name.
-        metadata: Its name, tags and so on. Assign an evolved value to change them, and save.
         notices: What restoring and saving found on the way, such as a torn line set aside.
     """
 
     id: str
-    metadata: ConversationMetadata
     notices: tuple[Finding, ...]
+    _metadata: ConversationMetadata
+    _touched: datetime | None = attrs.field(repr=False)
     _canisters: list[AnyCanister] = attrs.field(repr=False)
     _shared: int | None = attrs.field(repr=False)
     _stored: _Stored | None = attrs.field(repr=False)
@@ -68,6 +69,17 @@ class Conversation:
         self._stored = None
         self._home = None  # the store in which links to a parent mean something
         self._saving = threading.Lock()
+
+    @property
+    def metadata(self) -> ConversationMetadata:
+        """Its name, tags and so on. Assign an evolved value to change them, and save."""
+        if self._touched is not None:  # a new value with each append would cost as much as that
+            self.metadata = attrs.evolve(self._metadata, updated=self._touched)
+        return self._metadata
+
+    @metadata.setter
+    def metadata(self, metadata: ConversationMetadata) -> None:
+        self._metadata, self._touched = metadata, None
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:
@@ -247,7 +259,7 @@ class Conversation:
         stored.canisters += len(new)
         self.notices += receipt.notices
         if new:
-            self.metadata = attrs.evolve(self.metadata, updated=access_now())
+            self._touched = access_now()
         if merge:
             self._take_over(stored, stored.store.read(self.id))
 
@@ -262,14 +274,17 @@ class Conversation:
         stored.canisters = len(history.canisters)
 
     def _save_metadata(self, stored: _Stored) -> None:
+        ours, theirs = self._metadata, stored.metadata
+        if ours is theirs:
+            return
         changes = {
-            word: getattr(self.metadata, word)
+            word: getattr(ours, word)
             for word in ("name", "tags", "model")
-            if getattr(self.metadata, word) != getattr(stored.metadata, word)
+            if getattr(ours, word) != getattr(theirs, word)
         }
         if changes:
             self.metadata = stored.store.update_metadata(self.id, **changes)
-            stored.metadata = self.metadata
+        stored.metadata = self._metadata
 
     @classmethod
     def restore(cls, store: ConversationStore, id: str) -> Conversation:  # noqa: A002

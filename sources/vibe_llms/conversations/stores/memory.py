@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TypeVar
 
 import attrs
@@ -119,7 +120,14 @@ class _Entry:
     metadata: ConversationMetadata
     own: list[AnyCanister] = attrs.field(factory=list)
     merged: int = 0
+    touched: datetime | None = None
     companions: dict[type, object] = attrs.field(factory=dict)
+
+    def describe(self) -> ConversationMetadata:
+        """Returns the metadata as of now; to make them with each append would double its cost."""
+        if self.touched is not None:
+            self.metadata, self.touched = attrs.evolve(self.metadata, updated=self.touched), None
+        return self.metadata
 
 
 @attrs.define(eq=False)
@@ -162,7 +170,7 @@ class MemoryStore:
             stored = [replace_media(canister, put) for canister in canisters]
             entry.own.extend(stored)
             if stored:
-                entry.metadata = attrs.evolve(entry.metadata, updated=access_now())
+                entry.touched = access_now()
             return Receipt(position=Position(size=len(entry.own), merged=entry.merged))
 
     def _place(self, content: MediaContent, data: bytes) -> str:
@@ -201,7 +209,7 @@ class MemoryStore:
                 inherited, notices = [], (Finding(place=identity, message=error.detail),)
             return History(
                 identity=identity,
-                metadata=entry.metadata,
+                metadata=entry.describe(),
                 canisters=(*inherited, *entry.own),
                 position=Position(size=len(entry.own), merged=entry.merged),
                 notices=notices,
@@ -209,7 +217,8 @@ class MemoryStore:
 
     def read_metadata(self, identity: str) -> ConversationMetadata:
         """Returns the metadata."""
-        return self._access(identity).metadata
+        with self._lock:
+            return self._access(identity).describe()
 
     def update_metadata(
         self,
@@ -222,7 +231,7 @@ class MemoryStore:
         """Changes what is given and leaves the rest; returns the result."""
         with self._lock:
             entry = self._access(identity)
-            old = entry.metadata
+            old = entry.describe()
             entry.metadata = attrs.evolve(
                 old,
                 name=old.name if isinstance(name, Absence) else name,
