@@ -198,7 +198,7 @@ class Generator:
         finished = GenerationFinishedEvent(
             key=event.key,
             turn=event.turn,
-            model=event.model,
+            model=f"{origin.provider}:{origin.model}",
             provider=origin.provider,
             canisters=len(response.canisters),
             stop_reason=origin.stop_reason,
@@ -231,7 +231,7 @@ def describe_stored(
     return GenerationFinishedEvent(
         key=event.key,
         turn=event.turn,
-        model=event.model,
+        model=f"{origin.provider}:{origin.model}",
         provider=origin.provider,
         canisters=len(turn),
         stop_reason=origin.stop_reason,

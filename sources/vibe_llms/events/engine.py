@@ -69,6 +69,7 @@ class GenerationFinishedEvent:
     """The model has answered, and what it said is in the conversation.
 
     Attributes:
+        model: The address of who has answered, as it called itself.
         canisters: How many it brought.
         cents: What it cost, in US cents; ``None`` where no price is known.
         seconds: From sending to the end.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
-
-import attrs
 
 from vibe_llms.events.conversation import (
     ConversationEndedEvent,
@@ -264,16 +263,28 @@ class Odometer:
         return hearing or Hearing()
 
 
-def measure_events(events: Iterable[EngineEvent]) -> Account:
-    """Makes an account of the log of runs, which knows how long things took.
+def measure_events(log: Iterable[tuple[datetime, EngineEvent]]) -> Account:
+    """Makes an account of the log of a conversation's runs: it knows how long things took.
 
-    What ran at the same time it cannot tell, nor how long anybody was waited for, nor how much
-    of an answer's time was reasoning: that stays unknown.
+    How much of an answer's time was reasoning it does not know. What was going on when a run
+    broke off counts for nothing.
+
+    Args:
+        log: Each event with its moment, oldest first.
     """
-    odometer = Odometer(clock=lambda: 0.0)
-    for event in events:
+    total, moment = Account(), 0.0
+
+    def read_clock() -> float:
+        return moment
+
+    odometer = Odometer(clock=read_clock)
+    for timestamp, event in log:
+        if isinstance(event, RunStartedEvent):
+            total += odometer.account
+            odometer = Odometer(clock=read_clock)
+        moment = timestamp.timestamp()
         odometer(event)
-    return attrs.evolve(odometer.account, tools_seconds=None, approval_seconds=None)
+    return total + odometer.account
 
 
 def _access_origin(canisters: tuple[AnyCanister, ...]) -> Origin | None:

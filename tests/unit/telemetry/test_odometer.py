@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -202,17 +203,12 @@ def test_parallel_calls_have_a_sum_and_a_time_by_the_wall(bench: Bench) -> None:
 def test_waiting_for_approvals_is_measured_apart(bench: Bench) -> None:
     """Two requests that wait at the same time are one wait, and no time of a tool."""
     bench.hear(_ask("a"), _ask("b"), then=2.0)
-    answer = ApprovalAnsweredEvent(key="a", digest="a", decision="allow", **_name_answer())
+    answer = ApprovalAnsweredEvent(key="a", digest="a", decision="allow", name="write")
     bench.hear(answer, then=3.0)
     bench.hear(attrs.evolve(answer, key="b"))
 
     account = bench.account
     assert (account.approvals, account.approval_seconds, account.tools_seconds) == (2, 5.0, None)
-
-
-def _name_answer() -> dict[str, str]:
-    names = {field.name for field in attrs.fields(ApprovalAnsweredEvent)}
-    return {"name": "write"} if "name" in names else {}
 
 
 @pytest.mark.parametrize(
@@ -359,12 +355,43 @@ def _weigh(odometer: Odometer) -> int:
     return sum(len(value) for value in vars(odometer).values() if hasattr(value, "__len__"))
 
 
-def test_a_log_tells_how_long_things_took_but_not_what_overlapped() -> None:
-    """The account of a stored log has the times of answers and of calls."""
+def _log(*entries: tuple[float, Any]) -> list[tuple[datetime, Any]]:
+    return [(datetime.fromtimestamp(second, UTC), event) for second, event in entries]
+
+
+def test_a_log_tells_how_long_things_took() -> None:
+    """By its moments, what overlapped and what was waited for; but not what was thought."""
     account = measure_events(
-        [_start("u1"), _finish("u1"), _begin_call("a"), _end_call("a", 2.0), _ask("b")]
+        _log(
+            (0, RunStartedEvent(run_id="r", conversation_id="c", length=1)),
+            (0, _start("u1")),
+            (4, _finish("u1")),
+            (5, _ask("a")),
+            (8, ApprovalAnsweredEvent(key="a", name="read", digest="a", decision="allow")),
+            (8, _begin_call("a")),
+            (9, _begin_call("b")),
+            (10, _end_call("a", 2.0)),
+            (12, _end_call("b", 3.0)),
+        )
     )
 
-    assert account.models[0].seconds == 4.0
-    assert account.tools[0].seconds == 2.0
-    assert (account.tools_seconds, account.approval_seconds) == (None, None)
+    (model,) = account.models
+    assert (model.seconds, model.reasoning_seconds) == (4.0, None)
+    assert account.tools[0].seconds == 5.0
+    assert (account.tools_seconds, account.approval_seconds) == (4.0, 3.0)
+
+
+def test_what_went_on_when_a_run_broke_off_counts_for_nothing() -> None:
+    """Days may lie between a crash and the run that goes on from there."""
+    account = measure_events(
+        _log(
+            (0, RunStartedEvent(run_id="r", conversation_id="c", length=1)),
+            (1, _begin_call("a")),
+            (90_000, RunStartedEvent(run_id="s", conversation_id="c", length=2)),
+            (90_001, _begin_call("b")),
+            (90_003, _end_call("b", 2.0)),
+            (90_003, RunEndedEvent(run_id="s", reason="answered")),
+        )
+    )
+
+    assert account.tools_seconds == 2.0

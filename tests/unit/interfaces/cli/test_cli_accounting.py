@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from acting import invoke, say, script
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.instruments.engines import SyncEngine
 from vibe_llms.interfaces.cli.accounting import (
     compose_document,
     compose_tables,
@@ -170,3 +172,34 @@ def test_show_usage_tells_what_a_stored_conversation_used(vibe: Vibe, home: Path
     assert document["usage"]["amount"] == "4"
     (tool,) = document["usage"]["tools"]
     assert (tool["name"], tool["calls"], tool["failures"], tool["seconds"]) == ("read", 1, 1, None)
+
+
+def test_what_an_engine_logged_tells_how_long_it_took(vibe: Vibe, home: Path) -> None:
+    """The log beside a conversation has the times; a damaged one is said, and left out."""
+
+    def count_words(text: str) -> int:
+        """Counts words.
+
+        Args:
+            text: Whose.
+        """
+        return len(text.split())
+
+    model = script([invoke("count_words", text="one two")], [say("Two.")])
+    store = DirectoryStore(home / ".local/share/vibe-llms")
+    result = SyncEngine(model, [count_words], store=store).perform("How many?")
+    identity = result.conversation.id
+
+    document = vibe("show", "--usage", "--json", identity).read_json()["usage"]
+
+    (used,), (tool,) = document["models"], document["tools"]
+    assert (used["generations"], used["untimed"], tool["untimed"]) == (2, 0, 0)
+    assert used["seconds"] > 0
+    assert document["states"][2]["seconds"] >= 0
+
+    (log,) = (home / ".local/share/vibe-llms").rglob("runs.jsonl")
+    log.write_bytes(b"{}\n" + log.read_bytes())
+    damaged = vibe("show", "--usage", "--json", identity)
+
+    assert "runs.jsonl" in damaged.err
+    assert damaged.read_json()["usage"]["models"][0]["untimed"] == 2

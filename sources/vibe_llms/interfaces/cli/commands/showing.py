@@ -9,7 +9,8 @@ import click
 from vibe_llms.interfaces.cli.options import command, conversation_argument, json_option
 
 if TYPE_CHECKING:
-    from vibe_llms.conversations.stores.interfaces import History
+    from vibe_llms.conversations.stores.interfaces import ConversationStore, History
+    from vibe_llms.telemetry.accounts import Account
 
 
 @command("show")
@@ -30,7 +31,7 @@ def show(identity: str, usage: bool, as_json: bool) -> None:
     for notice in history.notices:
         note(str(notice))
     if usage:
-        _write_usage(history, as_json)
+        _write_usage(store, history, as_json)
         return
     if as_json:
         import attrs
@@ -50,16 +51,33 @@ def show(identity: str, usage: bool, as_json: bool) -> None:
     _write_history(history)
 
 
-def _write_usage(history: History, as_json: bool) -> None:
+def _write_usage(store: ConversationStore, history: History, as_json: bool) -> None:
     from vibe_llms.interfaces.cli.accounting import compose_document, compose_tables
     from vibe_llms.interfaces.cli.output import write, write_json
-    from vibe_llms.telemetry.measuring import measure_canisters
+    from vibe_llms.telemetry.measuring import add_times, measure_canisters
 
     account = measure_canisters(history.canisters)
+    heard = _measure_runs(store, history.identity)
+    account = account if heard is None else add_times(account, heard)
     if as_json:
         write_json({"id": history.identity, "usage": compose_document(account)})
     else:
         write(compose_tables(account))
+
+
+def _measure_runs(store: ConversationStore, identity: str) -> Account | None:
+    """Returns what the log of the conversation's runs tells; ``None`` where it tells nothing."""
+    from vibe_llms.exceptions import ConverseError
+    from vibe_llms.interfaces.cli.output import note
+    from vibe_llms.runs.places import produce_log
+    from vibe_llms.telemetry.odometer import measure_events
+
+    try:
+        log = produce_log(store, identity).read()
+    except ConverseError as error:  # what the canisters tell does not depend on it
+        note(str(error))
+        return None
+    return measure_events((logged.timestamp, logged.event) for logged in log) if log else None
 
 
 def _write_history(history: History) -> None:
