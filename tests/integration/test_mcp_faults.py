@@ -20,7 +20,7 @@ import pytest
 
 from mcp_servers import FIXTURES, call, describe_server
 from vibe_llms.exceptions import EnsembleError
-from vibe_llms.invocables import Registry
+from vibe_llms.invocables import Registry, measure_schemas
 from vibe_llms.invocables.mcp import McpEnsemble
 from vibe_llms.invocables.mcp.kit import load_kit
 from vibe_llms.limits import Limits
@@ -190,6 +190,35 @@ async def test_what_a_server_says_is_kept_in_a_bounded_file(
 
         assert log.read_text().endswith("the last words\n")
         assert log.stat().st_size <= 100_000 + 65_536
+
+
+async def test_of_a_lazy_server_a_model_is_told_what_it_has_found() -> None:
+    """The search costs less than all tools; what it finds can be called after a refresh."""
+    ensemble = describe(lazy=True)
+    async with Registry([ensemble]) as registry:
+        shown = [each.invoker for each in registry.survey()]
+        found = await call(registry, "search_tools", query="says")
+
+        assert [each.name for each in shown] == ["search_tools"]
+        assert measure_schemas(shown).tokens < measure_schemas(ensemble.tools).tokens
+        assert found.text == "echo: Says what it is told."
+        assert await registry.refresh()
+        assert (await call(registry, "echo", word="found")).text == '{"word": "found"}'
+        await call(registry, "search_tools", query="ends")
+        await registry.refresh()
+        await call(registry, "die")
+        await call(registry, "echo")
+        await registry.refresh()
+        names = [each.invoker.name for each in registry.survey()]
+        assert names == ["search_tools", "echo", "die"]
+
+
+async def test_an_ensemble_can_be_connected_again() -> None:
+    """As a chat does, whose runs each connect what they need."""
+    ensemble = describe()
+    for word in ("first", "second"):
+        async with Registry([ensemble]) as registry:
+            assert (await call(registry, "echo", word=word)).text == f'{{"word": "{word}"}}'
 
 
 async def test_cancelling_a_connect_ends_the_program(tmp_path: Path) -> None:
