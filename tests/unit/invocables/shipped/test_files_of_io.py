@@ -12,23 +12,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from invoking import connected, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError, EnsembleError
 from vibe_llms.invocables import Effect, InvocationContext
-from vibe_llms.invocables.shipped.grants import Grant, Grants
+from vibe_llms.invocables.shipped.grants import Grant, Grants, show
 from vibe_llms.invocables.shipped.io import listing, produce_ensemble, survey_ensembles
 from vibe_llms.invocables.shipped.io.deduplication import ByFile
+from vibe_llms.invocables.shipped.io.editing import replace_once
 from vibe_llms.invocables.shipped.io.ensemble import IoEnsemble
 from vibe_llms.invocables.shipped.io.listing import LISTED_LIMIT
-from vibe_llms.invocables.shipped.io.reading import TEXT_CHARACTERS
+from vibe_llms.invocables.shipped.io.reading import TEXT_CHARACTERS, Taker
 from vibe_llms.invocables.shipped.io.settings import IoSettings
 from vibe_llms.invocables.shipped.io.writing import replace_file
 from vibe_llms.invocables.shipped.refusals import Refusal
 
 
-def produce_io(directory: Path, **settings: Any) -> IoEnsemble:
-    return IoEnsemble(IoSettings(working_directory=directory, **settings))
+def produce_io(directory: Path, **options: Any) -> IoEnsemble:
+    return IoEnsemble(IoSettings(working_directory=directory, **options))
 
 
 async def invoke_alone(directory: Path, name: str, /, **arguments: Any) -> tuple[bool, str]:
@@ -142,6 +145,61 @@ async def test_an_edit_that_is_not_clear_says_what_to_do(
 
     assert (is_done, words in text) == (False, True), text
     assert (tmp_path / "a.py").read_text() == "x = 1\ny = 5\nx = 1\n# aaa\n"
+
+
+@given(
+    st.text(alphabet="ab\n", max_size=30),
+    st.text(alphabet="ab\n", max_size=4),
+    st.text(alphabet="abc\n", max_size=4),
+)
+def test_an_edit_replaces_what_is_there_once_and_nothing_else(
+    whole: str, old: str, new: str
+) -> None:
+    """Where it is there never, or more than once, overlapping or not, nothing is replaced."""
+    places = [start for start in range(len(whole)) if old and whole.startswith(old, start)]
+
+    try:
+        edit = replace_once(whole, old, new, "it")
+    except Refusal:
+        assert len(places) != 1 or old == new
+        return
+    assert len(places) == 1
+    assert edit.text == whole.replace(old, new)
+    assert edit.line == whole[: places[0]].count("\n") + 1
+
+
+@given(st.binary(min_size=1, max_size=40).filter(lambda name: not {0, 47} & set(name)))
+def test_every_name_is_shown_on_one_line_that_can_be_sent(name: bytes) -> None:
+    """Whatever bytes a file is called by."""
+    shown = show(os.fsdecode(name))
+
+    assert shown.isprintable()
+    shown.encode("utf-8")
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.sampled_from(["", "a", "ä€", "😀" * 5, "x" * 40]), max_size=40),
+    st.integers(1, 45),
+    st.integers(1, 45),
+    st.integers(1, 64),
+    st.booleans(),
+)
+def test_the_lines_that_are_taken_are_the_lines_that_are_meant(
+    lines: list[str], first: int, count: int, size: int, is_ended: bool
+) -> None:
+    """However the blocks fall in which a file is read."""
+    text = "\n".join(lines) + ("\n" if is_ended and lines else "")
+    data = text.encode()
+    taker = Taker(first, count)
+    for start in range(0, len(data), size):
+        if taker.take(data[start : start + size]):
+            break
+
+    wanted = text.splitlines(keepends=True)[first - 1 : first - 1 + count]
+
+    assert bytes(taker.taken).decode() == "".join(wanted)
+    assert taker.has_more == (len(text.splitlines()) > first - 1 + count)
 
 
 async def test_an_edit_keeps_the_ends_of_lines(tmp_path: Path) -> None:
@@ -344,7 +402,7 @@ def test_a_newer_read_makes_older_ones_of_the_file_stale() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "place", "words"),
+    ("given_settings", "place", "words"),
     [
         ({"directories": "."}, "directories", "It must be a list of texts"),
         ({"directories": [""]}, "directories", "It must be a list of texts"),
@@ -359,11 +417,11 @@ def test_a_newer_read_makes_older_ones_of_the_file_stale() -> None:
     ],
 )
 def test_a_wrong_setting_is_named_with_its_place(
-    tmp_path: Path, settings: dict[str, Any], place: str, words: str
+    tmp_path: Path, given_settings: dict[str, Any], place: str, words: str
 ) -> None:
     """And with what is right there, when the ensemble is made."""
     with pytest.raises(ConfigurationError) as caught:
-        produce_ensemble(produce_ensemble_context("files", tmp_path, **settings))
+        produce_ensemble(produce_ensemble_context("files", tmp_path, **given_settings))
 
     assert f"{'.'.join(['ensembles.files', *([place] if place else [])])}:" in str(caught.value)
     assert words in str(caught.value)

@@ -38,7 +38,7 @@ def read_lines(place: Place, first: int, count: int, context: InvocationContext)
     if first < 1 or count < 1:
         raise Refusal("first_line and lines are whole numbers of at least 1.")
     with open_file(place) as (descriptor, found):
-        taker = _Taker(first, count)
+        taker = Taker(first, count)
         for number, block in enumerate(read_blocks(descriptor, context)):
             if number == 0 and is_binary(block):
                 raise Refusal(_describe_binary(place, found))
@@ -49,7 +49,7 @@ def read_lines(place: Place, first: int, count: int, context: InvocationContext)
     return taker.compose()
 
 
-class _Taker:
+class Taker:
     """Takes the wanted lines out of blocks, and forgets the rest."""
 
     def __init__(self, first: int, count: int) -> None:
