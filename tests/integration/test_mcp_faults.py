@@ -176,6 +176,18 @@ async def test_a_server_sees_no_variables_that_are_not_meant_for_it(
         assert (await call(registry, "reveal", variable="ITS_KEY")).text == "its own"
 
 
+async def test_a_server_does_not_tell_its_secrets_through_us(tmp_path: Path) -> None:
+    """What it was given and says again is struck out of errors and of its log."""
+    log = tmp_path / "log"
+    with pytest.raises(EnsembleError, match="no licence found for the key") as caught:
+        async with connect("dead", environment={"ITS_KEY": "hush-hush-hush"}, log_path=log):
+            pass
+
+    assert "hush" not in str(caught.value)
+    assert "no licence found" in log.read_text()
+    assert "hush" not in log.read_text()
+
+
 async def test_what_a_server_says_is_kept_in_a_bounded_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,7 +135,7 @@ class Caretaker:
 
     async def _serve(self) -> tuple[float, ConverseError]:
         """Keeps one connection as long as it lasts; returns how long that was, and why it ended."""
-        name, loop = self._server.name, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         begun: float | None = None
         reason: Exception | str = ""
         try:
@@ -158,7 +158,9 @@ class Caretaker:
         if had is not None and had.ending.reason:
             reason = f"it {had.ending.reason}"
         lived_seconds = 0.0 if begun is None else loop.time() - begun
-        return lived_seconds, produce_failure(name, "be used", reason)
+        return lived_seconds, produce_failure(
+            self._server.name, "be used", reason, secrets=self._server.secrets
+        )
 
     async def _give_up(self, failure: ConverseError) -> None:
         """Tells all who wait for the server, and waits until somebody wants it again."""

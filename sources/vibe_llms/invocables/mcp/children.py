@@ -13,6 +13,7 @@ from typing import IO, Final
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.guardians import SIGNAL_STATUS, compose_guardian
 from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.wire.scrubbing import Scrubber
 
 CLOSING_SECONDS: Final = 2.0
 """How long a server may take to end once its input has ended, before it is asked to end."""
@@ -23,7 +24,7 @@ GRACE_SECONDS: Final = 2.0
 LOG_BYTES: Final = 4_194_304
 """How large the file of what a server says may become; then it begins anew."""
 
-_LINE_BYTES: Final = 4_096
+_LINE_BYTES: Final = 65_536
 _SHOWN_LINES: Final = 5
 _SHOWN_CHARACTERS: Final = 300
 _POLL_SECONDS: Final = 0.01
@@ -45,21 +46,26 @@ class ServerLog:
     def __init__(self, server: McpServer) -> None:
         self.ended = asyncio.Event()
         self._path = server.log_path
+        self._scrubber = Scrubber(server.secrets)
         self._file: IO[bytes] | None = None
         self._size = 0
         self._rest = b""
         self._lines: deque[str] = deque(maxlen=_SHOWN_LINES)
 
     def write(self, data: bytes) -> None:
-        """Takes what the server says, cut anywhere."""
-        self._write_file(data)
-        *lines, rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._keep(line)
-        self._rest = rest[:_LINE_BYTES]
+        """Takes what the server says, cut anywhere; secrets it was given are struck out."""
+        whole, newline, rest = (self._rest + data).rpartition(b"\n")
+        if len(rest) > _LINE_BYTES:
+            whole, newline, rest = whole + newline + rest, b"", b""
+        self._rest = rest
+        if whole:
+            said = self._scrubber.scrub(whole + newline)
+            self._write_file(said)
+            for line in said.splitlines()[-_SHOWN_LINES:]:
+                self._keep(line)
 
     def _keep(self, line: bytes) -> None:
-        text = line[:_LINE_BYTES].decode("utf-8", "replace").strip()
+        text = line[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace").strip()
         if text:
             self._lines.append(text[:_SHOWN_CHARACTERS])
 
@@ -82,14 +88,18 @@ class ServerLog:
 
     def tail(self) -> tuple[str, ...]:
         """Returns the last lines."""
-        if self._rest.strip():
-            self._keep(self._rest)
-            self._rest = b""
+        self.flush()
         return tuple(self._lines)
 
     def end(self) -> None:
         """Notes that nothing more will be said."""
+        self.flush()
         self.ended.set()
+
+    def flush(self) -> None:
+        """Takes a line as whole that has not ended."""
+        if self._rest:
+            self.write(b"\n")
 
     def close(self) -> None:
         """Closes the file."""

@@ -162,7 +162,7 @@ def _explain_refusal(server: McpServer, error: Exception, ending: Ending) -> Exc
         reason: Exception | str = f"it was not ready within {server.connect_seconds:g} seconds"
     else:
         reason = f"it {ending.reason}" if ending.reason else error
-    return produce_failure(server.name, "be connected", reason)
+    return produce_failure(server.name, "be connected", reason, secrets=server.secrets)
 
 
 async def _listen(client: Client, changed: Callable[[], None]) -> None:
@@ -228,7 +228,9 @@ async def perform_request(
             # What ends a connection wakes the requests first: the reason comes a moment later.
             await connection.ending.wait(_EXPLAIN_SECONDS)
             reason = f"it {connection.ending.reason}" if connection.ending.reason else ""
-        raise produce_failure(server.name, what, reason or error, stage=Stage.EXECUTE) from error
+        raise produce_failure(
+            server.name, what, reason or error, stage=Stage.EXECUTE, secrets=server.secrets
+        ) from error
 
 
 def _read_closed_code() -> int:

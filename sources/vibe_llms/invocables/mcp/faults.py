@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from vibe_llms.exceptions import ConverseError, EnsembleError, Stage
+from vibe_llms.secrets import Secret
+from vibe_llms.wire.scrubbing import Scrubber
 
 _CHARACTERS = 1_000
 
@@ -27,7 +29,12 @@ def _flatten(error: BaseException) -> Iterator[BaseException]:
 
 
 def produce_failure(
-    server: str, what: str, error: BaseException | str, *, stage: Stage = Stage.CONNECT
+    server: str,
+    what: str,
+    error: BaseException | str,
+    *,
+    stage: Stage = Stage.CONNECT,
+    secrets: Iterable[Secret] = (),
 ) -> ConverseError:
     """Makes an error of ours of what has gone wrong; one that is ours already stays.
 
@@ -35,6 +42,7 @@ def produce_failure(
         server: Its name.
         what: What could not be done, as ``be connected``.
         error: The error, or a reason in words.
+        secrets: What the server was given and may tell; struck out.
     """
     if isinstance(error, BaseException):
         first = next(_flatten(error))
@@ -43,6 +51,7 @@ def produce_failure(
         reason = explain(error)
     else:
         first, reason = None, error
+    reason = Scrubber(secrets).scrub_text(reason)
     failure = EnsembleError(
         ensemble=server,
         detail=f"The MCP server {server!r} cannot {what}: {reason}.",

@@ -130,6 +130,9 @@ def _produce_server(name: str, table: Any, base: Path) -> McpServer:
     for key in ("directory", "log_path"):
         if key in values:
             values[key] = base / Path(values[key]).expanduser()
+    command = str(values.get("command", ""))
+    if "/" in command:
+        values["command"] = str(base / Path(command).expanduser())
     return McpServer(**{"name": name, **values})
 
 

@@ -17,6 +17,9 @@ from vibe_llms.secrets import Secret, Settings
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
 """What may be asked for: whatever both speak, the era of sessions, or the era without."""
 
+_SECRET: Final = 8
+"""How many characters a variable has at least to be taken for a secret."""
+
 LAZY_ABOVE: Final = 40
 """With more tools than this a server's list is loaded lazily, unless somebody decides."""
 
@@ -70,12 +73,12 @@ class McpServer:
 
     name: str
     command: str = ""
-    arguments: tuple[str, ...] = attrs.field(default=(), converter=_ensure_texts)
+    arguments: tuple[str, ...] = attrs.field(default=(), converter=_ensure_texts, repr=False)
     environment: Mapping[str, Secret] = attrs.field(
         factory=dict, converter=_ensure_secrets, repr=False
     )
     directory: Path | None = None
-    url: str = ""
+    url: str = attrs.field(default="", repr=False)
     headers: Mapping[str, Secret] = attrs.field(factory=dict, converter=_ensure_secrets, repr=False)
     oauth: OAuthSettings | None = attrs.field(default=None, repr=False)
     protocol: str = "auto"
@@ -119,6 +122,13 @@ class McpServer:
                 yield Finding(place=f"{place}.{key}", message="It must be above 0.")
         if self.restarts < 0:
             yield Finding(place=f"{place}.restarts", message="It must be 0 or more.")
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """What the server is given and nobody else may read; short variables are no secrets."""
+        variables = (each for each in self.environment.values() if len(each.reveal()) >= _SECRET)
+        password = urlsplit(self.url).password if self.url else None
+        return (*variables, *self.headers.values(), *((Secret(password),) if password else ()))
 
     def offers(self, tool: str) -> bool:
         """Tells whether a tool is offered to the model."""

@@ -32,6 +32,16 @@ def test_a_file_of_one_server_gives_it_its_name(tmp_path: Path) -> None:
     assert server.directory == tmp_path / "work"
 
 
+def test_a_program_is_meant_from_where_the_file_lies(tmp_path: Path) -> None:
+    """If it is a path; a mere name is looked for on the path of programs."""
+    one, two = read_servers(
+        write(tmp_path / "a.toml", '[mcp.one]\ncommand = "./serve"\n[mcp.two]\ncommand = "serve"\n')
+    )
+
+    assert one.command == str(tmp_path / "serve")
+    assert two.command == "serve"
+
+
 def test_a_file_of_tables_names_several_servers(tmp_path: Path) -> None:
     """Tables are written as in the configuration."""
     text = '[mcp.one]\ncommand = "serve"\n\n[mcp.two]\nurl = "https://example.org/mcp"\n'
