@@ -17,6 +17,7 @@ from vibe_llms.exceptions import ConverseError, ParseError, RequestError
 from vibe_llms.instruments.channels import AsyncChannel, SyncChannel, ToolChannel
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.parsers import Mode, Parser
+from vibe_llms.instruments.prompts import Prompt
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.limits import Limits
@@ -88,6 +89,36 @@ async def test_a_prompt_is_filled_and_a_parser_makes_the_value() -> None:
         "What of R",
         "And Paris",
     ]
+
+
+async def test_a_prompt_can_be_its_text() -> None:
+    """Its variables are checked before anything is asked."""
+    channel = AsyncChannel("scripted:echo", prompt="What of {{ place }}?")
+
+    reply = await channel.ask(place="Paris")
+
+    assert reply.value == "What of Paris?"
+    with pytest.raises(RequestError, match="'place' is missing"):
+        await channel.ask(city="Rome")
+    assert len(channel.conversation) == 2
+    await channel.close()
+
+
+def test_what_a_prompt_says_of_its_values_is_what_a_tool_takes() -> None:
+    """Its schema, where it has one; else texts."""
+    described = Prompt("{{ count }}", schema={"properties": {"count": {"type": "integer"}}})
+    tools = [
+        ToolChannel("scripted:echo", name="count", description="Counts.", prompt=prompt)
+        for prompt in (described, "{{ what }} {{ why | default('') }}")
+    ]
+
+    assert tools[0].invoker.schema == {"properties": {"count": {"type": "integer"}}}
+    assert tools[1].invoker.schema == {
+        "type": "object",
+        "properties": {"what": {"type": "string"}, "why": {"type": "string"}},
+        "required": ["what"],
+        "additionalProperties": False,
+    }
 
 
 @pytest.mark.parametrize("mode", ["native", "prompt"])

@@ -48,7 +48,7 @@ class AsyncChannel(Generic[T]):
 
     ::
 
-        channel = AsyncChannel("local:smollm2", prompt=prompt, parser=City)
+        channel = AsyncChannel("local:smollm2", prompt="Describe {{ place }}.", parser=City)
         reply = await channel.ask(place="the capital of France")
         print(reply.value.name)
 
@@ -57,7 +57,8 @@ class AsyncChannel(Generic[T]):
 
     Args:
         model: Its address, an instrument, or what a provider gives access to.
-        prompt: Makes canisters of the variables that are asked with.
+        prompt: Makes canisters of the variables that are asked with: a :class:`.Prompt`, or the
+            text of one.
         parser: What answers become, a :class:`.Parser` or a kind for one; without it, text.
         tools: Functions, invokers and ensembles.
         conversation: Goes on from here; the given one is as it was.
@@ -73,7 +74,7 @@ class AsyncChannel(Generic[T]):
         self: AsyncChannel[str],
         model: Model | ConverserModel | str = "",
         *,
-        prompt: Composing | None = None,
+        prompt: Composing | str | None = None,
         parser: None = None,
         tools: Iterable[Tool] = (),
         conversation: Conversation | None = None,
@@ -84,7 +85,7 @@ class AsyncChannel(Generic[T]):
         self: AsyncChannel[T],
         model: Model | ConverserModel | str = "",
         *,
-        prompt: Composing | None = None,
+        prompt: Composing | str | None = None,
         parser: Parser[T] | type[T],
         tools: Iterable[Tool] = (),
         conversation: Conversation | None = None,
@@ -95,7 +96,7 @@ class AsyncChannel(Generic[T]):
         self: AsyncChannel[Any],
         model: Model | ConverserModel | str = "",
         *,
-        prompt: Composing | None = None,
+        prompt: Composing | str | None = None,
         parser: object,
         tools: Iterable[Tool] = (),
         conversation: Conversation | None = None,
@@ -105,7 +106,7 @@ class AsyncChannel(Generic[T]):
         self,
         model: Model | ConverserModel | str = "",
         *,
-        prompt: Composing | None = None,
+        prompt: Composing | str | None = None,
         parser: Any = None,
         tools: Iterable[Tool] = (),
         conversation: Conversation | None = None,
@@ -118,7 +119,7 @@ class AsyncChannel(Generic[T]):
                 remedy="Give a parser: Parser(schema) makes one of a JSON Schema.",
                 stage=Stage.CONFIGURE,
             )
-        self.prompt = prompt
+        self.prompt = _read_prompt(prompt)
         self.parser: Parser[Any] | None = (
             parser if parser is None or isinstance(parser, Parser) else Parser[Any](parser)
         )
@@ -267,6 +268,14 @@ class AsyncChannel(Generic[T]):
                 if isinstance(canister, InvocationCanister) and canister.invocation_id == called
             ]
         )
+
+
+def _read_prompt(prompt: Composing | str | None) -> Composing | None:
+    if not isinstance(prompt, str):
+        return prompt
+    from vibe_llms.instruments.prompts import Prompt  # Jinja takes its time
+
+    return Prompt(prompt)
 
 
 def _leave_out_known(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, Self
@@ -54,7 +54,7 @@ class ToolChannel:
         *,
         name: str,
         description: str,
-        prompt: Composing | None = None,
+        prompt: Composing | str | None = None,
         parser: Any = None,
         tools: Iterable[Tool] = (),
         conversation: Conversation | None = None,
@@ -77,7 +77,7 @@ class ToolChannel:
         self.__dict__[MARK] = {
             "name": name,
             "description": description,
-            "schema": _derive_schema(prompt),
+            "schema": _derive_schema(self._channel.prompt),
             "effect": effect,
             "needs_approval": needs_approval,
             "time_limit_seconds": None,  # the limits of its own runs hold
@@ -138,7 +138,7 @@ class ToolChannel:
 def _derive_schema(prompt: Composing | None) -> JsonObject:
     """Returns the schema of the arguments: the prompt's own, or a text for each variable."""
     schema = getattr(prompt, "schema", None)
-    if isinstance(schema, dict):
+    if isinstance(schema, Mapping):
         return schema
     if prompt is None:
         text = {"type": "string", "description": "What is asked."}
