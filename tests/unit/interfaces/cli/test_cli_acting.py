@@ -12,6 +12,7 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.interfaces.cli import approving
 from vibe_llms.interfaces.cli.approving import TerminalApprover
+from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.output import PlainOutput
 from vibe_llms.interfaces.cli.chat.session import ChatSession
 from vibe_llms.interfaces.cli.tooling import split_names
@@ -187,6 +188,28 @@ async def test_a_limit_is_told_and_can_be_continued(
     assert out == ""
     assert "run_steps = 1" in notes
     assert session.is_unfinished
+
+
+async def test_a_chat_says_after_each_run_what_it_took(session: ChatSession) -> None:
+    """In one line: how often the model was asked, and what it called."""
+    session.approver = produce_approver("all")
+    out, notes = io.StringIO(), io.StringIO()
+    try:
+        await session.open()
+        await ChatLoop(session, _Silent(), PlainOutput(out, notes)).handle("Pay!")
+    finally:
+        await session.close()
+
+    assert notes.getvalue().rstrip().splitlines()[-1] == "2 answers, 1 call"
+
+
+class _Silent:
+    """Nobody types."""
+
+    is_interactive = False
+
+    async def read(self) -> str:
+        raise EOFError
 
 
 def test_names_are_parted_by_commas() -> None:

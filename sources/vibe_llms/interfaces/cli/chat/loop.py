@@ -5,12 +5,15 @@ from __future__ import annotations
 import attrs
 
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.interfaces.cli.accounting import summarize
 from vibe_llms.interfaces.cli.chat.commands import perform
 from vibe_llms.interfaces.cli.chat.input import ChatInput
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.session import INPUT_ROLES, ChatSession
 from vibe_llms.interfaces.cli.errors import compose_lines
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+from vibe_llms.messages.canisters import InvocationCanister
+from vibe_llms.telemetry.measuring import measure_canisters
 
 
 @attrs.define
@@ -75,7 +78,7 @@ class ChatLoop:
     async def answer(self) -> None:
         """Lets the model answer, until Ctrl-C; what came is kept either way."""
         try:
-            await run_interruptibly(self.session.answer(self.output))
+            answer = await run_interruptibly(self.session.answer(self.output))
         except KeyboardInterrupt:
             if not self.input.is_interactive:
                 raise
@@ -84,6 +87,9 @@ class ChatLoop:
                 self.output.say("Stopped before anything came; /retry asks again.")
             else:
                 self.output.say("Stopped. What came is kept; /retry answers again.")
+            return
+        if any(isinstance(canister, InvocationCanister) for canister in answer.canisters):
+            self.output.say(summarize(measure_canisters(answer.canisters)))
 
     def tell_notices(self) -> None:
         """Shows what the store found on the way."""
