@@ -23,6 +23,8 @@ _SPECIFICATION: Final = re.compile(
     r"%(?:\([^()]*\))?[-+ #0]*(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
 )
 
+_NESTED_NAME: Final = re.compile(r"%\([^()]*\(")  # Python would look for its width further on
+
 
 def _bound(function: Callable[..., Any]) -> Callable[..., Any]:
     """Lets one of Jinja's filters work within the budget."""
@@ -85,6 +87,8 @@ def _wrap(
 
 def _format(value: Any, *arguments: Any, **named: Any) -> str:
     text = produce_text(value)
+    if _NESTED_NAME.search(text):
+        raise SecurityError("In a format, a name has no parentheses within its own.")
     for found in _SPECIFICATION.finditer(text):
         for number in (found["width"] or "0", found["precision"] or "0"):
             if number == "*":

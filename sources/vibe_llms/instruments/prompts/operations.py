@@ -22,6 +22,8 @@ from vibe_llms.messages.contents import CONTENT_CLASSES
 
 _CONTENTS: Final = tuple(CONTENT_CLASSES.values())
 _MUTE: Final = (LoopContext, Macro, Namespace, Iterator, type, types.ModuleType)
+_EXPANSION: Final = 256
+"""How many times longer than its form Python lets a moment become that is written down."""
 _DIGITS: Final = 10_000
 """How many digits a whole number may come to."""
 
@@ -68,6 +70,13 @@ def replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
     text, old, new = produce_text(value), produce_text(old), produce_text(new)
     BUDGET.get().admit(len(text) + text.count(old) * len(new))
     return text.replace(old, new, -1 if count is None else count)
+
+
+def format_time(moment: Any, form: Any) -> str:
+    """Writes a moment down; the C library lets each directive say a width."""
+    text = produce_text(form)
+    BUDGET.get().admit(_EXPANSION * len(text))
+    return str(moment.strftime(text))
 
 
 def weigh(value: Any) -> Any:
@@ -130,6 +139,7 @@ def _list_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_MOMENTS: Final = (datetime.date, datetime.time)
 _METHODS: Final[tuple[tuple[Any, frozenset[str]], ...]] = (
     (
         str,
@@ -143,8 +153,8 @@ _METHODS: Final[tuple[tuple[Any, frozenset[str]], ...]] = (
     (Mapping, _list_words("get items keys values")),
     ((list, tuple), _list_words("count index")),
     (
-        (datetime.date, datetime.time),
-        _list_words("date isoformat isoweekday strftime time weekday"),
+        _MOMENTS,
+        _list_words("date isoformat isoweekday time weekday"),
     ),
     (LoopContext, _list_words("changed cycle")),
 )
@@ -166,6 +176,8 @@ def choose_callable(called: Any, offered: Iterable[Any]) -> Any:
         return functools.partial(join, separator=owner)
     if isinstance(owner, str) and name == "replace":
         return functools.partial(replace, owner)
+    if isinstance(owner, _MOMENTS) and name == "strftime":
+        return functools.partial(format_time, owner)
     if any(isinstance(owner, kinds) and name in names for kinds, names in _METHODS):
         return called
     raise SecurityError(

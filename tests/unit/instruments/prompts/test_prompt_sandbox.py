@@ -146,6 +146,10 @@ def check_bounded(text: str, **values: Any) -> None:
         "{{ '%.999999999f'|format(1) }}",
         "{{ '%*d'|format(999999999, 1) }}",
         "{{ '%(a)999999999s'|format(a='x') }}",
+        "{{ '%(a(b))999999999s'|format(**{'a(b)': 'x'}) }}",
+        "{{ day.strftime('%250Y' * 9000) }}",
+        "{% set ns = namespace(x=[]) %}"
+        "{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
         "{{ '{:>999999999}'.format(1) }}",
         "{{ 'a'.ljust(10**9) }}",
         "{{ 'a'.zfill(10**9) }}",
@@ -174,7 +178,10 @@ def check_bounded(text: str, **values: Any) -> None:
 )
 def test_a_template_ends_soon_and_stays_small(text: str) -> None:
     """Loops in loops, doublings, widths and recursion stop at a limit, before memory is taken."""
-    check_bounded(text)
+    prompt = Prompt(text)
+    values = {"day": datetime.date(2026, 1, 2)}
+
+    check_bounded(text, **{name: values[name] for name in prompt.variables})
 
 
 def test_inclusions_are_bounded_in_number_and_size() -> None:
