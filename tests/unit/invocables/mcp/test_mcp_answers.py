@@ -186,6 +186,21 @@ async def test_a_server_asks_a_model_for_so_many_tokens_and_so_often(mode: str) 
     assert len(policy.asked) == 3
 
 
+@ERAS
+async def test_a_server_asks_a_person_so_often(mode: str) -> None:
+    """A person is not to be worn down."""
+    person = Person([Answer(values={"name": "Ben"})] * 9)
+    answers = produce_answers(elicitor=person, limits=AnswerLimits(elicitations=2))
+
+    async with Client(
+        produce_server(), mode=mode, cache=None, **answers.produce_callbacks()
+    ) as client:
+        texts = [await call_with(client, "ask_person", message=str(n)) for n in range(3)]
+
+    assert [text.startswith("error:") for text in texts] == [False, False, True]
+    assert len(person.asked) == 2
+
+
 async def test_answers_that_lead_to_one_another_have_a_depth() -> None:
     """A model whose tools lead back to the server could go on for ever."""
     limits = AnswerLimits(sampling_depth=2)

@@ -95,11 +95,12 @@ async def test_a_token_that_has_ended_is_renewed_after_a_restart_by_the_right_se
     )
     servers.good_tokens.clear()
     servers.expires_in = 3600
-    refreshed = servers.asked["refresh_token"]
+    before = servers.asked.copy()
 
     await ask(produce_authorization("notes", servers.url, directory=tmp_path), servers.url)
 
-    assert servers.asked["refresh_token"] == refreshed + 1
+    assert servers.asked["refresh_token"] == before["refresh_token"] + 1
+    assert servers.asked["challenged"] == before["challenged"], "it was known to have ended"
     assert len(person.seen) == 1
 
 
@@ -129,6 +130,26 @@ async def test_a_person_is_asked_again_where_renewing_is_refused(servers: OAuthS
     await ask(authorization, servers.url)
 
     assert len(person.seen) == 2
+
+
+async def test_what_another_process_has_been_granted_meanwhile_is_taken_over(
+    servers: OAuthServers, tmp_path: Path
+) -> None:
+    """Renewing it once more would take the other's token from it."""
+    person = AgreeingPerson()
+    one, other = (
+        produce_authorization("notes", servers.url, directory=tmp_path, authorizer=person)
+        for _ in range(2)
+    )
+    await ask(one, servers.url)
+    servers.good_tokens.clear()
+    await ask(other, servers.url)
+
+    [taken_over] = await ask(one, servers.url)
+
+    assert servers.asked["refresh_token"] == 1
+    assert taken_over.removeprefix("in with ") in servers.good_tokens
+    assert len(person.seen) == 1
 
 
 async def test_more_scope_is_asked_for_together_with_what_was_granted(

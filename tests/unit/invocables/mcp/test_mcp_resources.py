@@ -247,6 +247,6 @@ async def test_lists_that_never_end_are_ended() -> None:
     shelf = Shelf(Connected(Endless(), McpServer(name="memos", command="none")))
     size = 1
     assert len(await shelf.list_prompts()) == PAGES_LIMIT == turned
-    size, turned = ENTRIES_LIMIT, 0
+    size, turned = ENTRIES_LIMIT + 1, 0
     assert len(await shelf.list_prompts()) == ENTRIES_LIMIT
     assert turned == 1
