@@ -23,6 +23,7 @@ def describe_server(manner: str = "plain", *, file: str = "server.py", **fields:
         "name": "workshop",
         "command": sys.executable,
         "arguments": (str(FIXTURES / file), manner),
+        "connect_seconds": 55,
     }
     return McpServer(**{**given, **fields})
 

@@ -87,10 +87,10 @@ async def test_a_server_that_was_given_up_is_tried_again_when_it_is_wanted(
 
 async def test_a_call_in_which_the_server_hangs_ends_with_its_time() -> None:
     """The server stays: other calls are answered meanwhile and afterwards."""
-    async with connect(call_seconds=0.3) as registry:
+    async with connect(call_seconds=2) as registry:
         hung, answered = await asyncio.gather(call(registry, "hang"), call(registry, "echo"))
 
-        assert "did not end within its limit of 0.3 seconds" in hung.text
+        assert "did not end within its limit of 2 seconds" in hung.text
         assert not answered.is_error
         assert not (await call(registry, "echo")).is_error
 

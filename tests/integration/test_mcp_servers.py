@@ -77,16 +77,20 @@ async def _check_progress(registry: Registry) -> None:
 
 async def _check_cancelling(registry: Registry, note: Path) -> None:
     task = asyncio.create_task(call(registry, "hang", note=str(note)))
-    await asyncio.sleep(0.3)
+    await _await_text(note, "begun\n")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    for _ in range(100):
-        if note.exists():
-            break
+    await _await_text(note, "begun\ncancelled\n")
+
+
+async def _await_text(path: Path, text: str) -> None:
+    for _ in range(400):
+        if path.exists() and path.read_text() == text:
+            return
         await asyncio.sleep(0.05)
-    assert note.read_text() == "cancelled\n"
+    assert path.read_text() == text
 
 
 async def _check_change(registry: Registry) -> None:
