@@ -31,8 +31,8 @@ SLOW_SECONDS = 0.25
 
 SLOW_CHUNKS = 40
 
-LATE_SECONDS = 0.1
-"""How long an answer takes behind ``/late``. Models take longer."""
+LATE_SECONDS = 0.5
+"""How long an answer takes behind ``/late``: as long as one of a quick model."""
 
 PATHS = {
     "chat": "/v1/chat/completions",

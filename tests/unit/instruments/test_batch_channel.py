@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from vibe_llms.exceptions import (
     ConfigurationError,
     ForeignError,
+    LimitError,
     ProviderError,
     ProviderFault,
     RequestError,
@@ -28,6 +31,7 @@ from vibe_llms.instruments.channels.batches import (
     BatchTally,
     SyncBatchChannel,
 )
+from vibe_llms.instruments.channels.batches.journals import ItemJournal
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers import Parser
@@ -498,6 +502,56 @@ async def test_an_engine_runs_for_each_input(tmp_path: Path) -> None:
     assert "Raise limits.run_steps." in str(cut.failures[0].error)
     with pytest.raises(TypeError, match="Say system to the engine"):
         BatchChannel(short, system="Be brief.")
+
+
+async def test_a_full_queue_of_a_model_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More are asked at once than may wait for a model that answers one at a time: they wait."""
+    async with Model("scripted:echo") as model:
+        converser = await model.access()
+        answer, asked = converser.converse, 0
+
+        async def converse(*arguments: Any, **options: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            if asked <= 3:
+                raise LimitError(limit="waiting_requests", value=64)
+            if asked == 5:
+                raise LimitError(limit="response_bytes", value=1)
+            return await answer(*arguments, **options)
+
+        monkeypatch.setattr(converser, "converse", converse)
+        report = await BatchChannel(model, concurrency=3).collect(["a", "b", "c", "d"])
+
+    assert len(report.results) == 3
+    assert [item.error.limit for item in report.failures] == ["response_bytes"]  # type: ignore[union-attr]
+
+
+async def test_cancelled_at_the_very_end_a_batch_lets_its_file_go_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that puts the lines in order is waited for before the file is closed."""
+    journal = tmp_path / "answers.jsonl"
+    begun, seen = threading.Event(), []
+    settle = ItemJournal.settle
+
+    def settle_slowly(self: ItemJournal) -> None:
+        begun.set()
+        time.sleep(0.05)
+        settle(self)
+        seen.append(journal.read_bytes())
+
+    monkeypatch.setattr(ItemJournal, "settle", settle_slowly)
+    worker = Worker(pace=lambda number: 0.01 * (3 - number))
+    channel = BatchChannel(worker.double, journal=journal)
+    task = asyncio.ensure_future(gather(channel.run(range(3))))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert seen == [journal.read_bytes()]
+    assert [line["index"] for line in read_lines(journal)] == [0, 1, 2]
+    assert list(tmp_path.iterdir()) == [journal]
 
 
 async def test_progress_is_heard_after_each_item() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from strategies.messages import canisters, canisters_by_role, conversations
 from vibe_llms.exceptions import RequestError
@@ -23,7 +26,13 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
-from vibe_llms.messages.requests import Request, Response, ResponseMetadata, is_answerable
+from vibe_llms.messages.requests import (
+    Request,
+    Response,
+    ResponseMetadata,
+    is_answerable,
+    replace_canisters,
+)
 
 
 @given(earlier=conversations, last=canisters)
@@ -192,3 +201,47 @@ def test_a_loss_prints_on_one_line() -> None:
     loss = Loss(kind=LossKind.DROPPED, path="canisters[0]", reason="no pictures")
 
     assert str(loss) == "dropped canisters[0]: no pictures"
+
+
+@given(
+    first=conversations,
+    others=conversations,
+    last=canisters,
+    continuation=st.booleans(),
+    controls=st.dictionaries(st.sampled_from(["temperature", "top_p"]), st.floats(0, 1)),
+)
+def test_another_conversation_makes_the_same_request_as_a_new_one(
+    first: list[AnyCanister],
+    others: list[AnyCanister],
+    last: AnyCanister,
+    continuation: bool,
+    controls: dict[str, Any],
+) -> None:
+    """The short way to replace canisters gives, and refuses, what the long way does."""
+    request = Request(
+        canisters=[*first, UserCanister("Hello")],
+        model="p:m",
+        controls=controls,
+        schema={"type": "object"},
+        continuation=continuation,
+        strict=True,
+        conversation_id="c",
+    )
+    wanted = [*others, last]
+    try:
+        expected = attrs.evolve(request, canisters=wanted)
+    except RequestError as error:
+        with pytest.raises(RequestError, match=re.escape(str(error))):
+            replace_canisters(request, wanted)
+    else:
+        assert replace_canisters(request, wanted) == expected
+
+
+def test_another_conversation_must_leave_something_to_answer() -> None:
+    """No canisters, and what are none, are refused in the short way, too."""
+    request = Request(canisters=[UserCanister("Hello")])
+
+    with pytest.raises(RequestError, match="no canisters"):
+        replace_canisters(request, [])
+    with pytest.raises(RequestError):
+        replace_canisters(request, ["Hello"])  # type: ignore[list-item]

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import attrs
 
 from vibe_llms.engine.states import Reason, State
-from vibe_llms.exceptions import ConverseError, RequestError, Stage
+from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
 from vibe_llms.instruments.channels.batches.items import BatchItem, Outcome
 from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.inputs import gather_canisters
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import AnyCanister, Origin, UserCanister
-from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.requests import Request, Response, replace_canisters
 from vibe_llms.messages.views import text_of, usage_of
 
 _PLACEHOLDER = "?"
 """What is asked in the request that all others are made from."""
+
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
+
+T = TypeVar("T")
 
 Ask: TypeAlias = Callable[[Any], Awaitable[Outcome[Any]]]
 
@@ -118,13 +123,15 @@ class Asking:
         async def ask(value: Any) -> Outcome[Any]:
             request = await self._fill(pattern, preface, value)
             reactors = await model.join_reactors(None) if is_followed else None
-            response = await converser.converse(request, reactors, stream=False)
+            response = await _take_turns(
+                lambda: converser.converse(request, reactors, stream=False)
+            )
             return produce_outcome(response)
 
         async def parse(value: Any) -> Outcome[Any]:
             assert parser is not None
             request = await self._fill(pattern, preface, value)
-            parsed = await model.parse_with_response(request, parser)
+            parsed = await _take_turns(lambda: model.parse_with_response(request, parser))
             outcome = produce_outcome(parsed.response)
             return attrs.evolve(
                 outcome,
@@ -159,11 +166,11 @@ class Asking:
     async def _fill(self, pattern: Request, preface: Sequence[AnyCanister], value: Any) -> Request:
         """Makes the request of one input."""
         if value.__class__ is str and self.wording.prompt is None:
-            return attrs.evolve(pattern, canisters=(*preface, UserCanister(value)))
+            return replace_canisters(pattern, (*preface, UserCanister(value)))
         if isinstance(value, Request):
             return await self._model.hydrate(value)
         canisters = (*preface, *self.wording.compose(value))
-        return await self._model.hydrate(attrs.evolve(pattern, canisters=canisters))
+        return await self._model.hydrate(replace_canisters(pattern, canisters))
 
 
 class Acting:
@@ -216,6 +223,22 @@ class Acting:
 
     async def close(self) -> None:
         """Leaves the engine to whoever made it."""
+
+
+async def _take_turns(ask: Callable[[], Awaitable[T]]) -> T:
+    """Asks as soon as there is room in the queue of a model that answers one at a time.
+
+    Where that is full, nothing was asked; it is no failure of an input that others are before it.
+    """
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await ask()
+        except LimitError as error:
+            if error.limit != "waiting_requests":
+                raise
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LAST_PAUSE_SECONDS)
 
 
 def produce_outcome(response: Response) -> Outcome[Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -14,32 +12,19 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, TypeAlias, TypeVar, Unpack, overload
 
 from vibe_llms.exceptions import (
-    ConfigurationError,
-    ConverseError,
-    DependencyError,
     Finding,
-    ForeignError,
-    PluginError,
-    ProviderError,
-    ProviderFault,
-    RequestError,
-    Stage,
-    TrustError,
 )
 from vibe_llms.instruments.channels.batches.asking import Acting, Asking, Composing, Wording
 from vibe_llms.instruments.channels.batches.crews import perform_all
 from vibe_llms.instruments.channels.batches.items import (
-    BatchInput,
     BatchItem,
     BatchReport,
     BatchTally,
-    Outcome,
 )
-from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
-from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
+from vibe_llms.instruments.channels.batches.runs import Run
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.instruments.parsers.parsers import Parser
@@ -55,14 +40,6 @@ CONCURRENCY = 64
 _WINDOW = 4
 """How many inputs may be taken and not handed out, for each that may be worked on: results that
 came before their turn wait in this room, and where it is full nothing more is begun."""
-
-_HOPELESS = (ConfigurationError, DependencyError, PluginError, TrustError)
-_HOPELESS_FAULTS = frozenset({ProviderFault.AUTHENTICATION, ProviderFault.QUOTA})
-"""Errors that every other input would meet as well: they end the batch."""
-
-_SURVIVING_SECONDS = 1.0
-"""How old a line may be that the loss of power takes with it; the death of the process takes
-none."""
 
 
 class BatchChannel(Generic[T]):
@@ -151,8 +128,7 @@ class BatchChannel(Generic[T]):
     ) -> None:
         if concurrency < 1:
             raise ValueError(f"The concurrency of a batch is at least 1, not {concurrency}.")
-        self._asking = _produce_asking(work, prompt, parser, options)
-        self._function = None if self._asking else cast("Callable[[Any], Awaitable[T]]", work)
+        self._work = _produce_work(work, prompt, parser, options)
         self._concurrency = concurrency
         self.journal = None if journal is None else Path(journal).resolve()
         self._retry_failed = retry_failed
@@ -189,8 +165,16 @@ class BatchChannel(Generic[T]):
         """
         self.tally = tally = BatchTally(total=_measure(inputs) if total is None else total)
         async with AsyncExitStack() as stack:
-            run = _Run(self, tally, stored=stored)
+            run: Run[T] = Run(
+                self._work,
+                self.journal,
+                tally,
+                progress=self._progress,
+                retries_failed=self._retry_failed,
+                yields_stored=stored,
+            )
             await run.open(stack)
+            self.findings = run.findings
             items = perform_all(
                 inputs,
                 run.perform,
@@ -221,13 +205,13 @@ class BatchChannel(Generic[T]):
 
     async def close(self) -> None:
         """Frees what only this batch's model needed. May be called again."""
-        if self._asking is not None:
-            await self._asking.close()
+        if isinstance(self._work, (Asking, Acting)):
+            await self._work.close()
 
 
-def _produce_asking(
+def _produce_work(
     work: Work, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
-) -> Asking | Acting | None:
+) -> Asking | Acting | Callable[[Any], Awaitable[Any]]:
     wording = Wording(prompt=prompt)
     if isinstance(work, (str, Model)):
         if parser is not None and not isinstance(parser, Parser):
@@ -243,153 +227,9 @@ def _produce_asking(
     given |= {} if prompt is None else {"prompt": prompt}
     if given:
         raise TypeError(f"A function takes no {', '.join(sorted(given))}: those are a model's.")
-    return None
+    return work
 
 
 def _measure(inputs: Inputs) -> int | None:
     length = getattr(inputs, "__len__", None)
     return None if length is None else length()
-
-
-class _Run(Generic[T]):
-    """One run of a batch: what its workers do with each input."""
-
-    def __init__(self, channel: BatchChannel[T], tally: BatchTally, *, stored: bool) -> None:
-        self._channel = channel
-        self._asking = channel._asking
-        self._tally = tally
-        self._yields_stored = stored
-        self._journal: ItemJournal | None = None
-        self._batch = ""
-        self._names: set[str] = set()
-        self._work: Callable[[Any], Awaitable[Outcome[Any]]] = self._call
-
-    async def open(self, stack: AsyncExitStack) -> None:
-        """Opens the journal, then what answers; leaving the stack closes the journal."""
-        path = self._channel.journal
-        if self._asking is not None:
-            self._work = await self._asking.prepare()
-        if path is not None:
-            self._batch = digest(self._describe())
-            self._journal = await asyncio.to_thread(ItemJournal, path, self._batch)
-            self._channel.findings = tuple(self._journal.findings)
-            stack.callback(self._journal.close)
-            ticking = asyncio.ensure_future(self._synchronize(self._journal))
-            stack.push_async_callback(_cancel, ticking)
-
-    async def settle(self) -> None:
-        """Ends a batch that has come to its end."""
-        if self._journal is not None:
-            await asyncio.to_thread(self._journal.settle)
-
-    async def perform(self, place: int, given: Any) -> BatchItem[T] | None:
-        """Does one input, unless it was done before; writes its line."""
-        name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
-        self._ensure_new(place, name)
-        input_digest = ""
-        if self._journal is not None:
-            input_digest = digest(self._identify(value))
-            entry = self._journal.find(place if name is None else name, input_digest)
-            if entry is not None:
-                if not (entry.has_failed and self._channel._retry_failed):
-                    return self._restore(self._journal, entry)
-                self._journal.supersede()
-        item = await self._attempt(place, name, value)
-        if self._journal is not None:
-            item = self._write(self._journal, item, input_digest)
-        self._tally.count(item)
-        if self._channel._progress is not None:
-            self._channel._progress(self._tally)
-        return item
-
-    def _ensure_new(self, place: int, name: str | None) -> None:
-        if name is None:
-            return
-        if name in self._names:
-            raise RequestError(
-                path=f"inputs[{place}].id",
-                detail=f"Two inputs of the batch have the id {name!r}.",
-                remedy="Give each an id of its own, or none.",
-            )
-        self._names.add(name)
-
-    async def _attempt(self, place: int, name: str | None, value: Any) -> BatchItem[T]:
-        started = time.perf_counter()
-        try:
-            outcome = await self._work(value)
-        except Exception as error:
-            ours = _make_ours(error)
-            if _is_hopeless(ours):
-                raise ours from error.__cause__
-            seconds = time.perf_counter() - started
-            return BatchItem(index=place, id=name, error=ours, seconds=seconds)
-        return BatchItem(
-            index=place,
-            id=name,
-            value=outcome.value,
-            text=outcome.text,
-            origin=outcome.origin,
-            response=outcome.response,
-            losses=tuple(map(str, outcome.losses)) if outcome.losses else (),
-            seconds=time.perf_counter() - started,
-        )
-
-    def _write(self, journal: ItemJournal, item: BatchItem[T], input_digest: str) -> BatchItem[T]:
-        try:
-            line = encode_item(item, batch=self._batch, input_digest=input_digest)
-        except ConverseError as error:
-            item = BatchItem(index=item.index, id=item.id, error=error, origin=item.origin)
-            line = encode_item(item, batch=self._batch, input_digest=input_digest)
-        journal.append(line)
-        return item
-
-    def _restore(self, journal: ItemJournal, entry: Entry) -> BatchItem[T] | None:
-        self._tally.stored += 1
-        self._tally.stored_failed += entry.has_failed
-        if not self._yields_stored:
-            return None
-        item = decode_item(journal.read(entry))
-        if self._asking is not None and item.error is None:
-            return self._asking.restore(item)
-        return item
-
-    def _identify(self, value: Any) -> Any:
-        return value if self._asking is None else self._asking.wording.identify(value)
-
-    async def _call(self, value: Any) -> Outcome[Any]:
-        function = self._channel._function
-        assert function is not None
-        return Outcome(value=await function(value))
-
-    def _describe(self) -> Any:
-        """Says what the work is, so that another is told from it."""
-        if self._asking is not None:
-            return self._asking.describe()
-        function = self._channel._function
-        kind = function if hasattr(function, "__qualname__") else type(function)
-        return {"function": f"{kind.__module__}.{kind.__qualname__}"}  # type: ignore[union-attr]
-
-    async def _synchronize(self, journal: ItemJournal) -> None:
-        """Lets what is written survive the loss of power, too, some time later."""
-        while True:
-            await asyncio.sleep(_SURVIVING_SECONDS)
-            await asyncio.to_thread(journal.synchronize)
-
-
-async def _cancel(task: asyncio.Future[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-def _make_ours(error: Exception) -> ConverseError:
-    if isinstance(error, ConverseError):
-        return error
-    ours = ForeignError(type=type(error).__name__, detail=str(error), stage=Stage.EXECUTE)
-    ours.__cause__ = error
-    return ours
-
-
-def _is_hopeless(error: ConverseError) -> bool:
-    if isinstance(error, ProviderError):
-        return error.fault in _HOPELESS_FAULTS
-    return isinstance(error, _HOPELESS)

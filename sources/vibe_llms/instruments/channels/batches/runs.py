@@ -1,0 +1,227 @@
+"""One run of a batch: what is done with each input, and with the journal around it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    DependencyError,
+    Finding,
+    ForeignError,
+    PluginError,
+    ProviderError,
+    ProviderFault,
+    RequestError,
+    Stage,
+    TrustError,
+)
+from vibe_llms.instruments.channels.batches.asking import Acting, Asking
+from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally, Outcome
+from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
+from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
+
+T = TypeVar("T")
+
+_HOPELESS = (ConfigurationError, DependencyError, PluginError, TrustError)
+_HOPELESS_FAULTS = frozenset({ProviderFault.AUTHENTICATION, ProviderFault.QUOTA})
+"""Errors that every other input would meet as well: they end the batch."""
+
+_SURVIVING_SECONDS = 1.0
+"""How old a line may be that the loss of power takes with it; the death of the process takes
+none."""
+
+
+class Run(Generic[T]):
+    """One run of a batch: what its workers do with each input.
+
+    Args:
+        work: What inputs are put to: a model, an engine or a function.
+        path: Of the journal; ``None`` for none.
+        tally: Counts what is done.
+        progress: Hears of the tally after each item.
+        retries_failed: Whether failures of the journal are tried again.
+        yields_stored: Whether items of the journal are wanted, too.
+
+    Attributes:
+        findings: What was found amiss in the journal, and mended.
+    """
+
+    def __init__(
+        self,
+        work: Asking | Acting | Callable[[Any], Awaitable[T]],
+        path: Path | None,
+        tally: BatchTally,
+        *,
+        progress: Callable[[BatchTally], None] | None,
+        retries_failed: bool,
+        yields_stored: bool,
+    ) -> None:
+        self._asking = work if isinstance(work, (Asking, Acting)) else None
+        self._function = None if isinstance(work, (Asking, Acting)) else work
+        self._path = path
+        self._tally = tally
+        self._progress = progress
+        self._retries_failed = retries_failed
+        self._yields_stored = yields_stored
+        self._journal: ItemJournal | None = None
+        self._batch = ""
+        self._names: set[str] = set()
+        self._work: Callable[[Any], Awaitable[Outcome[Any]]] = self._call
+        self.findings: tuple[Finding, ...] = ()
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Opens the journal, then what answers; leaving the stack closes the journal."""
+        if self._asking is not None:
+            self._work = await self._asking.prepare()
+        if self._path is not None:
+            self._batch = digest(self._describe())
+            self._journal = await _open_aside(self._path, self._batch)
+            stack.callback(self._journal.close)
+            self.findings = tuple(self._journal.findings)
+            ticking = asyncio.ensure_future(self._synchronize(self._journal))
+            stack.push_async_callback(_cancel, ticking)
+
+    async def settle(self) -> None:
+        """Ends a batch that has come to its end."""
+        if self._journal is not None:
+            await _perform_aside(self._journal.settle)
+
+    async def perform(self, place: int, given: Any) -> BatchItem[T] | None:
+        """Does one input, unless it was done before; writes its line."""
+        name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
+        self._ensure_new(place, name)
+        input_digest = ""
+        if self._journal is not None:
+            input_digest = digest(self._identify(value))
+            entry = self._journal.find(place if name is None else name, input_digest)
+            if entry is not None:
+                if not (entry.has_failed and self._retries_failed):
+                    return self._restore(self._journal, entry)
+                self._journal.supersede()
+        item = await self._attempt(place, name, value)
+        if self._journal is not None:
+            item = self._write(self._journal, item, input_digest)
+        self._tally.count(item)
+        if self._progress is not None:
+            self._progress(self._tally)
+        return item
+
+    def _ensure_new(self, place: int, name: str | None) -> None:
+        if name is None:
+            return
+        if name in self._names:
+            raise RequestError(
+                path=f"inputs[{place}].id",
+                detail=f"Two inputs of the batch have the id {name!r}.",
+                remedy="Give each an id of its own, or none.",
+            )
+        self._names.add(name)
+
+    async def _attempt(self, place: int, name: str | None, value: Any) -> BatchItem[T]:
+        started = time.perf_counter()
+        try:
+            outcome = await self._work(value)
+        except Exception as error:
+            ours = _make_ours(error)
+            if _is_hopeless(ours):
+                raise ours from error.__cause__
+            seconds = time.perf_counter() - started
+            return BatchItem(index=place, id=name, error=ours, seconds=seconds)
+        return BatchItem(
+            index=place,
+            id=name,
+            value=outcome.value,
+            text=outcome.text,
+            origin=outcome.origin,
+            response=outcome.response,
+            losses=tuple(map(str, outcome.losses)) if outcome.losses else (),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _write(self, journal: ItemJournal, item: BatchItem[T], input_digest: str) -> BatchItem[T]:
+        try:
+            line = encode_item(item, batch=self._batch, input_digest=input_digest)
+        except ConverseError as error:
+            item = BatchItem(index=item.index, id=item.id, error=error, origin=item.origin)
+            line = encode_item(item, batch=self._batch, input_digest=input_digest)
+        journal.append(line)
+        return item
+
+    def _restore(self, journal: ItemJournal, entry: Entry) -> BatchItem[T] | None:
+        self._tally.stored += 1
+        self._tally.stored_failed += entry.has_failed
+        if not self._yields_stored:
+            return None
+        item = decode_item(journal.read(entry))
+        if self._asking is not None and item.error is None:
+            return self._asking.restore(item)
+        return item
+
+    def _identify(self, value: Any) -> Any:
+        return value if self._asking is None else self._asking.wording.identify(value)
+
+    async def _call(self, value: Any) -> Outcome[Any]:
+        assert self._function is not None
+        return Outcome(value=await self._function(value))
+
+    def _describe(self) -> Any:
+        """Says what the work is, so that another is told from it."""
+        if self._asking is not None:
+            return self._asking.describe()
+        function = self._function
+        kind = function if hasattr(function, "__qualname__") else type(function)
+        return {"function": f"{kind.__module__}.{kind.__qualname__}"}  # type: ignore[union-attr]
+
+    async def _synchronize(self, journal: ItemJournal) -> None:
+        """Lets what is written survive the loss of power, too, some time later."""
+        while True:
+            await asyncio.sleep(_SURVIVING_SECONDS)
+            await _perform_aside(journal.synchronize)
+
+
+async def _perform_aside(function: Callable[[], None]) -> None:
+    """Runs a function in a thread; who is cancelled meanwhile waits until its file is let go."""
+    working = asyncio.ensure_future(asyncio.to_thread(function))
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working})
+        raise
+
+
+async def _open_aside(path: Path, batch: str) -> ItemJournal:
+    """Opens a journal, which may be long, in a thread; who is cancelled has opened none."""
+    opened: list[ItemJournal] = []
+    try:
+        await _perform_aside(lambda: opened.append(ItemJournal(path, batch)))
+    except asyncio.CancelledError:
+        for journal in opened:
+            journal.close()
+        raise
+    return opened[0]
+
+
+async def _cancel(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _make_ours(error: Exception) -> ConverseError:
+    if isinstance(error, ConverseError):
+        return error
+    ours = ForeignError(type=type(error).__name__, detail=str(error), stage=Stage.EXECUTE)
+    ours.__cause__ = error
+    return ours
+
+
+def _is_hopeless(error: ConverseError) -> bool:
+    if isinstance(error, ProviderError):
+        return error.fault in _HOPELESS_FAULTS
+    return isinstance(error, _HOPELESS)
