@@ -166,11 +166,6 @@ class FileLog:
             if self._synchronized < sequence:  # else it went along with a later one
                 await asyncio.to_thread(self.synchronize)
 
-    @property
-    def last(self) -> int:
-        """The number of the last event."""
-        return self._last
-
     @mapping_errors
     def synchronize(self) -> None:
         """Returns when all that was written has reached the disk."""

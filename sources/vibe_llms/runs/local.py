@@ -27,7 +27,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec import encode_document
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject
-from vibe_llms.runs.log import RunLog
+from vibe_llms.runs.log import RunLog, read_events
 from vibe_llms.runs.places import produce_log, survey_inherited
 
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ class LocalRunContext:
         log: Where events go; claimed already where it can be.
         listener: Hears each event when it has been written. One that raises gets one logged
             warning and harms nobody.
-        inherited: What the runs of the conversations left from which this one was forked.
+        earlier: What earlier runs have left; by default what the log holds by now.
         checked: Whether all that goes into a step and comes out of it really passes through
             JSON, as it would on the way to another machine; costs what that costs.
     """
@@ -52,13 +52,12 @@ class LocalRunContext:
         log: RunLog,
         *,
         listener: Callable[[RunEvent], object] | None = None,
-        inherited: Sequence[EngineEvent] = (),
+        earlier: Sequence[EngineEvent] | None = None,
         checked: bool = False,
     ) -> None:
         self.run_id = run_id
         self._log = log
-        self._last = log.last
-        self._inherited = inherited
+        self._earlier = read_events(log) if earlier is None else earlier
         self._checked = checked
         self._operations: dict[str, Operation] = {}
         self._bus: EventBus[RunEvent] | None = None
@@ -130,9 +129,8 @@ class LocalRunContext:
         return time.monotonic()
 
     def survey(self) -> Sequence[EngineEvent]:
-        """Returns what the log holds from earlier runs, what was inherited first."""
-        earlier = self._log.read()[: self._last]
-        return [*self._inherited, *(logged.event for logged in earlier)]
+        """Returns what earlier runs have left."""
+        return self._earlier
 
 
 def _pass_through_json(value: JsonObject, what: str) -> JsonObject:
@@ -239,13 +237,13 @@ async def open_run(
         log = await _claim_log(journal, store)
     try:
         await journal.catch_up()
-        inherited = survey_inherited(store, conversation)
+        earlier = await _read_earlier(log, store, conversation)
         yield (
             LocalRunContext(
                 run_id or produce_identity(),
                 log,
                 listener=listener,
-                inherited=inherited,
+                earlier=earlier,
                 checked=checked,
             ),
             journal,
@@ -263,10 +261,29 @@ async def _claim_log(journal: ConversationJournal, store: ConversationStore | No
             if store is None or isinstance(store, MemoryStore):
                 log.claim()
             else:
-                await _finish_in_thread(log.claim)
+                await _claim_in_thread(log)
             return log
         except UnknownConversationError:
             if is_stored:
                 raise
             await journal.catch_up()  # a new one: it has a place from now on
     raise AssertionError
+
+
+async def _claim_in_thread(log: RunLog) -> None:
+    try:
+        await _finish_in_thread(log.claim)
+    except asyncio.CancelledError:
+        log.close()
+        raise
+
+
+async def _read_earlier(
+    log: RunLog, store: ConversationStore | None, conversation: Conversation
+) -> Sequence[EngineEvent]:
+    """Reads what runs of the conversation have left, and before that, those of its parents."""
+    if store is None or isinstance(store, MemoryStore):
+        return [*survey_inherited(store, conversation), *read_events(log)]
+    return await _finish_in_thread(
+        lambda: [*survey_inherited(store, conversation), *read_events(log)]
+    )

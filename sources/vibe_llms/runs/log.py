@@ -74,10 +74,6 @@ class RunLog(Protocol):
     def synchronize(self) -> None:
         """Returns when all that was written survives the loss of power. Raises StoreError."""
 
-    @property
-    def last(self) -> int:
-        """The number of the last event, 0 where there is none; known while it is claimed."""
-
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Returns the events that come after a sequence number, oldest first.
 
@@ -90,6 +86,11 @@ class RunLog(Protocol):
 
     def close(self) -> None:
         """Lets others in; may be called again. What was written stays readable."""
+
+
+def read_events(log: RunLog) -> list[EngineEvent]:
+    """Returns all events of a log, oldest first."""
+    return [logged.event for logged in log.read()]
 
 
 def describe_busy(path: str = "") -> StoreError:
@@ -132,11 +133,6 @@ class MemoryLog:
 
     def synchronize(self) -> None:
         """Does nothing, as :meth:`secure`."""
-
-    @property
-    def last(self) -> int:
-        """The number of the last event."""
-        return len(self._entries)
 
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Returns the events after a sequence number."""

@@ -36,6 +36,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import (
     ConversationJournal,
+    FileLog,
     LocalRunContext,
     MemoryLog,
     open_run,
@@ -388,7 +389,30 @@ async def test_030_two_runs_of_one_conversation_at_once_are_refused(tmp_path: Pa
             assert len(journal.canisters) == 3
 
 
-async def test_031_a_run_ends_with_its_lock_given_back_whatever_happens(tmp_path: Path) -> None:
+async def test_031_who_is_cancelled_while_claiming_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim may come through after the wait for it has ended; it is given back then."""
+    store, conversation = DirectoryStore(tmp_path), produce_conversation()
+    conversation.save(store)
+    claim = FileLog.claim
+
+    def claim_slowly(log: FileLog) -> None:
+        time.sleep(0.05)
+        claim(log)
+
+    monkeypatch.setattr(FileLog, "claim", claim_slowly)
+    task = asyncio.create_task(open_run(conversation, store).__aenter__())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    async with open_run(conversation, store):
+        pass
+
+
+async def test_032_a_run_ends_with_its_lock_given_back_whatever_happens(tmp_path: Path) -> None:
     """Also where it raises; and what was torn before is told in the conversation's notices."""
     store, conversation = DirectoryStore(tmp_path), produce_conversation()
 

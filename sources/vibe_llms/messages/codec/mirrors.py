@@ -47,11 +47,15 @@ class Mirror:
 
 
 @functools.cache
-def access_mirror(cls: type) -> Mirror:
-    """Returns the mirror of one of our classes; made when it is first asked for."""
+def access_mirror(cls: type, tags: tuple[str, str] | None = None) -> Mirror:
+    """Returns the mirror of one of our classes; made when it is first asked for.
+
+    Args:
+        tags: The field and the word that tell the class in a union which is not in ``TAGS``.
+    """
     hints = typing.get_type_hints(cls)
     fields = list(attrs.fields(cls))
-    tag_field, tag = TAGS.get(cls, (None, None))
+    tag_field, tag = tags or TAGS.get(cls) or (None, None)
     struct = msgspec.defstruct(
         cls.__name__,
         [_derive_field(cls, field, hints[field.name]) for field in fields if field.init],
