@@ -157,8 +157,6 @@ async def test_a_command_has_no_input_and_no_terminal(tmp_path: Path) -> None:
 
 async def test_a_flood_ends_the_command_while_it_runs(tmp_path: Path) -> None:
     """What is shown has its beginning and its end."""
-    begun = time.monotonic()
-
     outcome = await run(tmp_path, "echo first; yes", output_bytes=1_000_000, seconds=60)
 
     assert outcome.is_error
@@ -166,7 +164,6 @@ async def test_a_flood_ends_the_command_while_it_runs(tmp_path: Path) -> None:
     assert "wrote more than 1000000 bytes, and was ended" in outcome.text
     assert "bytes left out" in outcome.text
     assert len(outcome.text) < HEAD_BYTES + TAIL_BYTES + 200
-    assert time.monotonic() - begun < 50
 
 
 def test_the_beginning_and_the_end_of_an_output_are_kept() -> None:
@@ -197,6 +194,11 @@ LEAVINGS = {
 """How commands leave something behind."""
 
 is_linux = sys.platform == "linux"  # elsewhere a session of its own escapes, as the guide says
+
+
+def is_within(after: tuple[int, ...], before: tuple[int, ...]) -> bool:
+    """Tells whether nothing is more; less may be, as what came before was about to end."""
+    return all(now <= then for now, then in zip(after, before, strict=True))
 
 
 def count_ours() -> tuple[int, int, int, int]:
@@ -231,13 +233,13 @@ async def test_nothing_is_left_of_a_command(
             call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         for _ in range(100):  # the thread that waited for the process is about to end
-            if count_ours() == before:
+            if is_within(count_ours(), before):
                 break
             await asyncio.sleep(0.02)
         after = count_ours()
 
     assert await_none(f"sleep {mark}") == []
-    assert after == before
+    assert is_within(after, before), (after, before)
 
 
 @pytest.mark.skipif(not is_linux, reason="sessions of their own are found on Linux alone")
