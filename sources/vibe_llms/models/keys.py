@@ -106,6 +106,8 @@ KEYS: Final = (
     _capability("supports_invocations", "Can ask for tools to be invoked."),
     _capability("supports_parallel_invocations", "Can ask for several at once."),
     _capability("supports_schema", "Can be held to a JSON schema."),
+    _capability("supports_schema_with_invocations",
+                "Can be held to one while it may ask for tools."),
     _capability("supports_supervisor", "Obeys instructions from a supervisor."),
     _capability("supports_streaming", "Answers bit by bit."),
     _capability("supports_continuation", "Continues an answer that was begun for it."),

@@ -231,6 +231,21 @@ def test_the_way_is_chosen_by_what_the_model_is_capable_of(
     assert words in choice.reason
 
 
+def test_tools_beside_it_can_decide_the_way() -> None:
+    """Some models take a schema or tools, not both."""
+    apart = {
+        "supports_schema": "yes",
+        "supports_invocations": "yes",
+        "supports_schema_with_invocations": "no",
+    }
+    attributes = produce_attributes(**apart)
+
+    assert Parser(City).choose(attributes).mode is Mode.NATIVE
+    choice = Parser(City).choose(attributes, has_tools=True)
+    assert choice.mode is Mode.TOOL
+    assert "cannot be held to a schema while it has tools" in choice.reason
+
+
 def test_a_way_can_be_asked_for_unless_it_is_known_to_lead_nowhere() -> None:
     """Unknown is not no."""
     assert Parser(City, mode="native").choose(produce_attributes()).mode is Mode.NATIVE

@@ -328,7 +328,8 @@ class _Link:
         if parser is not None:
             model = self._model
             converser = await model.access() if isinstance(model, Model) else model
-            self._choice = parser.choose(converser.descriptor.attributes)
+            attributes = converser.descriptor.attributes
+            self._choice = parser.choose(attributes, has_tools=bool(tools))
             if self._choice.mode is Mode.NATIVE:
                 settings["schema"] = parser.schema
             elif self._choice.mode is Mode.TOOL:

@@ -33,11 +33,14 @@ class Choice:
         return f"{self.mode}: {self.reason}"
 
 
-def choose_mode(attributes: ModelAttributes, wanted: Mode | None = None) -> Choice:
+def choose_mode(
+    attributes: ModelAttributes, wanted: Mode | None = None, *, has_tools: bool = False
+) -> Choice:
     """Chooses the mode that promises most with a model, by what is known of it.
 
     Args:
         wanted: A mode that somebody has already decided on.
+        has_tools: The model may invoke other things on its way to the answer.
 
     Raises:
         CapabilityError: The model is known not to do what was decided on.
@@ -46,10 +49,13 @@ def choose_mode(attributes: ModelAttributes, wanted: Mode | None = None) -> Choi
         return _confirm(attributes, wanted)
     schema = attributes.access_capability("supports_schema")
     invocations = attributes.access_capability("supports_invocations")
-    if schema is Capability.YES:
+    together = attributes.access_capability("supports_schema_with_invocations")
+    is_apart = has_tools and together is Capability.NO
+    if schema is Capability.YES and not is_apart:
         reason = f"can be held to a schema{_tell_source(attributes, 'supports_schema')}"
         return Choice(Mode.NATIVE, f"{attributes.address} {reason}.")
     doubt = {
+        Capability.YES: f"{attributes.address} cannot be held to a schema while it has tools",
         Capability.NO: f"{attributes.address} cannot be held to a schema",
         Capability.UNKNOWN: f"It is not known whether {attributes.address} can be held to a schema",
     }[schema]

@@ -112,13 +112,16 @@ class Parser(Generic[T]):
         """The JSON Schema to which an answer is held; always of an object."""
         return self.kind.schema
 
-    def choose(self, attributes: ModelAttributes) -> Choice:
+    def choose(self, attributes: ModelAttributes, *, has_tools: bool = False) -> Choice:
         """Says which mode is taken with a model, and why.
+
+        Args:
+            has_tools: The model may invoke other things on its way to the answer.
 
         Raises:
             CapabilityError: The model is known not to do what the parser's own mode needs.
         """
-        return choose_mode(attributes, self._mode)
+        return choose_mode(attributes, self._mode, has_tools=has_tools)
 
     def compose(self, request: Request, attributes: ModelAttributes) -> tuple[Request, Choice]:
         """Returns a request whose answer this parser can read, and how it was made so.
