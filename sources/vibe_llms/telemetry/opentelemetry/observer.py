@@ -134,12 +134,7 @@ class OpenTelemetryObserver:
         labels = _name_model(words.INVOKE_AGENT, event.model)
         ids: Attributes = {words.CONVERSATION: event.conversation_id, words.RUN_ID: event.run_id}
         span = self._start_span(words.INVOKE_AGENT, attributes={**labels, **ids})
-        run = Run(
-            span=span,
-            labels=labels,
-            conversation_id=event.conversation_id,
-            outer=self._run.get(),
-        )
+        run = Run(span=span, labels=labels, conversation_id=event.conversation_id)
         run.enter()
         self._run.set(run)
 
@@ -147,7 +142,7 @@ class OpenTelemetryObserver:
         run = self._run.get()
         if run is None:
             return
-        self._run.set(run.outer)
+        self._run.set(None)  # a run within a run has a task, and a context, of its own
         for operation in (*run.tools.values(), *((run.chat,) if run.chat else ())):
             if not operation.is_ended:  # it was cancelled with the run, and nobody said so
                 operation.fail(words.name_error(None))

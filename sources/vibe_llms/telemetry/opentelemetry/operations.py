@@ -101,14 +101,12 @@ class Run(Operation):
 
     Attributes:
         conversation_id: Of what.
-        outer: The run in whose midst it is.
         chat: The answer on its way.
         tools: The executions that go on, by the keys of their invocations.
         usage: What its answers used.
     """
 
     conversation_id: str
-    outer: Run | None = None
     chat: Chat | None = None
     tools: dict[str, Operation] = attrs.field(factory=dict)
     usage: Usage | None = None
