@@ -144,6 +144,24 @@ async def test_a_person_is_sent_to_an_address_by_the_official_server(transport: 
     assert question.fields == ()
 
 
+@TRANSPORTS
+async def test_a_person_is_sent_somewhere_before_a_call_is_made_again(transport: str) -> None:
+    """The official server refuses the call first, and asks once more when it has begun."""
+    person = Person()
+    async with meet(transport, person) as (registry, _):
+        await call(
+            registry,
+            "trigger-url-elicitation",
+            url="https://example.org/enter",
+            elicitationId="first",
+            errorPath=True,
+        )
+
+    before, within = (each.address for each in person.asked)
+    assert before == "https://modelcontextprotocol.io"
+    assert within == "https://example.org/enter"
+
+
 async def test_the_official_server_sees_no_variables_that_are_not_meant_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

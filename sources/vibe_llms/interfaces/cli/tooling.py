@@ -128,6 +128,7 @@ async def _add_tools(
     session.tools = await application.produce_ensembles(names)
     if servers:
         from vibe_llms.interfaces.cli.answering import TerminalElicitor
+        from vibe_llms.interfaces.cli.consent import can_ask
         from vibe_llms.interfaces.cli.output import note
         from vibe_llms.invocables.mcp.oauth import TellingAuthorizer
 
@@ -136,5 +137,5 @@ async def _add_tools(
             approver=session.approver,
             model=await application.access_model(session.address),
             elicitor=TerminalElicitor(screen),
-            authorizer=TellingAuthorizer(note),
+            authorizer=TellingAuthorizer(note) if can_ask() else None,
         )

@@ -13,6 +13,7 @@ from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.mcp.caretakers import Caretaker
 from vibe_llms.invocables.mcp.connections import Connection, perform_request
+from vibe_llms.invocables.mcp.detours import make_detours
 from vibe_llms.invocables.mcp.http import NOT_BEGUN
 from vibe_llms.invocables.mcp.results import normalize_result
 from vibe_llms.invocables.mcp.settings import McpServer
@@ -84,22 +85,33 @@ class ToolFunction:
             connection = await self.caretaker.acquire()
         except ConverseError as error:
             return fail(f"{self.name} was not called. {error}")
-        meta: Any = {KEY_META: context.idempotency_key} if context.idempotency_key else None
         try:
-            result = await perform_request(
-                self.server,
-                connection,
-                lambda client: client.call_tool(
-                    self.name,
-                    dict(arguments),
-                    progress_callback=_produce_listener(context),
-                    meta=meta,
-                ),
-                f"perform {self.name!r}",
-                None,
-            )
+            return await self._call(connection, arguments, context)
         except ConverseError as error:
-            return fail(self._explain(error, connection))
+            refusal = error
+        if await make_detours(connection.client, refusal.__cause__):
+            try:
+                return await self._call(connection, arguments, context)
+            except ConverseError as error:
+                refusal = error
+        return fail(self._explain(refusal, connection))
+
+    async def _call(
+        self, connection: Connection, arguments: JsonObject, context: InvocationContext
+    ) -> Outcome:
+        meta: Any = {KEY_META: context.idempotency_key} if context.idempotency_key else None
+        result = await perform_request(
+            self.server,
+            connection,
+            lambda client: client.call_tool(
+                self.name,
+                dict(arguments),
+                progress_callback=_produce_listener(context),
+                meta=meta,
+            ),
+            f"perform {self.name!r}",
+            None,
+        )
         return normalize_result(result)
 
     def _explain(self, error: ConverseError, connection: Connection) -> str:
@@ -116,12 +128,13 @@ class ToolFunction:
 
 def _was_not_begun(error: ConverseError) -> bool:
     """Tells whether the server cannot have begun with a call."""
-    from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
+    from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
 
     cause = error.__cause__
     if getattr(cause, "data", None) == NOT_BEGUN:
         return True
-    return getattr(cause, "code", None) in (INVALID_PARAMS, METHOD_NOT_FOUND)
+    codes = (INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED)
+    return getattr(cause, "code", None) in codes
 
 
 def _produce_listener(context: InvocationContext) -> Callable[..., Any]:

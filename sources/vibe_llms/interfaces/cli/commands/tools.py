@@ -214,11 +214,14 @@ async def _produce_servers(
     application: Application, sources: Sequence[str] | None
 ) -> Sequence[Ensemble]:
     from vibe_llms.interfaces.cli.answering import TerminalElicitor
+    from vibe_llms.interfaces.cli.consent import can_ask
     from vibe_llms.interfaces.cli.output import note
     from vibe_llms.invocables.mcp.oauth import TellingAuthorizer
 
     return await application.produce_mcp_ensembles(
-        sources, elicitor=TerminalElicitor(), authorizer=TellingAuthorizer(note)
+        sources,
+        elicitor=TerminalElicitor(),
+        authorizer=TellingAuthorizer(note) if can_ask() else None,
     )
 
 
