@@ -198,6 +198,24 @@ class FileLog:
         return [self._decode(line, number) for number, line in enumerate(whole[after:], after + 1)]
 
     @mapping_errors
+    def examine(self) -> tuple[int, tuple[Finding, ...]]:
+        """Proves each line; returns how many there are, and what is wrong. Changes nothing."""
+        try:
+            *whole, torn = Path(self.path).read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return 0, ()
+        findings: list[Finding] = []
+        for number, line in enumerate(whole, 1):
+            try:
+                self._decode(line, number)
+            except CorruptionError as error:
+                findings.append(Finding(place=self.path, line=number, message=error.detail))
+        if torn:
+            fate = "is still there"
+            findings.append(lines.describe_torn(self._folder, fate, len(torn), RUNS))
+        return len(whole), tuple(findings)
+
+    @mapping_errors
     def read_last(self) -> LoggedEvent | None:
         """Returns the last event. Changes nothing."""
         try:

@@ -220,6 +220,27 @@ def test_damage_is_found_and_told(vibe: Vibe, home: Path) -> None:
     assert vibe("verify", identity).code == 0
 
 
+def test_damage_in_the_log_of_a_run_is_found_and_told(vibe: Vibe, home: Path) -> None:
+    """Each line of it is proven, and a torn end is told of; nothing is changed."""
+    identity = _ask(vibe, "Hi")
+    log = home / ".local/share/vibe-llms/conversations" / identity / "runs.jsonl"
+    event = '{"type":"run.state","state":"generate","turn":0}'
+    line = '{"sequence":%d,"timestamp":"2025-01-01T00:00:00Z","run_id":"r","event":%s}\n'
+    log.write_text(line % (1, event) + line % (2, event))
+    assert "2 events. Findings: 0" in vibe("verify", identity).err
+    damaged = line % (1, event) + "nonsense\n" + line % (4, event) + "torn"
+    log.write_text(damaged)
+
+    outcome = vibe("verify")
+
+    assert outcome.code == ExitCode.STORE
+    assert "runs.jsonl:2: The line does not read" in outcome.out
+    assert "runs.jsonl:3: The line does not read: it says that it is number 4" in outcome.out
+    assert "torn by a crash (4 bytes" in outcome.out
+    assert vibe("verify", "--json").read_json()["events"] == 3
+    assert log.read_text() == damaged
+
+
 def test_content_that_nothing_needs_is_shown_and_left_for_an_hour(vibe: Vibe, home: Path) -> None:
     """``vibe gc`` leaves alone what a program may be about to speak of."""
     (home / "photo.png").write_bytes(_PNG)

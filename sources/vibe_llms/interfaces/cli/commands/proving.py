@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import CONVERSATION, command, json_option, yes_option
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.exceptions import Finding
 
 
 @command("verify")
@@ -13,6 +19,8 @@ from vibe_llms.interfaces.cli.options import CONVERSATION, command, json_option,
 @json_option
 def verify(identities: tuple[str, ...], as_json: bool) -> int:
     """Prove every line and every content hash, of all conversations or of those named.
+
+    The events of their runs are proven, too.
 
     Changes nothing. Ends with exit code 7 where something is damaged.
     """
@@ -23,23 +31,44 @@ def verify(identities: tuple[str, ...], as_json: bool) -> int:
     store = open_store()
     found = [resolve_identity(store, prefix) for prefix in identities] or None
     proof = prove(store, found)
+    events, findings = _prove_logs(store, found)
+    findings = [*proof.findings, *findings]
     if as_json:
         write_json(
             {
                 "conversations": proof.conversations,
                 "canisters": proof.canisters,
                 "contents": proof.contents,
-                "findings": [str(finding) for finding in proof.findings],
+                "events": events,
+                "findings": [str(finding) for finding in findings],
             }
         )
     else:
-        for finding in proof.findings:
+        for finding in findings:
             write(str(finding))
         note(
             f"Proven: {proof.conversations} conversations, {proof.canisters} canisters, "
-            f"{proof.contents} contents. Findings: {len(proof.findings)}."
+            f"{proof.contents} contents, {events} events. Findings: {len(findings)}."
         )
-    return ExitCode.STORE if proof.findings else ExitCode.SUCCESS
+    return ExitCode.STORE if findings else ExitCode.SUCCESS
+
+
+def _prove_logs(
+    store: ConversationStore, identities: list[str] | None
+) -> tuple[int, list[Finding]]:
+    """Proves the logs of the conversations' runs; returns how many events, and what is wrong."""
+    from vibe_llms.runs.file_log import FileLog
+    from vibe_llms.runs.places import produce_log
+
+    count = 0
+    findings: list[Finding] = []
+    for identity in sorted(store.survey()) if identities is None else identities:
+        log = produce_log(store, identity)
+        if isinstance(log, FileLog):
+            events, found = log.examine()
+            count += events
+            findings.extend(found)
+    return count, findings
 
 
 @command("gc")
