@@ -19,7 +19,7 @@ from vibe_llms import (
     SyncEngine,
     SyncModel,
 )
-from vibe_llms.instruments.channels import AsyncChannel, SyncChannel
+from vibe_llms.instruments.channels import AsyncChannel, SyncChannel, ToolChannel
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.messages.codec import produce_converter
 from vibe_llms.messages.views import text_of
@@ -171,6 +171,20 @@ def test_a_channel_connects_them_in_synchronous_code() -> None:
 
     assert reply.value == SYNTHESIS
     assert [each.role for each in channel.conversation.canisters].count("result") == 2
+
+
+async def test_a_channel_is_a_tool_whose_arguments_are_the_prompts() -> None:
+    """What the prompt says of its values is what the other model is told."""
+    schema = {"type": "object", "properties": {"country": {"type": "string", "maxLength": 60}}}
+    prompt = Prompt("Which city is the capital of {{ country }}?", schema=schema)
+    atlas = ToolChannel(script([say(PARIS)]), name="atlas", description="Knows.", prompt=prompt)
+    model = script([invoke("atlas", country="France")], [say("It is Paris.")])
+
+    outcome = await Engine(model, tools=[atlas]).perform("What is the capital of France?")
+
+    assert atlas.invoker.schema["properties"] == schema["properties"]
+    assert outcome.text == "It is Paris."
+    assert text_of(outcome.canisters[1]) == PARIS
 
 
 async def test_a_model_makes_requests_of_prompts() -> None:

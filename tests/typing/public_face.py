@@ -17,6 +17,7 @@ from vibe_llms import (
     ConverseError,
     Model,
     Parser,
+    Prompt,
     Request,
     Response,
     SyncChannel,
@@ -157,3 +158,13 @@ async def batching(model: Model) -> None:
     assert_type((await BatchChannel(measure).collect(["a"])).values[0], int | None)
     parsing = BatchChannel(model, parser=Invoice)
     assert_type((await parsing.collect(["a"])).values[0], Invoice | None)
+
+
+async def prompting(prompt: Prompt) -> None:
+    """A prompt becomes a text or canisters, and a channel takes it as it is."""
+    assert_type(prompt.render(place="Rome"), str)
+    assert_type(prompt.required, frozenset[str])
+    await Model("scripted:echo").ask(prompt.compose(place="Rome"))
+    channel = AsyncChannel("scripted:echo", prompt=prompt)
+    assert_type((await channel.ask(place="Rome")).value, str)
+    Prompt("x", schema=Invoice)

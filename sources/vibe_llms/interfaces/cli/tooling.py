@@ -34,11 +34,6 @@ def tool_options(function: _Function) -> _Function:
             help="MCP servers that the model may use: a file that names some, or one configured.",
         ),
         click.option(
-            "--skill",
-            metavar="NAME|PATH",
-            help="A skill, which brings instructions, controls and tools of your configuration.",
-        ),
-        click.option(
             "--allow",
             "allowed",
             multiple=True,
@@ -57,6 +52,13 @@ def tool_options(function: _Function) -> _Function:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+skill_option = click.option(
+    "--skill",
+    metavar="NAME|PATH",
+    help="A skill, which brings instructions, controls and tools of your configuration.",
+)
 
 
 def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:

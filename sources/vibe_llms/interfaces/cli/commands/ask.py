@@ -13,7 +13,7 @@ from vibe_llms.interfaces.cli.options import (
     model_options,
     parse_controls,
 )
-from vibe_llms.interfaces.cli.tooling import tool_options
+from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
 
 if TYPE_CHECKING:
     from vibe_llms.interfaces.cli.chat.session import Answer, ChatSession
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--schema", type=click.Path(), help="A JSON Schema; the answer conforms to it.")
 @click.option("--save/--no-save", default=None, help="Keep it as a conversation (the default).")
 @json_option
+@skill_option
 @tool_options
 @model_options
 def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: Any) -> None:

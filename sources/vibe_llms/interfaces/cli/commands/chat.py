@@ -13,7 +13,7 @@ from vibe_llms.interfaces.cli.options import (
     model_options,
     parse_controls,
 )
-from vibe_llms.interfaces.cli.tooling import tool_options
+from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     metavar="[ID]",
     help="Go on with a conversation; without ID, with the newest.",
 )
+@skill_option
 @tool_options
 @model_options
 def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
