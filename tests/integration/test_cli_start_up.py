@@ -14,6 +14,7 @@ _HEAVY = (
     "aiohttp",
     "anthropic",
     "httpx",
+    "jinja2",
     "jsonschema",
     "llama_cpp",
     "openai",
