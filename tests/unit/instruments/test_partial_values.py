@@ -20,8 +20,16 @@ from scripting import write_script
 from vibe_llms import Model, SyncModel
 from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import ConverseError, ParseError, RequestError
-from vibe_llms.instruments.parsers import JsonReader, Parser, Partial, is_growing, survey_arrived
+from vibe_llms.instruments.parsers import (
+    JsonReader,
+    Parser,
+    Partial,
+    is_growing,
+    partials,
+    survey_arrived,
+)
 from vibe_llms.instruments.parsers.following import TextReader
+from vibe_llms.instruments.parsers.partials import PartialList
 from vibe_llms.providers.interfaces import AsyncStream
 
 
@@ -138,9 +146,28 @@ def test_lists_and_plain_values_are_seen_through_the_object_around_them() -> Non
     """What vendors need is not what was asked for."""
     assert glimpse(list[int], '{"value": [1, 2') == [1]
     assert glimpse(list[int], "[1, 2,") == [1, 2]
+    assert glimpse(list[int], "[1, 2, 3, 4")[1:] == [2, 3]
+    assert glimpse(list[int], "[1, 2,")[-1] == 2
+    assert repr(glimpse(list[str], '["a", "b')) == "['a', 'b']"
+    assert glimpse(list[int], "[1]") != [2]
     assert glimpse(tuple[int, str], '{"value": [1, "a') == (1, "a")
     assert glimpse(str, '{"value": "a b') == "a b"
     assert glimpse(int, '{"val') is ABSENT
+
+
+def test_a_long_list_costs_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever follows a list of thousands does not make all its items anew with each piece."""
+    made = []
+    original = partials._view_plain
+    monkeypatch.setattr(
+        partials, "_view_plain", lambda *given: made.append(given) or original(*given)
+    )
+
+    numbers = glimpse(list[int], json.dumps(list(range(1000)))[:-1])
+
+    assert numbers[-1] == 998  # of the last one it is not known whether it has ended
+    assert len(numbers) == 999
+    assert len(made) == 2
 
 
 def build_cities(twins: st.SearchStrategy[list[City]]) -> st.SearchStrategy[City]:
@@ -176,7 +203,7 @@ def shows(partial: Any, value: Any) -> bool:
     if isinstance(partial, Partial):
         arrived = survey_arrived(partial)
         return all(shows(each, getattr(value, name)) for name, each in arrived.items())
-    if isinstance(partial, list):
+    if isinstance(partial, PartialList):
         return len(partial) <= len(value) and all(map(shows, partial, value))
     if is_growing(partial):
         return bool(value.startswith(partial))

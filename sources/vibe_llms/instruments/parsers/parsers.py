@@ -249,7 +249,7 @@ class Parser(Generic[T]):
         """Yields what has arrived of the value, whenever that is more; the value itself last.
 
         Of an object that is a :class:`Partial`: its attributes, ``ABSENT`` where nothing has
-        arrived; of an array a list of what has arrived.
+        arrived; of an array a sequence of what has arrived.
 
         Raises:
             ParseError: The answer does not fit. It is known at the end alone.

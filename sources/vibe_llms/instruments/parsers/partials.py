@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
 
 import attrs
 
@@ -100,19 +100,53 @@ def unwrap(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
 
 
+class PartialList(Sequence[Any]):
+    """What has arrived of an array: its items, of which the last may be partial.
+
+    They are made when somebody looks: most of a long list has been seen before.
+    """
+
+    __slots__ = ("_arrived", "_count", "_hint")
+
+    def __init__(self, hint: Any, arrived: Sequence[Any]) -> None:
+        self._hint = hint
+        self._arrived = arrived
+        is_unseen = bool(arrived) and view(hint, arrived[-1]) is ABSENT
+        self._count = len(arrived) - is_unseen
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [view(self._hint, each) for each in self._arrived[: self._count][index]]
+        return view(self._hint, self._arrived[range(self._count)[index]])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (list, PartialList)):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    def __repr__(self) -> str:
+        return repr(self[:])
+
+
 def _view_array(kind: Any, members: tuple[Any, ...], value: list[Any]) -> Any:
     if kind is tuple and members and members[-1] is not Ellipsis:
         items = [view(hint, each) for hint, each in zip(members, value, strict=False)]
-    else:
-        hint = members[0] if members else Any
-        items = [view(hint, each) for each in value]
-    if ABSENT in items:  # only the last one can be, unless one does not fit
-        items = items[: items.index(ABSENT)]
-    make = ARRAYS.get(kind, tuple)
+        return tuple(items[: items.index(ABSENT)] if ABSENT in items else items)
+    hint, make = members[0] if members else Any, ARRAYS.get(kind, tuple)
     if make is list or make is tuple:
-        return make(items)
+        return PartialList(hint, value)
+    items = [view(hint, each) for each in value if not is_growing(each)]
     try:
-        return make([each for each, raw in zip(items, value, strict=False) if not is_growing(raw)])
+        return make([each for each in items if each is not ABSENT])
     except TypeError:  # what is partial cannot be in a set
         return ABSENT
 
