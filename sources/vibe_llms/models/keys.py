@@ -105,6 +105,7 @@ KEYS: Final = (
     _capability("supports_reasoning", "Shows or returns its reasoning."),
     _capability("supports_invocations", "Can ask for tools to be invoked."),
     _capability("supports_parallel_invocations", "Can ask for several at once."),
+    _capability("supports_chained_invocations", "Can ask for tools again after a result."),
     _capability("supports_schema", "Can be held to a JSON schema."),
     _capability("supports_schema_with_invocations",
                 "Can be held to one while it may ask for tools."),

@@ -31,7 +31,7 @@ from vibe_llms.providers.local.inference import (
     refuse_closed,
     release_server,
 )
-from vibe_llms.providers.local.invocations import constrain, select_offered
+from vibe_llms.providers.local.invocations import choose, constrain, select_offered
 from vibe_llms.providers.local.messages import LocalMessagesProcessor
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
 from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named
@@ -221,7 +221,8 @@ class LocalModel(ModelBase[JsonObject]):
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> _Source:
         """Hands the request to llama.cpp, which is loaded first if need be."""
         server = await self._acquire()
-        offered = select_offered(request.invocables, request.invocation_choice)
+        choice = choose(request, self.descriptor).value
+        offered = select_offered(request.invocables, choice)
         decoder = LocalDecoder(
             provider=self.descriptor.provider,
             model=self.descriptor.name,
@@ -236,7 +237,8 @@ def _nativize(
 ) -> Translation[JsonObject]:
     messages = LocalMessagesProcessor().nativize(request.canisters, model)
     controls = LocalControlsProcessor().nativize(values, model)
-    constraint = constrain(request.invocables, request.invocation_choice, request.schema)
+    choice = choose(request, model)
+    constraint = constrain(request.invocables, choice.value, request.schema)
     native: dict[str, Any] = {
         **messages.value,
         **controls.value,
@@ -245,7 +247,8 @@ def _nativize(
     }
     if "messages" in constraint.value:
         native["messages"] = _lead(constraint.value["messages"], messages.value["messages"])
-    return Translation(native, (*messages.losses, *controls.losses, *constraint.losses))
+    losses = (*messages.losses, *controls.losses, *choice.losses, *constraint.losses)
+    return Translation(native, losses)
 
 
 def _lead(instructions: Any, messages: Any) -> Sequence[Mapping[str, Any]]:

@@ -13,8 +13,11 @@ from vibe_llms.dialects.chat_completions.invocations import (
     withhold_schemaless,
 )
 from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
-from vibe_llms.messages.losses import Loss, Translation
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import Capability
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local.grammars import (
@@ -65,6 +68,21 @@ def constrain(
     else:
         native |= nativize_schema(invocation).value
     return Translation(native, losses)
+
+
+def choose(request: Request, model: ModelDescriptor) -> Translation[str]:
+    """Returns what the model may choose: after a result, a very small one only words.
+
+    Such a model makes the call that it sees again, until its window is full.
+    """
+    chains = model.attributes.access_capability("supports_chained_invocations")
+    is_answered = isinstance(request.canisters[-1], ResultCanister)
+    may_choose = bool(request.invocables) and request.invocation_choice == "auto"
+    if not (may_choose and is_answered and chains is Capability.NO):
+        return Translation(request.invocation_choice)
+    reason = "the model repeats a call whose result it sees; after one, it answers in words"
+    loss = Loss(kind=LossKind.COERCED, path="invocation_choice", reason=reason)
+    return Translation("none", (loss,))
 
 
 def select_offered(
