@@ -33,8 +33,8 @@ class TextReader:
     def __init__(self, openings: str) -> None:
         self._opening = re.compile(f"[{re.escape(openings)}]")
         self._reader: JsonReader | None = None
-        self._text = ""
-        """Since the place where the value that is being read began."""
+        self._pieces: list[str] = []
+        """Of the text since the place where the value that is being read began."""
         self._tries = 0
 
     @property
@@ -46,12 +46,12 @@ class TextReader:
         """Reads on; tells whether something has become visible."""
         before = (self._tries, self._reader.changes if self._reader else 0)
         if self._reader is not None and not self._reader.is_complete:
-            self._text += text
+            self._pieces.append(text)
             try:
                 self._reader.feed(text)
             except JsonFault:  # it was no value that began there
                 self._reader = None
-                self._search(self._text[1:])
+                self._search("".join(self._pieces)[1:])
         elif self._reader is None:
             self._search(text)
         return before != (self._tries, self._reader.changes if self._reader else 0)
@@ -65,7 +65,7 @@ class TextReader:
             except JsonFault:
                 text = text[1:]
                 continue
-            self._reader, self._text = reader, text
+            self._reader, self._pieces = reader, [text]
             return
 
 

@@ -133,7 +133,8 @@ class JsonReader:
         """
         growing: Any = ABSENT
         if self._pieces is not None and not self._is_key:
-            growing = GrowingText("".join(self._pieces))
+            self._pieces = ["".join(self._pieces)]  # so that it is joined once
+            growing = GrowingText(self._pieces[0])
         if not self._frames and growing is ABSENT:
             return self._root
         for frame in reversed(self._frames):
