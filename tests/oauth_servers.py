@@ -28,6 +28,8 @@ class OAuthServers:
     authorization_servers: list[str] | None = None
     refusal: str = ""
     padding: int = 0
+    answer_padding: int = 0
+    challenge_padding: int = 0
     good_tokens: set[str] = attrs.field(factory=set)
     codes: dict[str, dict[str, str]] = attrs.field(factory=dict)
     asked: Counter[str] = attrs.field(factory=Counter)
@@ -42,7 +44,8 @@ class OAuthServers:
     def _challenge(self, status: int, **more: str) -> web.Response:
         said = {"resource_metadata": f"{self.origin}/metadata", "scope": self.scope, **more}
         text = ", ".join(f'{name}="{value}"' for name, value in said.items())
-        return web.Response(status=status, headers={"WWW-Authenticate": f"Bearer {text}"})
+        headers = {"WWW-Authenticate": f"Bearer {text}"}
+        return web.Response(status=status, headers=headers, text="x" * self.challenge_padding)
 
     async def serve(self, request: web.Request) -> web.Response:
         """Lets in who brings a good token; ``/mcp?wide`` wants more scope."""
@@ -52,7 +55,7 @@ class OAuthServers:
             return self._challenge(401)
         if "wide" in request.query and "write" not in token:
             return self._challenge(403, error="insufficient_scope", scope="write")
-        return web.Response(text=f"in with {token}")
+        return web.Response(text=f"in with {token}{' ' * self.answer_padding}")
 
     async def describe_resource(self, request: web.Request) -> web.Response:
         self.asked["resource"] += 1

@@ -9,21 +9,14 @@ Imported only where a connection is made: it needs the package.
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp.client.auth import (
-    OAuthClientProvider,
-    OAuthFlowError,
-    OAuthTokenError,
-)
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
@@ -34,23 +27,12 @@ from vibe_llms.invocables.mcp.loopback import Loopback
 from vibe_llms.invocables.mcp.memories import Memory
 from vibe_llms.invocables.mcp.oauth import Authorizer, Grant, OAuthSettings
 from vibe_llms.invocables.mcp.patience import Patience
+from vibe_llms.invocables.mcp.sayings import explain, is_challenge, read_answer, receive, redact
 
 AUTHORIZATIONS_LIMIT: Final = 5
 """How often a person is asked for one server, until the program is started again."""
 
-_BODY_BYTES: Final = 1_000_000
-_DETAIL_CHARACTERS: Final = 300
 _LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-
-
-class _Discretion(logging.Filter):
-    """Keeps out of the log what an authorization server said: the error is raised anyway."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return record.exc_info is None
-
-
-logging.getLogger("mcp.client.auth.oauth2").addFilter(_Discretion())
 
 
 class Authorization(httpx2.Auth):
@@ -123,14 +105,14 @@ class Authorization(httpx2.Auth):
         if self._context.is_token_valid() or not self._context.can_refresh_token():
             sent = self._attach(request)
             response = yield request
-            if not _is_challenge(response):
+            if not await self._is_challenge(response):
                 return
         async with self._door:
             await self._memory.reload()  # another process may have been let in
             if self._access_token() not in ("", sent):
                 sent = self._attach(request)
                 response = yield request
-                if not _is_challenge(response):
+                if not await self._is_challenge(response):
                     return
             self._prepare_entrance(response)
             async with self._await_browser():
@@ -138,19 +120,35 @@ class Authorization(httpx2.Auth):
                 try:
                     outgoing = await anext(flow)
                     while True:
-                        if outgoing is request and response and self._access_token() == sent:
-                            answer, response = response, None  # this has been asked already
+                        is_asked = outgoing is request and self._access_token() == sent
+                        if is_asked and response is not None:
+                            answer, response = response, None
                         else:
                             self._ensure_private(outgoing.url)
                             answer = yield outgoing
-                        answer.stream = _Bounded(answer.stream)
+                            if outgoing is not request or is_challenge(answer):
+                                await receive(answer)
                         outgoing = await flow.asend(answer)
                 except StopAsyncIteration:
                     return
                 except (OAuthFlowError, ValueError, httpx2.StreamError) as error:
-                    raise self._refuse(_explain(error)) from _redact(error)
+                    raise self._refuse(explain(error)) from redact(error)
                 finally:
                     await flow.aclose()
+
+    async def _is_challenge(self, response: httpx2.Response) -> bool:
+        """Tells whether an authorization is wanted; then the response has been read.
+
+        Raises:
+            EnsembleError: It is endless.
+        """
+        if not is_challenge(response):
+            return False
+        try:
+            await receive(response)
+        except httpx2.StreamError as error:
+            raise self._refuse(explain(error)) from error
+        return True
 
     def _access_token(self) -> str:
         tokens = self._context.current_tokens
@@ -243,7 +241,7 @@ class Authorization(httpx2.Auth):
         finally:
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
-        return _read_answer(parameters)
+        return read_answer(parameters)
 
     async def _open(self, authorizer: Authorizer, loopback: Loopback) -> None:
         """Has a person brought to the address, and takes what they tell, if anything."""
@@ -278,73 +276,3 @@ class Authorization(httpx2.Auth):
             detail=f"The MCP server {self.name!r} wants an authorization: {reason}.",
             remedy="" if self._authorizer else "Let it in once where a browser can be opened.",
         )
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    """A body that is an error beyond a size."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream | httpx2.SyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for part in self._stream:  # type: ignore[union-attr]  # an asynchronous client's
-            size += len(part)
-            if size > _BODY_BYTES:
-                raise httpx2.StreamError(f"more than {_BODY_BYTES:,} bytes about authorization")
-            yield part
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()  # type: ignore[union-attr]
-
-
-def _is_challenge(response: httpx2.Response) -> bool:
-    if response.status_code == 401:
-        return True
-    said = response.headers.get("www-authenticate", "")
-    return response.status_code == 403 and "insufficient_scope" in said
-
-
-def _read_answer(parameters: Mapping[str, str]) -> AuthorizationCodeResult:
-    """Reads what the browser brought back.
-
-    Raises:
-        OAuthFlowError: It is a refusal.
-    """
-    if error := parameters.get("error"):
-        told = parameters.get("error_description", "")
-        raise OAuthFlowError(f"the answer was {_clean(error)} {_clean(told)}".rstrip())
-    return AuthorizationCodeResult(
-        code=parameters.get("code", ""),
-        state=parameters.get("state"),
-        iss=parameters.get("iss"),
-    )
-
-
-def _clean(text: str) -> str:
-    printable = "".join(each for each in text if each.isprintable())
-    return printable[:_DETAIL_CHARACTERS]
-
-
-def _explain(error: Exception) -> str:
-    """Says what went wrong, without repeating what might be secret in an answer."""
-    text = str(error)
-    if isinstance(error, OAuthTokenError) or "registration" in text.lower():
-        head = text.partition(": ")[0]
-        return f"{_clean(head)}{_find_error_word(text)}"
-    if isinstance(error, OAuthFlowError | httpx2.StreamError):
-        return _clean(text).rstrip(".")
-    return f"what it says about its authorization makes no sense ({type(error).__name__})"
-
-
-_WORD: Final = re.compile(r'"error"\s*:\s*("[\w .-]{1,60}")')
-
-
-def _find_error_word(text: str) -> str:
-    found = _WORD.search(text)
-    return f" ({json.loads(found[1])})" if found else ""
-
-
-def _redact(error: Exception) -> Exception:
-    """Makes a cause that repeats no body either."""
-    return type(error)(_explain(error)) if isinstance(error, OAuthFlowError) else error

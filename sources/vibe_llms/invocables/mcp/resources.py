@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from vibe_llms.exceptions import EnsembleError, Stage
+from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.mcp.faults import produce_failure
 from vibe_llms.invocables.mcp.results import normalize_block, normalize_resource
-from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.invocables.mcp.watching import Server, Watchers
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent
@@ -30,8 +28,6 @@ _T = TypeVar("_T")
 PAGES_LIMIT: Final = 100
 ENTRIES_LIMIT: Final = 10_000
 """How many resources, templates or prompts one server may have; more are left out."""
-
-_FAREWELL_SECONDS: Final = 2.0
 
 _SHOWN_LIMIT: Final = 200
 """How many entries a model is shown at once."""
@@ -83,19 +79,6 @@ class PromptEntry:
     arguments: tuple[PromptArgument, ...] = ()
 
 
-class Server(Protocol):
-    """A connected server; :class:`.ensembles.McpEnsemble` is one."""
-
-    @property
-    def server(self) -> McpServer:
-        """What the user says about it."""
-
-    async def request(
-        self, request: Callable[[Client], Awaitable[_T]], what: str, *, seconds: float | None
-    ) -> _T:
-        """Lets something be asked of it."""
-
-
 class Shelf:
     """The resources and prompts of one server.
 
@@ -107,8 +90,7 @@ class Shelf:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._watchers: dict[str, set[asyncio.Event]] = {}
-        self._subscribed: Client | None = None
+        self._watchers = Watchers(server)
 
     async def list_resources(self) -> tuple[ResourceEntry, ...]:
         """Returns the resources that the server names, in its order, then its templates.
@@ -179,68 +161,22 @@ class Shelf:
             for message in result.messages
         )
 
-    @asynccontextmanager
-    async def watch(self, uri: str) -> AsyncIterator[AsyncIterator[None]]:
+    def watch(self, uri: str) -> AbstractAsyncContextManager[AsyncIterator[None]]:
         """Lets changes of one resource be waited for, where the server tells of them.
 
-        Yields:
-            An iterator that goes on with each change; changes while nobody waits count as one.
-            It ends, or raises, when the server tells nothing more.
+        Returns:
+            A context manager that gives an iterator, which goes on with each change; changes
+            while nobody waits count as one. It ends, or raises, when the server tells nothing
+            more.
 
         Raises:
-            EnsembleError: The server does not tell of changes, or not any more.
+            EnsembleError: On entering: the server does not tell of changes; later: not any more.
         """
-        client = await self._ask(_access, f"watch {uri}")
-        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
-        is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        async with (self._listen if is_modern else self._subscribe)(client, uri) as changes:
-            yield changes
-
-    @asynccontextmanager
-    async def _listen(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
-        """Opens a stream of its own, as servers without sessions have it."""
-        name = self._server.server.name
-        async with AsyncExitStack() as stack:
-            try:
-                events = await stack.enter_async_context(
-                    client.listen(resource_subscriptions=[uri])
-                )
-            except Exception as error:
-                raise produce_failure(name, f"watch {uri}", error, stage=Stage.EXECUTE) from error
-            yield await stack.enter_async_context(aclosing(_pass_on(events, name, uri)))
-
-    @asynccontextmanager
-    async def _subscribe(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
-        """Tells a server with sessions that changes are wanted, and when they are no more."""
-        await self._ask(lambda client: _tell_wanted(client, uri, True), f"watch {uri}")
-        self._subscribed = client
-        changed = asyncio.Event()
-        self._watchers.setdefault(uri, set()).add(changed)
-        try:
-            async with aclosing(_wait_for(changed)) as changes:
-                yield changes
-        finally:
-            self._watchers[uri].discard(changed)
-            if not self._watchers[uri]:
-                del self._watchers[uri]
-                with suppress(Exception):  # it may be gone, and forgets it then by itself
-                    async with asyncio.timeout(_FAREWELL_SECONDS):
-                        await _tell_wanted(client, uri, False)
-
-    async def _subscribe_again(self, client: Client) -> None:
-        """Tells a server that was started again what is watched; it may have changed meanwhile."""
-        self._subscribed = client
-        for uri, watchers in list(self._watchers.items()):
-            await _tell_wanted(client, uri, True)
-            for changed in watchers:
-                changed.set()
+        return self._watchers.watch(uri)
 
     def notice(self, message: Any) -> None:
         """Takes what the server announces."""
-        if message.method == "notifications/resources/updated":
-            for changed in self._watchers.get(message.params.uri, ()):
-                changed.set()
+        self._watchers.notice(message)
 
     async def survey(self) -> Sequence[Invoker]:
         """Returns what a model may invoke: nothing where the server has no resources.
@@ -249,9 +185,7 @@ class Shelf:
         offered all the same.
         """
         try:
-            client = await self._ask(_access, "be asked for its resources")
-            if self._watchers and client is not self._subscribed:
-                await self._ask(self._subscribe_again, "watch its resources")
+            await self._watchers.renew()
             if not await self.list_resources():
                 return ()
         except EnsembleError as error:
@@ -312,10 +246,6 @@ class Shelf:
         return await self._server.request(request, what, seconds=seconds)
 
 
-async def _access(client: Client) -> Client:
-    return client
-
-
 async def _turn_pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
     """Returns all of a list that comes in pages, within limits."""
     found: list[Any] = []
@@ -353,35 +283,3 @@ def _read_prompt(found: Any) -> PromptEntry:
             for each in found.arguments or ()
         ),
     )
-
-
-async def _tell_wanted(client: Client, uri: str, wanted: bool) -> None:
-    """Says that changes are wanted, or no more; only servers with sessions are told so."""
-    import warnings
-
-    from mcp.shared.exceptions import MCPDeprecationWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MCPDeprecationWarning)  # the other era has another way
-        session = client.session
-        sent = session.subscribe_resource(uri) if wanted else session.unsubscribe_resource(uri)
-    await sent
-
-
-async def _wait_for(changed: asyncio.Event) -> AsyncGenerator[None]:
-    while True:
-        await changed.wait()
-        changed.clear()
-        yield
-
-
-async def _pass_on(events: AsyncIterator[Any], server: str, uri: str) -> AsyncGenerator[None]:
-    """Yields once for each event. Raises EnsembleError when the stream breaks off."""
-    from mcp.client.subscriptions import SubscriptionLost
-    from mcp.shared.exceptions import MCPError
-
-    try:
-        async for _ in events:
-            yield
-    except (SubscriptionLost, MCPError) as error:
-        raise produce_failure(server, f"watch {uri}", error, stage=Stage.EXECUTE) from error

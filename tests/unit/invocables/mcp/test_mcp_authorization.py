@@ -289,6 +289,26 @@ async def test_what_an_authorization_server_says_about_itself_is_bounded(
         )
 
 
+async def test_a_refusal_without_end_is_not_read_to_its_end(servers: OAuthServers) -> None:
+    """The server is a stranger until it has let us in, and after."""
+    servers.challenge_padding = 2_000_000
+
+    with pytest.raises(EnsembleError, match="more than 1,000,000 bytes"):
+        await ask(
+            produce_authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url
+        )
+
+
+async def test_what_the_server_itself_answers_is_not_bounded_here(servers: OAuthServers) -> None:
+    """Neither the first answer after somebody was let in nor a later one."""
+    servers.answer_padding = 2_000_000
+    authorization = produce_authorization("n", servers.url, authorizer=AgreeingPerson())
+
+    for _ in range(2):
+        [text] = await ask(authorization, servers.url)
+        assert len(text) > 2_000_000
+
+
 async def test_an_authorization_server_that_is_another_is_refused(servers: OAuthServers) -> None:
     """Its description must name the issuer that it was looked for as."""
     servers.wrong_issuer = "https://evil.example.org"

@@ -1,0 +1,103 @@
+"""What an authorization server says: bounded, read, and repeated in no error and no log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+import httpx2
+from mcp.client.auth import OAuthFlowError, OAuthTokenError
+from mcp.shared.auth import AuthorizationCodeResult
+
+_BODY_BYTES: Final = 1_000_000
+_DETAIL_CHARACTERS: Final = 300
+
+
+class _Discretion(logging.Filter):
+    """Keeps out of the log what an authorization server said: the error is raised anyway."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.exc_info is None
+
+
+logging.getLogger("mcp.client.auth.oauth2").addFilter(_Discretion())
+
+
+class Bounded(httpx2.AsyncByteStream):
+    """A body that is an error beyond a size."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream | httpx2.SyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:  # type: ignore[union-attr]  # an asynchronous client's
+            size += len(part)
+            if size > _BODY_BYTES:
+                raise httpx2.StreamError(f"more than {_BODY_BYTES:,} bytes about authorization")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()  # type: ignore[union-attr]
+
+
+def is_challenge(response: httpx2.Response) -> bool:
+    """Tells whether a server wants an authorization, or a wider one."""
+    said = response.headers.get("www-authenticate", "")
+    is_wider = response.status_code == 403 and "insufficient_scope" in said
+    return response.status_code == 401 or is_wider
+
+
+async def receive(response: httpx2.Response) -> httpx2.Response:
+    """Reads the body of a response, in bounds, and returns it. Raises StreamError beyond them."""
+    response.stream = Bounded(response.stream)
+    await response.aread()
+    return response
+
+
+def read_answer(parameters: Mapping[str, str]) -> AuthorizationCodeResult:
+    """Reads what the browser brought back.
+
+    Raises:
+        OAuthFlowError: It is a refusal.
+    """
+    if error := parameters.get("error"):
+        told = parameters.get("error_description", "")
+        raise OAuthFlowError(f"the answer was {_clean(error)} {_clean(told)}".rstrip())
+    return AuthorizationCodeResult(
+        code=parameters.get("code", ""),
+        state=parameters.get("state"),
+        iss=parameters.get("iss"),
+    )
+
+
+def _clean(text: str) -> str:
+    printable = "".join(each for each in text if each.isprintable())
+    return printable[:_DETAIL_CHARACTERS]
+
+
+def explain(error: Exception) -> str:
+    """Says what went wrong, without repeating what might be secret in an answer."""
+    text = str(error)
+    if isinstance(error, OAuthTokenError) or "registration" in text.lower():
+        head = text.partition(": ")[0]
+        return f"{_clean(head)}{_find_error_word(text)}"
+    if isinstance(error, OAuthFlowError | httpx2.StreamError):
+        return _clean(text).rstrip(".")
+    return f"what it says about its authorization makes no sense ({type(error).__name__})"
+
+
+_WORD: Final = re.compile(r'"error"\s*:\s*("[\w .-]{1,60}")')
+
+
+def _find_error_word(text: str) -> str:
+    found = _WORD.search(text)
+    return f" ({json.loads(found[1])})" if found else ""
+
+
+def redact(error: Exception) -> Exception:
+    """Makes a cause that repeats no body either."""
+    return type(error)(explain(error)) if isinstance(error, OAuthFlowError) else error

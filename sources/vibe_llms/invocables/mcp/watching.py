@@ -1,0 +1,160 @@
+"""Waiting for a resource of a server to change, as either era of the protocol has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from vibe_llms.exceptions import Stage
+from vibe_llms.invocables.mcp.faults import produce_failure
+from vibe_llms.invocables.mcp.settings import McpServer
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+
+_T = TypeVar("_T")
+_FAREWELL_SECONDS: Final = 2.0
+
+
+class Server(Protocol):
+    """A connected server; :class:`.ensembles.McpEnsemble` is one."""
+
+    @property
+    def server(self) -> McpServer:
+        """What the user says about it."""
+
+    async def request(
+        self, request: Callable[[Client], Awaitable[_T]], what: str, *, seconds: float | None
+    ) -> _T:
+        """Lets something be asked of it."""
+
+
+class Watchers:
+    """All who wait for changes of one server's resources.
+
+    Args:
+        server: Is asked.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._subscribed: Client | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @asynccontextmanager
+    async def watch(self, uri: str) -> AsyncIterator[AsyncIterator[None]]:
+        """Lets changes of one resource be waited for, where the server tells of them.
+
+        Yields:
+            An iterator that goes on with each change; changes while nobody waits count as one.
+            It ends, or raises, when the server tells nothing more.
+
+        Raises:
+            EnsembleError: The server does not tell of changes, or not any more.
+        """
+        client = await self._access_client()
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        async with (self._listen if is_modern else self._subscribe)(client, uri) as changes:
+            yield changes
+
+    @asynccontextmanager
+    async def _listen(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
+        """Opens a stream of its own, as servers without sessions have it."""
+        name = self._server.server.name
+        async with AsyncExitStack() as stack:
+            try:
+                events = await stack.enter_async_context(
+                    client.listen(resource_subscriptions=[uri])
+                )
+            except Exception as error:
+                raise produce_failure(name, f"watch {uri}", error, stage=Stage.EXECUTE) from error
+            yield await stack.enter_async_context(aclosing(_pass_on(events, name, uri)))
+
+    @asynccontextmanager
+    async def _subscribe(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
+        """Tells a server with sessions that changes are wanted, and when they are no more."""
+        await self._ask(lambda client: _tell_wanted(client, uri, True), f"watch {uri}")
+        self._subscribed = client
+        changed = asyncio.Event()
+        self._waiting.setdefault(uri, set()).add(changed)
+        try:
+            async with aclosing(_wait_for(changed)) as changes:
+                yield changes
+        finally:
+            self._waiting[uri].discard(changed)
+            if not self._waiting[uri]:
+                del self._waiting[uri]
+                with suppress(Exception):  # it may be gone, and forgets it then by itself
+                    async with asyncio.timeout(_FAREWELL_SECONDS):
+                        await _tell_wanted(client, uri, False)
+
+    async def _subscribe_again(self, client: Client) -> None:
+        self._subscribed = client
+        for uri, watchers in list(self._waiting.items()):
+            await _tell_wanted(client, uri, True)
+            for changed in watchers:
+                changed.set()
+
+    async def renew(self) -> None:
+        """Tells a server that was started again what is watched; it may have changed meanwhile.
+
+        Raises:
+            EnsembleError: It cannot be told.
+        """
+        if self._waiting and await self._access_client() is not self._subscribed:
+            await self._ask(self._subscribe_again, "watch its resources")
+
+    async def _access_client(self) -> Client:
+        async def access(client: Client) -> Client:
+            return client
+
+        return await self._ask(access, "be asked for its resources")
+
+    def notice(self, message: Any) -> None:
+        """Takes what the server announces."""
+        if message.method == "notifications/resources/updated":
+            for changed in self._waiting.get(message.params.uri, ()):
+                changed.set()
+
+    async def _ask(self, request: Callable[[Client], Awaitable[_T]], what: str) -> _T:
+        seconds = self._server.server.answer_seconds
+        return await self._server.request(request, what, seconds=seconds)
+
+
+async def _tell_wanted(client: Client, uri: str, wanted: bool) -> None:
+    """Says that changes are wanted, or no more; only servers with sessions are told so."""
+    import warnings
+
+    from mcp.shared.exceptions import MCPDeprecationWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MCPDeprecationWarning)  # the other era has another way
+        session = client.session
+        sent = session.subscribe_resource(uri) if wanted else session.unsubscribe_resource(uri)
+    await sent
+
+
+async def _wait_for(changed: asyncio.Event) -> AsyncGenerator[None]:
+    while True:
+        await changed.wait()
+        changed.clear()
+        yield
+
+
+async def _pass_on(events: AsyncIterator[Any], server: str, uri: str) -> AsyncGenerator[None]:
+    """Yields once for each event. Raises EnsembleError when the stream breaks off."""
+    from mcp.client.subscriptions import SubscriptionLost
+    from mcp.shared.exceptions import MCPError
+
+    try:
+        async for _ in events:
+            yield
+    except (SubscriptionLost, MCPError) as error:
+        raise produce_failure(server, f"watch {uri}", error, stage=Stage.EXECUTE) from error
