@@ -22,6 +22,7 @@ from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.session import ChatSession
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.views import text_of
+from vibe_llms.telemetry.odometer import Odometer
 
 _SCRIPT = """
 [[responses]]
@@ -98,6 +99,7 @@ def session(home: Path) -> ChatSession:
         application=Application.load(),
         store=MemoryStore(),
         address=f"scripted:{home / 'script.toml'}",
+        odometer=Odometer(),
     )
 
 

@@ -27,9 +27,6 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import TokenCount
-from vibe_llms.telemetry.accounts import Account
-from vibe_llms.telemetry.measuring import add_times, measure_canisters
-from vibe_llms.telemetry.odometer import Odometer
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -38,6 +35,8 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.registry import Registry
     from vibe_llms.limits import Limits
+    from vibe_llms.telemetry.accounts import Account
+    from vibe_llms.telemetry.odometer import Odometer
 
 INPUT_ROLES = frozenset({"user", "document", "supervisor"})
 
@@ -73,7 +72,7 @@ class ChatSession:
         strict: Whether a translation that loses something is an error.
         schema: A JSON Schema to which answers must conform.
         attachments: What goes with the next message.
-        odometer: Measures how long things take from here on.
+        odometer: Measures how long things take; ``None`` where nobody will ask.
         tools: Ensembles of what the model may invoke; connected from ``open`` to ``close``.
         approver: Is asked about invocations that need it.
         limits: Bound what one answer may do; by default those of the configuration.
@@ -88,7 +87,7 @@ class ChatSession:
     strict: bool = False
     schema: JsonObject | None = None
     attachments: list[Attachment] = attrs.field(factory=list)
-    odometer: Odometer = attrs.field(factory=Odometer)
+    odometer: Odometer | None = None
     tools: tuple[Ensemble, ...] = ()
     approver: Approver | None = None
     limits: Limits | None = None
@@ -220,7 +219,8 @@ class ChatSession:
         from vibe_llms.instruments.engines import Engine
 
         def hear(event: RunEvent) -> None:
-            self.odometer(event)
+            if self.odometer is not None:
+                self.odometer(event)
             output.feed(event)
 
         engine = Engine(
@@ -313,7 +313,10 @@ class ChatSession:
 
     def measure(self) -> Account:
         """Returns what the conversation has used; times are those of this session."""
-        return add_times(measure_canisters(self.conversation.canisters), self.odometer.account)
+        from vibe_llms.telemetry.measuring import add_times, measure_canisters
+
+        account = measure_canisters(self.conversation.canisters)
+        return account if self.odometer is None else add_times(account, self.odometer.account)
 
     async def count_tokens(self) -> TokenCount:
         """Counts the tokens that the conversation so far takes as input."""
@@ -337,7 +340,7 @@ class ChatSession:
             self._model = Model(
                 self.address,
                 application=self.application,
-                reactors=self.odometer.reactors,
+                reactors=None if self.odometer is None else self.odometer.reactors,
                 strict=self.strict,
             )
         return self._model

@@ -123,6 +123,7 @@ def _produce_session(
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.interfaces.cli.access import find_newest_identity, resolve_identity
     from vibe_llms.interfaces.cli.chat.session import ChatSession
+    from vibe_llms.telemetry.odometer import Odometer
 
     conversation = Conversation()
     if continued is not None:
@@ -139,6 +140,7 @@ def _produce_session(
         controls=parse_controls(options["controls"]),
         stream=application.configuration.stream,
         strict=options["strict"],
+        odometer=Odometer(),
     )
 
 
