@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from mcp.client import Client
 from asking_server import produce_server
 from oauth_servers import AgreeingPerson, run_oauth_servers
 from vibe_llms.exceptions import EnsembleError
-from vibe_llms.invocables import Registry
+from vibe_llms.invocables import FunctionsEnsemble, Registry
 from vibe_llms.invocables.mcp import McpServer, OAuthSettings, produce_mcp_ensemble
 
 
@@ -58,3 +59,16 @@ def test_time_for_a_person_is_added_where_one_may_be_waited_for() -> None:
     attended = produce_mcp_ensemble(server, authorizer=AgreeingPerson())
 
     assert (alone.connect_seconds, attended.connect_seconds) == (5, 305)
+
+
+async def test_a_registry_waits_as_long_as_an_ensemble_says_that_it_may_take() -> None:
+    """Where that is longer than it waits for others."""
+
+    class Slow(FunctionsEnsemble):
+        connect_seconds = 60.0
+
+        async def connect(self) -> None:
+            await asyncio.sleep(0.05)
+
+    async with Registry([Slow("slow", ())], connect_seconds=0.01) as registry:
+        assert registry.failures == {}
