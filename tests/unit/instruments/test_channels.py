@@ -251,6 +251,8 @@ async def test_what_cannot_be_asked_is_refused() -> None:
         await channel.ask()
     with pytest.raises(RequestError, match="no prompt for place"):
         await channel.ask(place="Rome")
+    with pytest.raises(TypeError, match=r"no setting 'aprover'.*did you mean 'approver'"):
+        AsyncChannel("scripted:echo", aprover=None)
     with pytest.raises(RequestError, match="neither a schema"):
         AsyncChannel(script([say("x")]), schema={})
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+import inspect
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
@@ -12,7 +13,7 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.states import Reason
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.instruments.channels.replies import Reply
-from vibe_llms.instruments.engines import Engine, RunOutcome, Tool
+from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.choosing import Choice, Mode
@@ -27,6 +28,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.views import text_of
+from vibe_llms.nearness import suggest
 from vibe_llms.providers.interfaces import ConverserModel
 
 T = TypeVar("T")
@@ -112,6 +114,7 @@ class AsyncChannel(Generic[T]):
         conversation: Conversation | None = None,
         **settings: Any,
     ) -> None:
+        _check_settings(settings)
         if "schema" in settings or "invocation_choice" in settings:
             raise RequestError(
                 path="settings",
@@ -268,6 +271,12 @@ class AsyncChannel(Generic[T]):
                 if isinstance(canister, InvocationCanister) and canister.invocation_id == called
             ]
         )
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    known = {*inspect.signature(Engine.__init__).parameters, *EngineOptions.__optional_keys__}
+    for name in settings.keys() - known:
+        raise TypeError(f"There is no setting {name!r}{suggest(name, known)}")
 
 
 def _read_prompt(prompt: Composing | str | None) -> Composing | None:
