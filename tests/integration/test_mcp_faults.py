@@ -142,6 +142,7 @@ async def test_what_can_be_borne_is(manner: str, monkeypatch: pytest.MonkeyPatch
         ("flood", "it wrote more than 1000 lines that are no messages"),
         ("endless", "it sent a message of more than event_bytes = 1,000,000 bytes"),
         ("future", "Unsupported protocol version from the server: 2099-01-01"),
+        ("parting", "Unsupported protocol version from the server: 2099-01-01"),
         ("mute", "it was not ready within 0.5 seconds"),
     ],
 )

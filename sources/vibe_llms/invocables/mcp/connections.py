@@ -13,7 +13,7 @@ import attrs
 from vibe_llms import __version__
 from vibe_llms.exceptions import Stage
 from vibe_llms.invocables.mcp.endings import Ending
-from vibe_llms.invocables.mcp.faults import produce_failure
+from vibe_llms.invocables.mcp.faults import is_closure, produce_failure
 from vibe_llms.invocables.mcp.http import open_http
 from vibe_llms.invocables.mcp.kit import load_kit
 from vibe_llms.invocables.mcp.patience import Patience
@@ -157,11 +157,16 @@ def _ensure_protocol(server: McpServer, client: Client) -> None:
 
 
 def _explain_refusal(server: McpServer, error: Exception, ending: Ending) -> Exception:
-    """Says why a server could not be connected: if it has ended, that; else the error."""
+    """Says why a server could not be connected.
+
+    How it ended is why only where the error says no more than that: what it answered before, as
+    a version that we do not speak, is what it was refused for, whatever it did then.
+    """
+    reason: Exception | str = error
     if isinstance(error, TimeoutError):
-        reason: Exception | str = f"it was not ready within {server.connect_seconds:g} seconds"
-    else:
-        reason = f"it {ending.reason}" if ending.reason else error
+        reason = f"it was not ready within {server.connect_seconds:g} seconds"
+    elif ending.reason and is_closure(error):
+        reason = f"it {ending.reason}"
     return produce_failure(server.name, "be connected", reason, secrets=server.secrets)
 
 
@@ -224,16 +229,10 @@ async def perform_request(
         raise produce_failure(server.name, what, reason, stage=Stage.EXECUTE) from error
     except Exception as error:
         reason = ""
-        if getattr(error, "code", None) == _read_closed_code():
+        if is_closure(error):
             # What ends a connection wakes the requests first: the reason comes a moment later.
             await connection.ending.wait(_EXPLAIN_SECONDS)
             reason = f"it {connection.ending.reason}" if connection.ending.reason else ""
         raise produce_failure(
             server.name, what, reason or error, stage=Stage.EXECUTE, secrets=server.secrets
         ) from error
-
-
-def _read_closed_code() -> int:
-    from mcp_types import CONNECTION_CLOSED
-
-    return CONNECTION_CLOSED

@@ -20,6 +20,13 @@ def explain(error: BaseException) -> str:
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]} …"
 
 
+def is_closure(error: BaseException) -> bool:
+    """Tells whether an error says only that the connection has been closed, and not why."""
+    from mcp_types import CONNECTION_CLOSED
+
+    return getattr(next(_flatten(error)), "code", None) == CONNECTION_CLOSED
+
+
 def _flatten(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:

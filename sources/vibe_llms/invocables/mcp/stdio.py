@@ -75,15 +75,15 @@ async def _read(
     try:
         async with messages:
             reason = await _pass_on(child, messages, limits)
-            child.has_ended_output = not reason and not child.is_closing
+            if child.is_closing:
+                return
+            if reason:  # said before the stream closes, which wakes those who ask why
+                child.is_given_up = True
+                ending.report(reason)
+                return
+            child.has_ended_output = True
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         await _drain(child)  # it is we who end; a server that waits to be read could not
-        return
-    if child.is_closing:
-        return
-    if reason:
-        child.is_given_up = True
-        ending.report(reason)
         return
     await child.wait(_EXIT_SECONDS)
     await child.wait_for_log()
