@@ -8,7 +8,7 @@ from vibe_llms.engine.calls import Call
 from vibe_llms.engine.contexts import RunContext
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import ApprovalAnsweredEvent, ApprovalRequestedEvent
-from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver, settle
 
 
@@ -69,7 +69,7 @@ class Arbiter:
         if self._approver is None:
             return None
         try:
-            return await self._approver.approve(request)
+            given: object = await self._approver.approve(request)
         except ConverseError:
             raise
         except Exception as error:
@@ -78,6 +78,14 @@ class Arbiter:
                 remedy="Nothing of the turn was executed; run the conversation again.",
                 stage=Stage.EXECUTE,
             ) from error
+        if isinstance(given, Approval):
+            return given
+        raise RequestError(
+            path="approver",
+            detail=f"Asked about {request.name}, it answered {type(given).__name__}.",
+            remedy="Let it return an Approval: what allow, deny or edit makes of the request.",
+            stage=Stage.EXECUTE,
+        )
 
     async def _keep(self, key: str, request: ApprovalRequest, approval: Approval) -> None:
         settle(request, approval)

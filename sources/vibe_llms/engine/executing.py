@@ -16,6 +16,7 @@ from vibe_llms.events.engine import (
     InvocationProgressEvent,
     InvocationStartedEvent,
 )
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.calls import canonicalize, compose_result, group_identical
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
@@ -69,11 +70,16 @@ class Executor:
             await self._context.gather(steps)
 
     def _group(self, calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
-        """Groups the calls that one execution can answer."""
+        """Groups the calls that one execution can answer: identical, and approved alike."""
         if len(calls) < 2:
             return [calls] if calls else []
+        groups: dict[object, list[Call]] = {}
         indexes = group_identical([call.canister for call in calls], self._registry.is_pure)
-        return [[calls[each] for each in group] for group in indexes]
+        for number, group in enumerate(indexes):
+            for index in group:
+                call = calls[index]
+                groups.setdefault((number, _identify_answer(call)), []).append(call)
+        return list(groups.values())
 
     async def perform(self, arguments: JsonObject) -> JsonObject:
         """Performs one step: a call, and those that are identical to it."""
@@ -113,8 +119,11 @@ class Executor:
             return fail(denial), False
         arguments, canonical = _access_arguments(call)
         context = self._produce_context(call.canister, invoker)
-        if invoker.check(arguments):  # nothing begins: what is performed is the explanation
-            return await perform(invoker, arguments, context), True
+        try:
+            if invoker.check(arguments):  # nothing begins: what is performed is the explanation
+                return await perform(invoker, arguments, context), True
+        except ConverseError as error:  # the schema itself is none
+            return fail(str(error)), True
         event = InvocationStartedEvent(
             key=call.key,
             invocation_id=context.invocation_id,
@@ -156,6 +165,14 @@ class Executor:
             if ready:
                 await self._journal.append(ready)
                 del self._owed[: len(ready)]
+
+
+def _identify_answer(call: Call) -> tuple[str, str | None, str] | None:
+    """Returns what is equal for calls of which the same shall become."""
+    approval = call.approval
+    if approval is None:
+        return None
+    return approval.decision, approval.arguments, approval.reason
 
 
 def _access_arguments(call: Call) -> tuple[JsonObject, str]:

@@ -7,7 +7,6 @@ brings it, and whenever.
 from __future__ import annotations
 
 import enum
-import json
 from typing import Protocol
 
 import attrs
@@ -26,7 +25,8 @@ class ApprovalRequest:
         invocation_id: The model's id of the call.
         name: Of the invocable, as it is registered.
         arguments: Canonical JSON: equal arguments have equal texts.
-        digest: The SHA-256 of name and arguments.
+        digest: The SHA-256 of name and arguments, and of the doubt: an answer that was given
+            before the call began does not settle whether it may be executed again.
         description: What the invocable is for.
         effect: What executing it does to the world; see :class:`.invokers.Effect`.
         in_doubt: It was begun before, and it is not known whether it took effect: to allow it
@@ -60,7 +60,7 @@ def produce_approval_request(
         invocation_id=invocation_id,
         name=name,
         arguments=canonicalize(arguments),
-        digest=digest_call(name, arguments),
+        digest=digest_call(name, arguments, in_doubt=in_doubt),
         description=description,
         effect=effect,
         in_doubt=in_doubt,
@@ -158,9 +158,11 @@ def settle(request: ApprovalRequest, approval: Approval) -> JsonObject | None:
 
 
 def _read_object(text: str) -> JsonObject:
+    import msgspec
+
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = msgspec.json.decode(text)  # as strictly as what a model wrote
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise RequestError(
             path="arguments",
             detail=f"The arguments are not JSON: {error}.",
@@ -168,6 +170,7 @@ def _read_object(text: str) -> JsonObject:
             stage=Stage.EXECUTE,
         ) from error
     if isinstance(value, dict):
+        canonicalize(value)  # else it could not be executed
         return value
     raise RequestError(
         path="arguments",
@@ -216,6 +219,8 @@ class DenyAll:
 class Remembering:
     """Asks another, and not again where an answer reached further than its invocation.
 
+    What may have taken effect already is asked about all the same.
+
     Attributes:
         approver: Who is asked.
     """
@@ -227,7 +232,7 @@ class Remembering:
     async def approve(self, request: ApprovalRequest) -> Approval:
         """Answers from memory, the nearer answer first, or asks."""
         known = self._calls.get(request.digest) or self._names.get(request.name)
-        if known is not None:
+        if known is not None and not request.in_doubt:
             return attrs.evolve(known, digest=request.digest)
         approval = await self.approver.approve(request)
         settle(request, approval)  # an answer to something else is not to be remembered

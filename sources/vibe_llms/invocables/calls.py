@@ -49,13 +49,16 @@ def _normalize(value: Any) -> Any:
     return value
 
 
-def digest_call(name: str, arguments: JsonObject) -> str:
+def digest_call(name: str, arguments: JsonObject, *, in_doubt: bool = False) -> str:
     """Names a call by its meaning: a SHA-256, in lower-case hexadecimal digits.
+
+    Args:
+        in_doubt: It may have taken effect already, so that it means something else.
 
     Raises:
         RequestError: The arguments are beyond JSON.
     """
-    text = json.dumps([name, canonicalize(arguments)])
+    text = json.dumps([name, canonicalize(arguments), *(["in doubt"] if in_doubt else [])])
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 

@@ -605,3 +605,95 @@ async def test_what_the_user_says_meanwhile_is_answered() -> None:
 
     assert ledger.paid == []
     assert acted.words[-1] == "All right."
+
+
+@pytest.mark.parametrize(
+    ("answers", "results", "seen"),
+    [
+        ((allow, deny), ["seen 1", "The call was not approved."], [1]),
+        ((deny, allow), ["The call was not approved.", "seen 1"], [1]),
+        ((lambda request: edit(request, {"place": 5}), allow), ["seen 5", "seen 1"], [1, 5]),
+        ((allow, allow), ["seen 1", "seen 1"], [1]),
+    ],
+)
+async def test_identical_calls_share_an_execution_only_where_they_are_approved_alike(
+    answers: tuple[Any, ...], results: list[str], seen: list[int]
+) -> None:
+    """What was refused, or changed, of one says nothing about the other."""
+    places: list[int] = []
+
+    def look(place: int) -> str:
+        """Looks."""
+        places.append(place)
+        return f"seen {place}"
+
+    tool = produce_invoker(look, effect="pure", needs_approval=True)
+    model = script([invoke("look", "a", place=1), invoke("look", "b", place=1)], [say("Done.")])
+
+    acted = await act(model, tool, approver=Answering(*answers))
+
+    assert [words.splitlines()[-1] for words in acted.words[3:5]] == results
+    assert sorted(places) == seen
+
+
+async def test_an_approver_that_answers_no_approval_fails_the_run() -> None:
+    """Such as one that says yes or no: nothing is executed, and the error says what is wanted."""
+    ledger = Ledger()
+
+    acted = await act(
+        script([invoke("pay", amount=3)]),
+        needing(ledger.pay),
+        approver=Answering(lambda request: True),
+    )
+
+    assert acted.ending.reason is Reason.FAILED
+    assert "it answered bool" in acted.ending.detail
+    assert ledger.paid == []
+
+
+@pytest.mark.parametrize("arguments", ['{"amount":NaN}', '{"amount":1e999}', '{"a":"\\ud800"}'])
+async def test_an_edit_beyond_json_is_not_kept(arguments: str) -> None:
+    """Or the run would fail of it for ever."""
+    ledger = Ledger()
+    stage = Stage(script([invoke("pay", amount=3)], [say("Done.")]), [needing(ledger.pay)])
+    wrong = Answering(lambda request: attrs.evolve(edit(request, {}), arguments=arguments))
+
+    failed = await stage.act(approver=wrong)
+    acted = await stage.act(approver=Answering(allow))
+
+    assert failed.ending.reason is Reason.FAILED
+    assert "approval.answered" not in failed.kinds
+    assert acted.ending.reason is Reason.ANSWERED
+    assert ledger.paid == [3]
+
+
+async def test_a_schema_that_is_none_is_a_fault_and_no_end() -> None:
+    """The model is told, and can do without."""
+
+    async def look(place: str) -> str:
+        return place
+
+    schema = {"type": "object", "properties": {"place": {"$ref": "#/nowhere"}}}
+    tool = produce_invoker(look, name="look", description="Looks.", schema=schema)
+
+    acted = await act(script([invoke("look", place="Rome")], [say("Done.")]), tool)
+
+    assert acted.ending.reason is Reason.ANSWERED
+    assert acted.ending.readings.faults == 1
+    assert "schema" in acted.words[2]
+
+
+async def test_doubt_is_not_settled_by_an_answer_from_before_it() -> None:
+    """A program that brings the same answer to each run does not pay twice by it."""
+    ledger = Ledger()
+    asking = Stage(script([invoke("pay", amount=3)]), [needing(ledger.pay)])
+    (request,) = (await asking.act()).ending.requests
+    stage = await produce_doubtful(ledger)
+
+    waiting = await stage.act(answers=[allow(request)])
+    (doubt,) = waiting.ending.requests
+    acted = await stage.act(answers=[allow(doubt)])
+
+    assert doubt.in_doubt
+    assert acted.ending.reason is Reason.ANSWERED
+    assert ledger.paid == [3, 3]

@@ -163,6 +163,17 @@ async def test_an_answer_reaches_as_far_as_it_says(scope: Scope, asked: int, is_
     assert approver.asked == asked
 
 
+async def test_what_is_in_doubt_is_asked_about_whatever_is_remembered() -> None:
+    """To allow a call each time is not to allow it to take effect twice."""
+    approver = Scripted(Scope.ALWAYS, True)
+    remembering = Remembering(approver)
+    await remembering.approve(ask())
+
+    await remembering.approve(produce_approval_request("i", "delete", {}, in_doubt=True))
+
+    assert approver.asked == 2
+
+
 async def test_an_answer_to_something_else_is_not_remembered() -> None:
     """A confused approver does no lasting harm."""
 
