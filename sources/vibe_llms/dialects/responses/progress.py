@@ -280,12 +280,13 @@ class ItemsTable:
 
     def _complete(self, state: _Item, item: Mapping[str, Any]) -> None:
         pieces, native = read_pieces(item, self._owners)
+        is_shifted = _is_shifted(state.contents, pieces)
         for position, piece in enumerate(pieces):
             if position < len(state.contents):
                 growing = state.contents[position]
             else:
                 growing = self._start_piece(state, piece)
-            self._reconcile(growing, piece)
+            self._reconcile(growing, piece, is_shifted=is_shifted)
             self._note(piece)
             self.events.append(
                 ContentFinishedEvent(index=growing.index, item=piece, group_native=native)
@@ -321,13 +322,13 @@ class ItemsTable:
         self.events.append(produce_start(piece, growing.index, state.group))
         return growing
 
-    def _reconcile(self, growing: Growing, piece: Piece) -> None:
+    def _reconcile(self, growing: Growing, piece: Piece, *, is_shifted: bool) -> None:
         """Adds what the copy has more than had come, and reports where the two differ."""
         for channel, text in list_channels(piece):
             had = growing.measure(channel)
             if had == 0:
                 self.events.append(ContentDeltaEvent(growing.index, text, channel))
-            elif had != len(text):
+            elif had != len(text) and not is_shifted:
                 reason = "the vendor's final copy differs from what had come, and counts"
                 path = f"contents[{growing.index}].{channel}"
                 loss = Loss(kind=LossKind.COERCED, path=path, reason=reason)
@@ -391,6 +392,17 @@ class ItemsTable:
             key = (channel, place)
             growing.arrived[key] = growing.arrived.get(key, 0) + len(text)
             self.events.append(ContentDeltaEvent(growing.index, text, channel))
+
+
+def _is_shifted(contents: Sequence[Growing], pieces: Sequence[Piece]) -> bool:
+    """Tells whether all texts had come, but not every part: those after one are a place further."""
+    if len(contents) >= len(pieces):
+        return False
+    totals: dict[Channel, int] = {}
+    for piece in pieces:
+        for channel, text in list_channels(piece):
+            totals[channel] = totals.get(channel, 0) + len(text)
+    return all(sum(each.measure(name) for each in contents) == totals[name] for name in totals)
 
 
 def _read_place(event: Mapping[str, Any]) -> int:
