@@ -45,11 +45,12 @@ def find_reached(readings: Readings, limits: Limits) -> str:
     return ""
 
 
-def forbids_executing(readings: Readings, limits: Limits, count: int) -> str:
-    """Returns the limit that forbids executing so many more invocations; empty where none does."""
-    if readings.invocations + count > limits.run_invocations:
-        return "run_invocations"
-    return "run_seconds" if readings.seconds >= limits.run_seconds else ""
+def find_room(readings: Readings, limits: Limits) -> tuple[int, str]:
+    """Returns how many more invocations may be executed, and the limit that forbids any."""
+    if readings.seconds >= limits.run_seconds:
+        return 0, "run_seconds"
+    room = limits.run_invocations - readings.invocations
+    return (room, "") if room > 0 else (0, "run_invocations")
 
 
 def export_limits(limits: Limits) -> dict[str, int]:

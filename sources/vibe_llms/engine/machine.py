@@ -8,7 +8,7 @@ from typing import TypeAlias
 import attrs
 
 from vibe_llms.engine.calls import Call
-from vibe_llms.engine.limits import Readings, find_reached, forbids_executing
+from vibe_llms.engine.limits import Readings, find_reached, find_room
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.table import Situation, find_row
 from vibe_llms.engine.tails import Tail
@@ -95,8 +95,8 @@ def decide(view: View, readings: Readings, limits: Limits) -> Command:
         case State.AWAIT:
             return Await(waiting)
         case State.EXECUTE:
-            limit = forbids_executing(readings, limits, len(view.calls))
-            return _stop(limit, limits) if limit else Execute(tuple(view.calls))
+            room, limit = find_room(readings, limits)
+            return _stop(limit, limits) if limit else Execute(tuple(view.calls[:room]))
         case State.TERMINATE:
             return _conclude(view)
     if view.is_silent:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -166,8 +167,11 @@ class ConversationJournal:
     async def append(self, canisters: Sequence[AnyCanister]) -> None:
         """Adds what was said. It is stored or not, and the conversation says which, when this
         returns, raises or is cancelled."""
+        store = self._store
+        if store is not None and needs_content_store(canisters):  # out of the log of a crash
+            canisters = await asyncio.to_thread(hydrate, canisters, store.contents)
         self.conversation.add_canisters(canisters)
-        if self._store is None:
+        if store is None:
             return
         try:
             await self.catch_up()

@@ -189,6 +189,20 @@ async def test_limits_are_outcomes_that_can_be_continued() -> None:
     assert third.words.count("sunny in Oslo") == 5
 
 
+async def test_a_turn_with_more_calls_than_one_run_may_execute_is_gone_through() -> None:
+    """Run again, it goes on with the calls that are left; each is executed once, in order."""
+    ledger = Ledger()
+    calls = [invoke("pay", f"c{number}", amount=number) for number in range(5)]
+    stage = Stage(script(calls, [say("Done.")]), [ledger.pay])
+
+    endings = [(await stage.act(limits=Limits(run_invocations=2))).ending for _ in range(3)]
+
+    assert [ending.limit for ending in endings] == ["run_invocations", "run_invocations", ""]
+    assert sorted(ledger.paid) == [0, 1, 2, 3, 4]
+    results = [each for each in stage.conversation.canisters if isinstance(each, ResultCanister)]
+    assert [each.invocation_id for each in results] == ["c0", "c1", "c2", "c3", "c4"]
+
+
 async def test_faults_have_a_budget() -> None:
     """A model that never gets it right is stopped."""
     stage = Stage(script([invoke("fails")]), [fails])

@@ -33,6 +33,7 @@ from vibe_llms.messages.canisters import (
     InvocationCanister,
     ResultCanister,
 )
+from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import (
     ConversationJournal,
@@ -448,3 +449,23 @@ def test_040_taking_back_touches_neither_what_is_stored_nor_forks() -> None:
     assert list(fork.canisters) == [first, call]
     ConversationJournal(conversation).conversation.take_back([first])
     assert list(conversation.canisters) == [first]
+
+
+async def test_a_result_that_the_log_has_kept_joins_with_its_pictures(tmp_path: Path) -> None:
+    """The log leaves their bytes to the store; the model has to be sent them all the same."""
+    store = DirectoryStore(tmp_path)
+    conversation = Conversation()
+    conversation.add_user_message("Draw!")
+    picture = ImageContent(mime_type="image/png", data=b"drawn")
+    result = ResultCanister([picture], invocation_id="a", name="draw")
+    finished = InvocationFinishedEvent(key="k", invocation_id="a", name="draw", result=result)
+    async with open_run(conversation, store) as (context, _):
+        await context.emit(finished)
+
+    async with open_run(conversation, store) as (context, journal):
+        (kept,) = [each for each in context.survey() if isinstance(each, InvocationFinishedEvent)]
+        await journal.append([kept.result])
+
+    (content,) = journal.canisters[-1].content
+    assert isinstance(content, ImageContent)
+    assert content.data == b"drawn"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import attrs
 
@@ -67,10 +67,12 @@ class TerminalApprover:
                 self.screen.resume()
 
     async def _ask(self, request: ApprovalRequest) -> Approval:
-        _show(request)
+        is_cut = _show(request)
         while True:
-            answer = await read_line(_CHOICES)
+            answer = await read_line(f"[s]how all, {_CHOICES}" if is_cut else _CHOICES)
             match answer[:1].lower():
+                case "s" if is_cut:
+                    sys.stderr.write(f"{sanitize(_write_arguments(request))}\n")
                 case "o" | "y":
                     return allow(request)
                 case "a":
@@ -86,9 +88,15 @@ class TerminalApprover:
                     return deny(request, "The user does not want this now.")
 
 
-def _show(request: ApprovalRequest) -> None:
-    arguments = json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False)
-    if len(arguments) > _MOST_CHARACTERS:
+def _write_arguments(request: ApprovalRequest) -> str:
+    return json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False)
+
+
+def _show(request: ApprovalRequest) -> bool:
+    """Shows what is asked about; returns whether the arguments are too long to be shown whole."""
+    arguments = _write_arguments(request)
+    is_cut = len(arguments) > _MOST_CHARACTERS
+    if is_cut:
         left = len(arguments) - _MOST_CHARACTERS
         arguments = f"{arguments[:_MOST_CHARACTERS]} … and {left} characters more"
     purpose = shorten(request.description, 100)
@@ -100,13 +108,14 @@ def _show(request: ApprovalRequest) -> None:
         )
     sys.stderr.write(style(sanitize(head), "yellow", "bold", stream=sys.stderr) + "\n")
     sys.stderr.write(sanitize(arguments) + "\n")
+    return is_cut
 
 
 async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
     """Reads other arguments; ``None`` where there are none, or they make no sense."""
     text = await read_line(f"Arguments, as JSON, instead of {request.arguments}: ")
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
         sys.stderr.write(f"That is not JSON: {error}.\n")
         return None
@@ -114,6 +123,10 @@ async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
         sys.stderr.write("That is no JSON object.\n")
         return None
     return value
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
 
 
 async def read_line(prompt: str) -> str:

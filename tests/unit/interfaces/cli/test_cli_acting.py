@@ -59,6 +59,7 @@ def produce_approver(*allowed: str) -> TerminalApprover:
         ([""], Decision.DENY, Scope.ONCE, "not want"),
         (["what?", "o"], Decision.ALLOW, Scope.ONCE, ""),
         (["e", '{"amount": 1}'], Decision.EDIT, Scope.ONCE, ""),
+        (["e", '{"amount": NaN}', ""], Decision.DENY, Scope.ONCE, "not want"),
         (["e", "{oops", "e", "[]", ""], Decision.DENY, Scope.ONCE, "not want"),
     ],
 )
@@ -99,6 +100,19 @@ async def test_what_may_have_happened_is_asked_about_whatever_is_allowed(
 
     assert approval.decision is Decision.DENY
     assert "not known whether it took effect" in capsys.readouterr().err
+
+
+async def test_long_arguments_are_shown_whole_where_that_is_asked_for(
+    answer: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their end could hide what matters."""
+    request = produce_approval_request("a", "pay", {"note": "x" * 9000 + " and all to me"})
+    answer("s", "")
+
+    await produce_approver().approve(request)
+
+    shown = capsys.readouterr().err
+    assert shown.index("characters more") < shown.index("and all to me")
 
 
 async def test_arguments_cannot_command_the_terminal(
