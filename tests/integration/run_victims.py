@@ -219,12 +219,18 @@ def live(world: World, at: int, *, tears: bool) -> int:
     return int(said)
 
 
-def cut_power(world: World, dice: random.Random) -> None:
-    """Takes away bytes that were never synchronized: all, some or none of them."""
+def read_synchronized(world: World) -> dict[str, int]:
+    """Returns how many bytes of each file have reached the disk for certain."""
     known: dict[str, int] = {}
     for line in world.read("synchronized"):
         size, path = line.split(" ", 1)
         known[path] = int(size)
+    return known
+
+
+def cut_power(world: World, dice: random.Random) -> None:
+    """Takes away bytes that were never synchronized: all, some or none of them."""
+    known = read_synchronized(world)
     for path in (world.root / "store").rglob("*.jsonl"):
         there = path.stat().st_size
         kept = min(known.get(str(path), 0), there)
@@ -264,7 +270,20 @@ class Judge:
         self.held += count_held(events, history.canisters)
         self.judge_intents(events)
         self.judge_generations(history.canisters)
-        self.events, self.canisters = events, history.canisters
+        self.events = events
+        self.canisters = history.canisters[: self.count_durable()]
+
+    def count_durable(self) -> int | None:
+        """Counts the canisters that a later loss of power may not take away; ``None`` for all.
+
+        What was written and never acknowledged may be there after one death, and gone after the
+        next.
+        """
+        if not self.loses_power:
+            return None
+        path = Path(self.store.locate(IDENTITY), "messages.jsonl")
+        size = read_synchronized(self.world).get(str(path), 0)
+        return path.read_bytes()[:size].count(b"\n")
 
     def judge_intents(self, events: Sequence[Any]) -> None:
         """Nothing was done to the world of which the log does not say that it was begun."""
