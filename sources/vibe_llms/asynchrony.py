@@ -57,14 +57,16 @@ class Portal:
             )
         future: Future[_T] = Future()
         finished = threading.Event()
-        with self._door:  # so that nothing is begun behind the back of `close`
-            if self._is_closed or not self._thread.is_alive():
-                raise _portal_closed()
-            self._loop.call_soon_threadsafe(self._begin, function, future, finished)
-        try:
+        is_begun = False
+        try:  # an interrupt may come as soon as the work has begun
+            with self._door:  # so that nothing is begun behind the back of `close`
+                if self._is_closed or not self._thread.is_alive():
+                    raise _portal_closed()
+                is_begun = True
+                self._loop.call_soon_threadsafe(self._begin, function, future, finished)
             return future.result()
         except BaseException:
-            if future.cancel():  # it was the wait that ended, not the work
+            if is_begun and future.cancel():  # it was the wait that ended, not the work
                 finished.wait(_SHUTDOWN_SECONDS)
             raise
 
