@@ -147,6 +147,20 @@ class PluginManager:
 
         return tuple(item for _, item in self._survey("survey_commands", CommandSpecification))
 
+    def survey_pieces(self, kind: type[_T]) -> tuple[_T, ...]:
+        """Returns what the plugins of ``[plugins]`` have of a kind, such as exporters.
+
+        Loads these plugins alone; one that fails is among the failures, and the others go on.
+
+        Args:
+            kind: What the list of a hook is made of, such as ``ExporterSpecification``.
+        """
+        from vibe_llms.plugins.specification import HOOKS
+
+        (hook,) = (hook for hook, made_of in HOOKS.items() if made_of is kind)
+        entries = [entry for entry in self.configuration.plugins if entry.table == "plugins"]
+        return tuple(item for _, item in self._survey(hook, kind, entries))
+
     def survey_reactors(self) -> tuple[ReactorsSpecification, ...]:
         """Returns the reactors of the plugins in use: those of ``[plugins]``, which are in use
         always and so are loaded, and those whose provider or ensemble has been loaded.
@@ -292,22 +306,15 @@ class PluginManager:
 
     def _check(self, entry: PluginEntry) -> None:
         """Loads a plugin, asks it for all that it has, and reads what it says of models."""
-        from vibe_llms.plugins import specification
+        from vibe_llms.plugins.specification import HOOKS
 
-        hooks: dict[str, type[Any]] = {
-            "survey_providers": specification.ProviderSpecification,
-            "survey_ensembles": specification.EnsembleSpecification,
-            "survey_reactors": specification.ReactorsSpecification,
-            "survey_commands": specification.CommandSpecification,
-            "survey_model_attributes": specification.ModelAttributesSpecification,
-        }
         with self._set_failures_aside(entry):
             host = self._load(entry)
-            for hook, kind in hooks.items():
+            for hook, kind in HOOKS.items():
                 host.call(entry, hook, kind)
             hook = f"survey_{entry.table}"
-            if hook in hooks and host.find_failure(entry) is None:  # the reason for another
-                self._find_specification(entry, hook, hooks[hook])
+            if hook in HOOKS and host.find_failure(entry) is None:  # the reason for another
+                self._find_specification(entry, hook, HOOKS[hook])
             if entry.table == "providers":
                 self._produce_attributes(entry)
 

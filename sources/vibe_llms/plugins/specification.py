@@ -12,7 +12,7 @@ all other plugins go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -26,8 +26,12 @@ ANY_NAME: Final = "*"
 """The name of a specification whose factory makes what it makes under any configured name."""
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
+    from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.conversations.exchange.interfaces import Exportable
+    from vibe_llms.conversations.stores.interfaces import ContentStore
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.invocables.ensembles import Ensemble
+    from vibe_llms.messages.losses import Translation
     from vibe_llms.providers.interfaces import Provider
 
 
@@ -211,6 +215,47 @@ class CommandSpecification:
     reference: str
 
 
+@attrs.frozen
+class ExporterSpecification:
+    """A form in which conversations can be written.
+
+    Attributes:
+        name: What ``vibe export --format`` calls it. One that ships cannot be replaced.
+        summary: What it is, in one line.
+        suffixes: The endings of file names that ask for it, as ``.md``.
+        write: Returns a conversation as a text in this form. The content store has the bytes of
+            media. Called once for each conversation; imports what is heavy when it is called.
+    """
+
+    name: str
+    summary: str
+    suffixes: tuple[str, ...]
+    write: Callable[[Exportable, ContentStore], str]
+
+
+@attrs.frozen
+class ImporterSpecification:
+    """A form in which conversations of elsewhere can be read.
+
+    Attributes:
+        name: What the user calls the form. One that ships cannot be replaced.
+        summary: What it is, in one line.
+        suffixes: The endings of file names that it may have, as ``.json``.
+        recognize: Tells of a file with such an ending whether it has this form; looks at no more
+            of it than it must, and raises nothing on one that it does not understand.
+        read: Yields the conversations of a file, each with what could not be carried over. They
+            belong to no store yet; the bytes of their media are in their canisters. It raises a
+            ``CodecError`` where the file is not what it was taken for. A conversation should have
+            the same id each time that it is read, so that it is not kept twice.
+    """
+
+    name: str
+    summary: str
+    suffixes: tuple[str, ...]
+    recognize: Callable[[Path], bool]
+    read: Callable[[Path], Iterable[Translation[Conversation]]]
+
+
 @hookspec
 def survey_providers() -> Sequence[ProviderSpecification]:  # type: ignore[empty-body]
     """Names the providers that the plugin has.
@@ -277,3 +322,41 @@ def survey_commands() -> Sequence[CommandSpecification]:  # type: ignore[empty-b
     Returns:
         A list or tuple, perhaps empty.
     """
+
+
+@hookspec
+def survey_exporters() -> Sequence[ExporterSpecification]:  # type: ignore[empty-body]
+    """Names forms in which conversations can be written.
+
+    Called:
+        Once per process, when a conversation is exported; of plugins that ``[plugins.NAME]``
+        names.
+
+    Returns:
+        A list or tuple, perhaps empty.
+    """
+
+
+@hookspec
+def survey_importers() -> Sequence[ImporterSpecification]:  # type: ignore[empty-body]
+    """Names forms in which conversations of elsewhere can be read.
+
+    Called:
+        Once per process, when conversations are imported; of plugins that ``[plugins.NAME]``
+        names.
+
+    Returns:
+        A list or tuple, perhaps empty. Where several recognize a file, the first one reads it.
+    """
+
+
+HOOKS: Final[Mapping[str, type[Any]]] = {
+    "survey_providers": ProviderSpecification,
+    "survey_ensembles": EnsembleSpecification,
+    "survey_reactors": ReactorsSpecification,
+    "survey_commands": CommandSpecification,
+    "survey_model_attributes": ModelAttributesSpecification,
+    "survey_exporters": ExporterSpecification,
+    "survey_importers": ImporterSpecification,
+}
+"""From each hook to what the list is made of that it returns."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vibe_llms.configuration.classes import Configuration
     from vibe_llms.conversations.index import ConversationIndex
     from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.plugins.manager import PluginManager
 
 
 def load_configuration(**command_line: Any) -> Configuration:
@@ -32,6 +33,15 @@ def load_application(*, yes: bool = False, **command_line: Any) -> Application:
         consent=TerminalConsent(configuration.yes),
         progress=TerminalProgress(),
     )
+
+
+def open_plugins() -> PluginManager:
+    """Returns the manager of the configured plugins, which asks on the terminal; loads none."""
+    from vibe_llms.interfaces.cli.consent import TerminalConsent
+    from vibe_llms.plugins.manager import PluginManager
+
+    configuration = load_configuration()
+    return PluginManager(configuration=configuration, consent=TerminalConsent(configuration.yes))
 
 
 def open_store() -> ConversationStore:

@@ -1,49 +1,45 @@
-"""Conversations in other forms: which there are, and which one a file's name asks for."""
+"""Conversations in other forms, those of plugins among them, and documents in files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vibe_llms.exceptions import RequestError, StoreError
+from vibe_llms.exceptions import StoreError
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.plugins.manager import PluginManager
+    from vibe_llms.plugins.specification import ExporterSpecification
 
-SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".json": "json", ".html": "html"}
-FORMS = ("markdown", "json", "html")
 
-
-def choose_form(path: Path) -> str:
-    """Returns the form that a file's name asks for.
+def choose_form(
+    plugins: PluginManager, name: str = "", path: Path | None = None
+) -> ExporterSpecification:
+    """Returns the form of a name, else the one that a file's name asks for, else Markdown.
 
     Raises:
+        UnknownNameError: There is no form of this name.
         RequestError: None has this ending.
     """
-    form = SUFFIXES.get(path.suffix.lower())
-    if form is None:
-        raise RequestError(
-            path=str(path),
-            detail=f"It is not clear which form {path.name!r} shall have.",
-            remedy=f"Let the name end in one of {', '.join(SUFFIXES)}.",
-        )
-    return form
+    from vibe_llms.conversations.exchange.choosing import access_form, choose_exporter
+    from vibe_llms.plugins.specification import ExporterSpecification
+
+    forms = plugins.survey_pieces(ExporterSpecification)
+    if name or path is None:
+        return access_form(forms, name or "markdown")
+    return choose_exporter(forms, path)
 
 
-def compose_document(store: ConversationStore, identity: str, form: str) -> str:
+def compose_document(store: ConversationStore, identity: str, form: ExporterSpecification) -> str:
     """Returns a stored conversation as a document of a form."""
-    from vibe_llms.conversations import exchange
     from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.conversations.exchange.choosing import write_document
 
-    conversation = Conversation.restore(store, identity)
-    if form == "json":
-        return exchange.export_json(conversation, store.contents)
-    if form == "html":
-        return exchange.export_html(conversation, store.contents)
-    return exchange.export_markdown(conversation, store.contents)
+    return write_document(form, Conversation.restore(store, identity), store.contents)
 
 
-def write_document(document: str, path: Path) -> None:
+def save_document(document: str, path: Path) -> None:
     """Writes a document to a file, in UTF-8. Raises StoreError."""
     try:
         path.write_text(document, encoding="utf-8")

@@ -147,13 +147,14 @@ async def usage(loop: ChatLoop, argument: str) -> None:
 
 async def export(loop: ChatLoop, argument: str) -> None:
     """Writes the conversation to a file, by default Markdown, named after its id."""
-    from vibe_llms.interfaces.cli.exchanging import choose_form, compose_document, write_document
+    from vibe_llms.interfaces.cli.exchanging import choose_form, compose_document, save_document
 
     conversation, store = loop.session.conversation, loop.session.store
     if not conversation.canisters or store is None:
         raise RequestError(detail="Nothing has been said yet.", remedy="Say something first.")
     path = Path(_unquote(argument) or f"{conversation.id}.md").expanduser()
-    write_document(compose_document(store, conversation.id, choose_form(path)), path)
+    form = choose_form(loop.session.application.plugins, path=path)
+    save_document(compose_document(store, conversation.id, form), path)
     loop.output.say(f"Written to {path}.")
 
 

@@ -1,0 +1,159 @@
+"""Which form a document shall have, or has, among those that ship and those of plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from vibe_llms.exceptions import (
+    CodecError,
+    ConverseError,
+    PluginError,
+    RequestError,
+    UnknownNameError,
+)
+from vibe_llms.messages.losses import Translation
+from vibe_llms.nearness import find_nearest
+from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.conversations.exchange.interfaces import Exportable
+    from vibe_llms.conversations.stores.interfaces import ContentStore
+
+_S = TypeVar("_S", ExporterSpecification, ImporterSpecification)
+
+
+def access_form(forms: Sequence[_S], name: str) -> _S:
+    """Returns the form of a name: the first one, so that none takes another's place.
+
+    Raises:
+        UnknownNameError: There is none of this name.
+    """
+    for form in forms:
+        if form.name == name:
+            return form
+    known = list(dict.fromkeys(form.name for form in forms))
+    nearest = find_nearest(name, known)
+    raise UnknownNameError(
+        kind="form",
+        name=name,
+        known=tuple(sorted(known, key=lambda word: word != nearest)),
+    )
+
+
+def choose_exporter(forms: Sequence[ExporterSpecification], path: Path) -> ExporterSpecification:
+    """Returns the form that the name of a file asks for.
+
+    Raises:
+        RequestError: None has this ending.
+    """
+    if fitting := _select_by_suffix(forms, path):
+        return fitting[0]
+    endings = dict.fromkeys(suffix for form in forms for suffix in form.suffixes)
+    raise RequestError(
+        path=str(path),
+        detail=f"It is not clear which form {path.name!r} shall have.",
+        remedy=f"Let the name end in one of {', '.join(endings)}.",
+    )
+
+
+def choose_importer(forms: Sequence[ImporterSpecification], path: Path) -> ImporterSpecification:
+    """Returns the form that a file has: the first one that recognizes it.
+
+    Raises:
+        RequestError: The file cannot be read, or none recognizes it.
+    """
+    for form in _select_by_suffix(forms, path):
+        try:
+            if form.recognize(path):
+                return form
+        except OSError as error:
+            raise RequestError(
+                path=str(path), detail=f"{path} cannot be read: {error.strerror or error}."
+            ) from error
+        except Exception as error:
+            raise _blame(form, "recognize", path, error) from error
+    known = "; ".join(f"{form.name} ({form.summary})" for form in forms) or "none"
+    raise RequestError(
+        path=str(path),
+        detail=f"{path} is in no form that is known here.",
+        remedy=f"Known: {known}.",
+    )
+
+
+def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translation[Conversation]]:
+    """Yields the conversations of a file, each with what could not be carried over.
+
+    Raises:
+        RequestError: The file cannot be read.
+        CodecError: It has not this form.
+        PluginError: The form's plugin failed at it.
+    """
+    from vibe_llms.conversations.conversation import Conversation
+
+    try:
+        for found in form.read(path):
+            if not (isinstance(found, Translation) and isinstance(found.value, Conversation)):
+                raise PluginError(
+                    plugin=form.name,
+                    detail=f"The importer {form.name!r} yields {type(found).__name__} in place of "
+                    "a Translation of a Conversation.",
+                )
+            yield found
+    except CodecError as error:
+        raise CodecError(
+            path=error.path,
+            detail=f"{path}: {error.detail}",
+            known=error.known,
+            remedy=error.remedy,
+        ) from error
+    except ConverseError:
+        raise
+    except OSError as error:
+        raise RequestError(
+            path=str(path), detail=f"{path} cannot be read: {error.strerror or error}."
+        ) from error
+    except Exception as error:
+        raise _blame(form, "read", path, error) from error
+
+
+def write_document(
+    form: ExporterSpecification, conversation: Exportable, content_store: ContentStore
+) -> str:
+    """Returns a conversation in a form.
+
+    Raises:
+        StoreError: Content that is referred to is not in the store.
+        PluginError: The form's plugin failed at it.
+    """
+    try:
+        document = form.write(conversation, content_store)
+    except ConverseError:
+        raise
+    except Exception as error:
+        raise _blame(form, "write", conversation.id, error) from error
+    if not isinstance(document, str):
+        raise PluginError(
+            plugin=form.name,
+            detail=f"The exporter {form.name!r} returned {type(document).__name__}, not a text.",
+        )
+    return document
+
+
+def _select_by_suffix(forms: Sequence[_S], path: Path) -> list[_S]:
+    name = path.name.lower()
+    return [form for form in forms if any(name.endswith(suffix) for suffix in form.suffixes)]
+
+
+def _blame(
+    form: ExporterSpecification | ImporterSpecification, deed: str, what: object, error: Exception
+) -> PluginError:
+    words = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    kind = "exporter" if isinstance(form, ExporterSpecification) else "importer"
+    return PluginError(
+        plugin=form.name,
+        detail=f"The {kind} {form.name!r} could not {deed} {what}: {words}.",
+        remedy="Report this to whoever wrote it, with the file if you may.",
+    )

@@ -1,0 +1,197 @@
+"""What a stranger's plugin brings is there on the command line, beside what ships."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vibe_llms.configuration import load_configuration
+from vibe_llms.conversations.exchange.choosing import (
+    access_form,
+    choose_importer,
+    read_document,
+)
+from vibe_llms.exceptions import CodecError, PluginError, RequestError, UnknownNameError
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.messages.views import text_of
+from vibe_llms.plugins import ImporterSpecification, PluginManager
+
+Vibe = Callable[..., Any]
+Plug = Callable[..., Path]
+
+EXAMPLES = Path(__file__).parents[3] / "fixtures" / "example-plugins"
+
+CLUMSY = """
+from vibe_llms.plugins import ExporterSpecification, ImporterSpecification, hook
+
+def fail(*arguments):
+    raise ZeroDivisionError("no ink")
+
+@hook
+def survey_exporters():
+    return [
+        ExporterSpecification("markdown", "takes another's place", (".md",), fail),
+        ExporterSpecification("blank", "fails", (".blank",), fail),
+        ExporterSpecification("bytes", "is no text", (".bytes",), lambda *arguments: b""),
+    ]
+
+@hook
+def survey_importers():
+    return [
+        ImporterSpecification("blind", "fails", (".blind",), fail, fail),
+        ImporterSpecification("blank", "fails", (".blank",), lambda path: True, fail),
+        ImporterSpecification("odd", "yields no", (".odd",), lambda path: True, lambda path: [1]),
+    ]
+"""
+
+
+@pytest.fixture
+def plug(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plug]:
+    """Names modules in ``[plugins]`` of the user's configuration; each perhaps with its text."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.syspath_prepend(home)
+    before = set(sys.modules)
+
+    def perform(name: str, text: str = "", more: str = "") -> Path:
+        if text:
+            (home / f"{name}.py").write_text(text, encoding="utf-8")
+        file = home / ".config/vibe-llms/config.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(f"{more}\n[plugins.{name}]\nmodule = '{name}'\n")
+        return file
+
+    yield perform
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(
+            (str(home), str(EXAMPLES))
+        ):
+            del sys.modules[name]
+
+
+def ask(vibe: Vibe, *arguments: str) -> str:
+    """Asks and returns the id of the conversation."""
+    return str(vibe("ask", "--json", *arguments).read_json()["conversation"])
+
+
+def test_a_plugin_s_form_is_exported_by_its_name_and_by_a_file_s_ending(
+    vibe: Vibe, home: Path, plug: Plug
+) -> None:
+    """``vibe export`` writes a stranger's form as it does those that ship."""
+    plug("screenplay")
+    identity = ask(vibe, "Good morning")
+
+    shown = vibe("export", identity, "--format", "screenplay")
+    written = vibe("export", identity, "--output", "scene.play")
+
+    assert (shown.code, written.code) == (0, 0)
+    assert shown.out == "USER: Good morning\nASSISTANT: Good morning\n"
+    assert (home / "scene.play").read_text() == shown.out
+
+
+def test_a_form_that_there_is_not_is_told_with_the_nearest(vibe: Vibe, plug: Plug) -> None:
+    """A slip in a form's name, or in a file's ending, costs one line with those that there are."""
+    plug("screenplay")
+    identity = ask(vibe, "Hi")
+
+    slip = vibe("export", identity, "--format", "screnplay")
+    ending = vibe("export", identity, "--output", "out.txt")
+
+    assert (slip.code, slip.out) == (ExitCode.NOT_FOUND, "")
+    assert "There is no form 'screnplay'. Known: screenplay, markdown, json, html." in slip.err
+    assert ".md, .markdown, .json, .html, .play" in ending.err
+
+
+def test_an_exporter_that_fails_is_named_and_takes_nobody_s_place(
+    vibe: Vibe, home: Path, plug: Plug
+) -> None:
+    """What a stranger's code raises, or returns instead of a text, is one line about it."""
+    plug("clumsy", CLUMSY)
+    identity = ask(vibe, "Hi")
+
+    assert vibe("export", identity, "--format", "markdown").out.startswith("---")
+    for name, words in (("blank", "ZeroDivisionError: no ink"), ("bytes", "returned bytes")):
+        outcome = vibe("export", identity, "--output", f"out.{name}")
+        assert outcome.code != 0
+        assert len(outcome.err.strip().splitlines()) == 1
+        assert words in outcome.err
+        assert not (home / f"out.{name}").exists()
+
+
+def survey_importers() -> tuple[ImporterSpecification, ...]:
+    """Returns the importers of the configured plugins."""
+    manager = PluginManager(configuration=load_configuration())
+    return manager.survey_pieces(ImporterSpecification)
+
+
+def test_a_plugin_s_form_is_recognized_and_read(home: Path, plug: Plug) -> None:
+    """The first form that recognizes a file reads it; what is lost on the way is told."""
+    plug("screenplay")
+    path = home / "Scene.PLAY"
+    path.write_text("USER: Hello\nASSISTANT: Good day\n(exit, pursued by a bear)\n")
+
+    form = choose_importer(survey_importers(), path)
+    (found,) = read_document(form, path)
+
+    assert form.name == "screenplay"
+    assert [text_of(each) for each in found.value.canisters] == ["Hello", "Good day"]
+    assert [str(loss) for loss in found.losses] == ["dropped line 3: nobody says this line"]
+
+
+def test_what_vibe_exports_as_json_is_recognized_and_read(vibe: Vibe, home: Path) -> None:
+    """The JSON of an export comes back by the same door, with its id and every canister."""
+    identity = ask(vibe, "Hi")
+    vibe("export", identity, "--output", "out.json")
+
+    form = choose_importer(survey_importers(), home / "out.json")
+    (found,) = read_document(form, home / "out.json")
+
+    assert (form.name, found.value.id, found.losses) == ("json", identity, ())
+    assert [text_of(each) for each in found.value.canisters] == ["Hi", "Hi"]
+
+
+def test_a_file_in_no_known_form_is_refused(home: Path, plug: Plug) -> None:
+    """The error names the file and the forms that there are."""
+    forms = survey_importers()
+    (home / "other.json").write_text('{"hello": 1}')
+
+    for name, words in (
+        ("other.json", "in no form that is known here. Known: json (what"),
+        ("other.txt", "in no form that is known here"),
+        ("absent.json", "cannot be read: No such file"),
+    ):
+        with pytest.raises(RequestError) as caught:
+            choose_importer(forms, home / name)
+        assert name in str(caught.value)
+        assert words in str(caught.value)
+    with pytest.raises(UnknownNameError, match=r"no form 'jsn'\. Known: json"):
+        access_form(forms, "jsn")
+
+
+def test_a_document_that_is_damaged_is_refused_with_its_name(home: Path) -> None:
+    """A file that begins as ours and does not go on so is named, with the place in it."""
+    path = home / "cut.json"
+    path.write_text('{"format": "vibe-llms.conversation", "version": 1, "canisters"')
+    form = choose_importer(survey_importers(), path)
+
+    with pytest.raises(CodecError, match=r"cut\.json: The document is not JSON"):
+        list(read_document(form, path))
+
+
+def test_an_importer_that_fails_is_named(home: Path, plug: Plug) -> None:
+    """What a stranger's code raises, or yields instead of conversations, is an error about it."""
+    plug("clumsy", CLUMSY)
+    forms = survey_importers()
+    for name in ("x.blind", "x.blank", "x.odd"):
+        (home / name).write_text("")
+
+    with pytest.raises(PluginError, match=r"'blind' could not recognize .*x\.blind: ZeroDivision"):
+        choose_importer(forms, home / "x.blind")
+    with pytest.raises(PluginError, match=r"'blank' could not read .*x\.blank: ZeroDivision"):
+        list(read_document(choose_importer(forms, home / "x.blank"), home / "x.blank"))
+    with pytest.raises(PluginError, match="'odd' yields int in place of a Translation"):
+        list(read_document(choose_importer(forms, home / "x.odd"), home / "x.odd"))
