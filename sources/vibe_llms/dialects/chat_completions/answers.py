@@ -92,6 +92,7 @@ class Answer:
         """Reads a message or a delta, in the order in which a model thinks, speaks and calls."""
         for name in (*FIELDS, DETAILS):
             if message.get(name):
+                self._begin_calls()
                 self._think(self._thinking.read(message, len(self._kinds)))
                 break
         content = message.get("content")
@@ -198,6 +199,8 @@ class Answer:
                 self.leftover[name] = value
 
     def _start(self, kind: ContentKind, index: int | None = None, **fields: Any) -> int:
+        if kind != "invocation":
+            self._begin_calls()
         index = len(self._kinds) if index is None else index
         self._kinds[index] = kind
         self.events.append(ContentStartedEvent(index=index, kind=kind, **fields))
@@ -232,6 +235,7 @@ class Answer:
                 self.text_index = None
                 if whole:
                     self._thinking.end_part()
+                self._begin_calls()
                 self._think(self._thinking.read_part(part, len(self._kinds), whole=whole))
                 continue
             self._thinking.end_part()
@@ -277,7 +281,7 @@ class Answer:
         inner = dict(piece.get(kind) or {})
         name = inner.pop("name", None)
         arguments = inner.pop("input" if kind == "custom" else "arguments", None)
-        call = self.calls.add(piece, name) if whole else self.calls.access(piece, name)
+        call = self.calls.add(piece, name) if whole else self.calls.access(piece, name, arguments)
         if kind == "custom" or piece.get("type") == "custom":
             call.form = "text"
         rest = {k: v for k, v in piece.items() if k not in ("id", "index", kind)}
@@ -298,17 +302,28 @@ class Answer:
         self._argue(legacy, piece.get("arguments"))
 
     def _argue(self, call: Call, arguments: Any) -> None:
-        """Adds a piece of the arguments, and begins the call once it has a name and an id."""
+        """Adds a piece of the arguments, and begins the call once it has a name and an id.
+
+        A name may come in pieces, so that the arguments must show that it has come to its end.
+        """
         if arguments and not isinstance(arguments, str):
             arguments = msgspec.json.encode(arguments).decode("utf-8")
             self.lose("tool_calls.arguments", "data became text", LossKind.COERCED)
-        if arguments:
-            call.pieces.append(arguments)
+        if not arguments or call.repeats(arguments):
+            return
+        call.add(arguments)
         if call.index is not None:
-            if arguments:
-                self.events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
+            self.events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
         elif call.name and call.invocation_id:
-            self._begin_call(call)
+            self._begin_calls(until=call)
+
+    def _begin_calls(self, until: Call | None = None) -> None:
+        """Begins the calls that wait for their arguments, so that they keep their order."""
+        for call in self.calls.calls:
+            if call.index is None and call.name and call.invocation_id:
+                self._begin_call(call)
+            if call is until:
+                return
 
     def _begin_call(self, call: Call) -> None:
         call.index = self._start(

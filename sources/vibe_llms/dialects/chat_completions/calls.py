@@ -1,12 +1,15 @@
-"""Invocations that arrive in pieces, told apart by id, then by index, then by order."""
+"""Invocations that arrive in pieces, told apart by index, then by id, then by order."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
-import msgspec
+
+_SIGNIFICANT: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
+"""What decides where an object ends: quotes, braces, and what a backslash robs of its meaning."""
 
 
 @attrs.define
@@ -26,14 +29,46 @@ class Call:
     form: Literal["json", "text"] = "json"
     pieces: list[str] = attrs.field(factory=list)
     kept: dict[str, Any] = attrs.field(factory=dict)
+    _size: int = 0
+    _scanned: int = 0
+    _depth: int = 0
+    _quoted: bool = False
+    _escaped: bool = False
+    _closed: bool = False
+
+    def add(self, arguments: str) -> None:
+        """Takes a piece of the arguments."""
+        self.pieces.append(arguments)
+        self._size += len(arguments)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the arguments so far are a whole object."""
-        try:
-            return isinstance(msgspec.json.decode("".join(self.pieces)), dict)
-        except (msgspec.DecodeError, RecursionError):
-            return False
+        """Whether the arguments so far are a whole object; each piece is looked at once."""
+        for piece in self.pieces[self._scanned :]:
+            self._scan(piece)
+        self._scanned = len(self.pieces)
+        return self._closed
+
+    def _scan(self, piece: str) -> None:
+        start, self._escaped = int(self._escaped), False
+        for found in _SIGNIFICANT.finditer(piece, start):
+            sign = found[0]
+            if sign[0] == "\\":
+                self._escaped = len(sign) == 1  # what it belongs to is in the next piece
+            elif sign == '"':
+                self._quoted = not self._quoted
+            elif not self._quoted:
+                self._depth += 1 if sign == "{" else -1
+                self._closed = not self._depth
+
+    def repeats(self, arguments: str) -> bool:
+        """Tells whether arguments are all that has come already, once more."""
+        return (
+            self.form == "json"
+            and len(arguments) == self._size > 1
+            and self.is_complete
+            and arguments == "".join(self.pieces)
+        )
 
 
 def is_known(call: Mapping[str, Any]) -> bool:
@@ -48,14 +83,19 @@ class CallsTable:
     calls: list[Call] = attrs.field(factory=list)
     _by_id: dict[str, Call] = attrs.field(factory=dict)
     _by_index: dict[int, Call] = attrs.field(factory=dict)
+    _by_both: dict[tuple[int, str], Call] = attrs.field(factory=dict)
 
-    def access(self, piece: Mapping[str, Any], name: str | None) -> Call:
+    def access(self, piece: Mapping[str, Any], name: str | None, arguments: Any) -> Call:
         """Returns the call of a piece, a new one where the piece begins it.
 
-        Some vendors give an id with each piece, some only with the first, some none; some give
-        the same index to all calls, and some no index.
+        Some vendors give an id with each piece, some only with the first, some none, and some
+        all calls the same; some give the same index to all calls, some no index, and some count
+        pieces with it. Some give the name with each piece, and some the name in pieces.
         """
-        return self._note(self._find(piece, name), piece, name)
+        call = self._find(piece, name)
+        if call is not None and name and _begins_another(call, piece, name, arguments):
+            call = None
+        return self._note(call, piece, name)
 
     def add(self, piece: Mapping[str, Any], name: str | None) -> Call:
         """Returns a new call, for one that comes whole: then none goes on with another."""
@@ -71,24 +111,44 @@ class CallsTable:
             self._by_id[identity] = call
         if index is not None:
             self._by_index[index] = call
+        if identity and index is not None:
+            self._by_both[index, identity] = call
+        if name and call.name != name and not call.pieces:
+            before = call.name or ""
+            call.name = name if name.startswith(before) else before + name
         call.name = call.name or name
         return call
 
     def _find(self, piece: Mapping[str, Any], name: str | None) -> Call | None:
         identity, index = piece.get("id"), piece.get("index")
         at_index = None if index is None else self._by_index.get(index)
-        if identity:
-            if identity in self._by_id:
-                return self._by_id[identity]
+        if at_index is not None:
+            assert index is not None
+            if not identity:
+                return at_index
             # Without a name nothing begins: some give each piece an id of its own.
-            goes_on = at_index is not None and (not at_index.invocation_id or not name)
-            return at_index if goes_on else None
-        if at_index is not None and name and at_index.name and at_index.is_complete:
-            # A name again, after arguments that are whole, begins another call there; by some
-            # it is in every piece, the last and empty one too.
-            inner = piece.get("function") or piece.get("custom") or {}
-            again = name != at_index.name or inner.get("arguments") or inner.get("input")
-            return None if again else at_index
-        if index is not None:
-            return at_index
-        return self.calls[-1] if self.calls and not name else None
+            goes_on = not at_index.invocation_id or not name
+            return self._by_both.get((index, identity), at_index if goes_on else None)
+        if index is not None and name:
+            return None
+        if identity:
+            known = self._by_id.get(identity)
+            if known is not None or name or index is not None:
+                return known
+        last = self.calls[-1] if self.calls else None
+        return last if last is None or not name or name == last.name else None
+
+
+def _begins_another(call: Call, piece: Mapping[str, Any], name: str, arguments: Any) -> bool:
+    """Tells whether a name begins another call, where all else says that it is the same one.
+
+    Arguments that are whole do not go on, so that more of them are those of the next call;
+    unless a vendor repeats a call whole, which its id tells.
+    """
+    if not call.name or not call.pieces:
+        return False
+    if name != call.name:
+        return True
+    if not arguments or not call.is_complete:
+        return False
+    return not (piece.get("id") and isinstance(arguments, str) and call.repeats(arguments))
