@@ -8,16 +8,23 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.clocks import Clock
 from vibe_llms.limits import Limits
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
 from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.testing.clocks import HurriedClock
 from vibe_llms.wire.exchanges import WireRequest
 from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
 
 
 def produce_context(
-    name: str, directory: Path, *, limits: Limits | None = None, **settings: Any
+    name: str,
+    directory: Path,
+    *,
+    limits: Limits | None = None,
+    clock: Clock | None = None,
+    **settings: Any,
 ) -> ProviderContext:
     """Makes the context of a provider, with what ships as the data about its models."""
     return ProviderContext(
@@ -28,6 +35,7 @@ def produce_context(
         consent=SettledConsent(False),
         progress=SilentProgress(),
         limits=limits or Limits(),
+        clock=clock or HurriedClock(),
         produce_attributes=lambda: Catalogue().access_integrator(name),
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
+from vibe_llms.clocks import Clock
 from vibe_llms.configuration.classes import Configuration, PluginEntry
 from vibe_llms.exceptions import (
     ConverseError,
@@ -61,6 +62,7 @@ class PluginManager:
     configuration: Configuration
     consent: Consent = attrs.field()
     progress: Progress = attrs.field(factory=SilentProgress)
+    clock: Clock = attrs.field(factory=Clock)
     # Reentrant: the factory of a provider may ask for the attributes of its models.
     _lock: threading.RLock = attrs.field(factory=threading.RLock, init=False)
     _host: PluginHost | None = attrs.field(default=None, init=False)
@@ -390,6 +392,7 @@ class PluginManager:
             consent=self.consent,
             progress=self.progress,
             limits=self.configuration.limits,
+            clock=self.clock,
             produce_attributes=partial(self._produce_attributes, entry),
         )
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
+from vibe_llms.clocks import Clock
 from vibe_llms.limits import Limits
 from vibe_llms.plugins.markers import hookspec
 from vibe_llms.secrets import Settings
@@ -88,6 +89,7 @@ class ProviderContext:
         consent: To be asked before anything is fetched or installed.
         progress: To be told about work that takes longer than a second.
         limits: Bound what may wait or grow; hand them to the models.
+        clock: For whatever waits.
         produce_attributes: Gives the integrator of model attributes for this provider: its
             own data, the specifications of :func:`survey_model_attributes` for its name, and
             the user's overrides.
@@ -100,6 +102,7 @@ class ProviderContext:
     consent: Consent
     progress: Progress
     limits: Limits = attrs.field(factory=Limits)
+    clock: Clock = attrs.field(factory=Clock)
     produce_attributes: Callable[[], Any]
 
 

@@ -7,15 +7,14 @@ decided here; whoever sends again takes its turn like everybody else.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import attrs
 
+from vibe_llms.clocks import Clock
 from vibe_llms.events.stream import StreamEvent, UsageEvent
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
 from vibe_llms.providers.streams import EventSource
@@ -62,22 +61,13 @@ class Pace:
     Args:
         rates: What the user allows.
         longest_seconds: A vendor that asks to wait longer is not obeyed here: its error tells.
-        clock: Returns the seconds since some moment.
-        sleep: Waits so many seconds.
+        clock: Tells when it is, and waits.
     """
 
-    def __init__(
-        self,
-        rates: Rates,
-        *,
-        longest_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, rates: Rates, *, longest_seconds: float, clock: Clock) -> None:
         self._rates = rates
         self._longest = longest_seconds
         self._clock = clock
-        self._sleep = sleep
         self._lock = threading.Lock()
         self._next = 0.0  # when the next request may go
         self._next_tokens = 0.0  # when the tokens of all earlier requests are accounted for
@@ -98,13 +88,13 @@ class Pace:
         due: float | None = None
         while True:
             with self._lock:
-                now = self._clock()
+                now = self._clock.read()
                 if due is None or due < self._held:  # held up while it waited: from there again
                     due = self._reserve(now, tokens if due is None else 0.0)
                 if due <= now:
                     self._note(now)
                     return
-            await self._sleep(due - now)
+            await self._clock.sleep(due - now)
 
     def estimate(self, size_bytes: int) -> float:
         """Estimates what a request with a body of this size will use, its answer included."""
@@ -130,7 +120,7 @@ class Pace:
         if not isinstance(error, ProviderError) or error.fault not in _HASTE:
             return
         with self._lock:
-            now = self._clock()
+            now = self._clock.read()
             asked = error.retry_after_seconds
             if asked is not None and asked <= self._longest:
                 self._hold(now + asked)
@@ -150,7 +140,7 @@ class Pace:
             seconds = read_reset(headers.get(reset, ""))
             if seconds is not None and seconds <= self._longest:
                 with self._lock:
-                    self._hold(self._clock() + seconds)
+                    self._hold(self._clock.read() + seconds)
 
     def _hold(self, until: float) -> None:
         self._held = max(self._held, until)

@@ -152,7 +152,7 @@ class RemoteProvider:
         """Returns what says when requests may go: one for all clients."""
         if self._pace is None:
             longest = self._context.limits.retry_seconds
-            self._pace = Pace(settings.rates, longest_seconds=longest)
+            self._pace = Pace(settings.rates, longest_seconds=longest, clock=self._context.clock)
         return self._pace
 
     def produce_client(self) -> RemoteClient:
@@ -411,7 +411,8 @@ class RemoteModel(ModelBase[JsonObject]):
             )
             return SettlingSource(source, turn) if client.pace.counts_tokens else source
 
-        return RetryingSource(produce_source, RetryPolicy.of(vendor.context.limits))
+        context = vendor.context
+        return RetryingSource(produce_source, RetryPolicy.of(context.limits), clock=context.clock)
 
     def _produce_framer(self) -> Framer:
         limits = self._vendor.context.limits

@@ -8,12 +8,12 @@ after an answer.
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
+from vibe_llms.clocks import Clock
 from vibe_llms.events.stream import (
     LossEvent,
     NativeEvent,
@@ -75,6 +75,8 @@ class RetryingSource:
     Args:
         produce_source: Makes a source that sends the request when it is first read.
         policy: Decides whether and when.
+        clock: Waits.
+        draw: Gives the chance, from 0 to 1, that spreads the waits.
     """
 
     def __init__(
@@ -82,12 +84,12 @@ class RetryingSource:
         produce_source: Callable[[], EventSource],
         policy: RetryPolicy,
         *,
-        sleep: Callable[[float], Awaitable[None]] | None = None,
+        clock: Clock,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self._produce_source = produce_source
         self._policy = policy
-        self._sleep = sleep or asyncio.sleep
+        self._clock = clock
         self._draw = draw
         self._source = produce_source()
         self._attempt = 1
@@ -97,7 +99,7 @@ class RetryingSource:
         """Returns the next events, at least one; None at the end. Raises ConverseError."""
         if self._wait is not None:
             wait, self._wait = self._wait, None
-            await self._sleep(wait)
+            await self._clock.sleep(wait)
             self._source = self._produce_source()
         try:
             events = await self._source.receive()

@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +22,7 @@ from vibe_llms.providers.openai_conversations.client import OpenAIVendor
 from vibe_llms.providers.rates import Pace, Rates, read_reset
 from vibe_llms.providers.remote import RemoteProvider
 from vibe_llms.providers.settings import read_settings
+from vibe_llms.testing.clocks import HurriedClock
 
 REFUSED = ProviderError(fault=ProviderFault.RATE_LIMITED)
 ANSWER = (
@@ -32,28 +32,11 @@ ANSWER = (
 )
 
 
-@attrs.define
-class Clock:
-    """A time that passes only while somebody sleeps."""
-
-    now: float = 1_000.0
-    slept: list[float] = attrs.field(factory=list)
-
-    def read(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        due = self.now + seconds
-        self.slept.append(seconds)
-        await asyncio.sleep(0)
-        self.now = max(self.now, due)
+def produce_pace(clock: HurriedClock, **rates: int) -> Pace:
+    return Pace(Rates(**rates), longest_seconds=60, clock=clock)
 
 
-def produce_pace(clock: Clock, **rates: int) -> Pace:
-    return Pace(Rates(**rates), longest_seconds=60, clock=clock.read, sleep=clock.sleep)
-
-
-async def record(pace: Pace, clock: Clock, count: int, tokens: float = 0.0) -> list[float]:
+async def record(pace: Pace, clock: HurriedClock, count: int, tokens: float = 0.0) -> list[float]:
     """Lets requests go one after the other; returns when each went."""
     times = []
     for _ in range(count):
@@ -64,7 +47,7 @@ async def record(pace: Pace, clock: Clock, count: int, tokens: float = 0.0) -> l
 
 async def test_without_a_rate_nobody_waits() -> None:
     """What is not set costs nothing."""
-    clock = Clock()
+    clock = HurriedClock()
 
     assert await record(produce_pace(clock), clock, 100) == [0.0] * 100
     assert not clock.slept
@@ -72,7 +55,7 @@ async def test_without_a_rate_nobody_waits() -> None:
 
 async def test_requests_are_spread_over_the_minute() -> None:
     """120 a minute are one every half second, from the first on."""
-    clock = Clock()
+    clock = HurriedClock()
 
     times = await record(produce_pace(clock, requests_per_minute=120), clock, 4)
 
@@ -81,7 +64,7 @@ async def test_requests_are_spread_over_the_minute() -> None:
 
 async def test_time_that_passes_unused_is_not_saved_up() -> None:
     """No burst comes after a pause: vendors count short stretches, too."""
-    clock = Clock()
+    clock = HurriedClock()
     pace = produce_pace(clock, requests_per_minute=60)
     await pace.acquire(0)
     clock.now += 30
@@ -91,7 +74,7 @@ async def test_time_that_passes_unused_is_not_saved_up() -> None:
 
 async def test_tokens_are_spread_over_the_minute() -> None:
     """A large request makes the next one wait for as long as its tokens take."""
-    clock = Clock()
+    clock = HurriedClock()
 
     times = await record(produce_pace(clock, tokens_per_minute=60_000), clock, 3, tokens=5_000)
 
@@ -100,7 +83,7 @@ async def test_tokens_are_spread_over_the_minute() -> None:
 
 async def test_what_was_used_takes_the_place_of_the_estimate() -> None:
     """A request that used less gives the time back, one that used more takes it."""
-    clock = Clock()
+    clock = HurriedClock()
     pace = produce_pace(clock, tokens_per_minute=60_000)
     await pace.acquire(5_000)
     pace.settle(5_000, used=1_000, answered=500)
@@ -112,7 +95,7 @@ async def test_what_was_used_takes_the_place_of_the_estimate() -> None:
 
 async def test_estimates_learn_how_long_answers_are() -> None:
     """The size of a request says nothing of its answer; the last ones do."""
-    pace = produce_pace(Clock(), tokens_per_minute=60_000)
+    pace = produce_pace(HurriedClock(), tokens_per_minute=60_000)
     before = pace.estimate(400)
     for _ in range(50):
         pace.settle(100, used=1_100, answered=1_000)
@@ -123,7 +106,7 @@ async def test_estimates_learn_how_long_answers_are() -> None:
 
 async def test_one_refusal_slows_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the vendor wants to be left alone nobody sends, those who wait already included."""
-    clock = Clock()
+    clock = HurriedClock()
     pace = produce_pace(clock, requests_per_minute=600)
     await pace.acquire(0)
     waiting = [asyncio.ensure_future(pace.acquire(0)) for _ in range(3)]
@@ -136,7 +119,7 @@ async def test_one_refusal_slows_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_after_a_refusal_requests_go_more_slowly_then_faster_again() -> None:
     """At half the rate of before, so that not all knock at once; and it grows."""
-    clock = Clock()
+    clock = HurriedClock()
     pace = produce_pace(clock)
     for _ in range(100):
         await pace.acquire(0)
@@ -154,7 +137,7 @@ async def test_after_a_refusal_requests_go_more_slowly_then_faster_again() -> No
 
 async def test_refusals_of_one_moment_are_one_refusal() -> None:
     """A hundred answers that were under way do not slow the pace a hundred times."""
-    clock = Clock()
+    clock = HurriedClock()
     pace = produce_pace(clock)
     for _ in range(100):
         await pace.acquire(0)
@@ -176,7 +159,7 @@ async def test_refusals_of_one_moment_are_one_refusal() -> None:
 )
 async def test_other_errors_slow_nobody(error: ConverseError) -> None:
     """Nor does a vendor that asks for a longer wait than is allowed: its error tells."""
-    clock = Clock()
+    clock = HurriedClock()
     pace = produce_pace(clock)
     await pace.acquire(0)
     pace.heed(error)
@@ -200,7 +183,7 @@ async def test_what_vendors_say_is_left_is_heeded(
     headers: Mapping[str, str], seconds: float
 ) -> None:
     """Where nothing is left, nothing is sent until it is filled up, if that is not too long."""
-    clock = Clock()
+    clock = HurriedClock()
     pace = produce_pace(clock)
     pace.learn(headers)
 
@@ -236,7 +219,7 @@ def test_any_other_text_says_nothing(text: str) -> None:
 @given(st.lists(st.sampled_from(["go", "refuse", "wait", "settle", "learn"]), max_size=60))
 def test_a_pace_never_goes_faster_than_was_said(steps: list[str]) -> None:
     """Whatever happens between them, requests keep their distance."""
-    clock = Clock()
+    clock = HurriedClock()
     pace = produce_pace(clock, requests_per_minute=60, tokens_per_minute=600_000)
 
     async def perform() -> list[float]:
@@ -269,11 +252,9 @@ async def test_a_provider_keeps_the_rate_of_its_settings(tmp_path: Path) -> None
     )
     provider = RemoteProvider(context, OpenAIVendor)
     provider.use_transport(counterpart.transport)
-    clock = Clock()
+    clock = HurriedClock()
     read = read_settings(context, "https://example.org")
-    provider._pace = pace = Pace(
-        read.rates, longest_seconds=60, clock=clock.read, sleep=clock.sleep
-    )
+    provider._pace = pace = Pace(read.rates, longest_seconds=60, clock=clock)
     request = Request(canisters=[UserCanister("Hello")])
     for stream_of in range(4):
         client = provider.produce_client()
@@ -292,8 +273,8 @@ async def test_a_refusal_of_one_request_holds_up_the_others(tmp_path: Path) -> N
     context = produce_context("openai_conversations", tmp_path, api_key="x", limits=limits)
     provider = RemoteProvider(context, OpenAIVendor)
     provider.use_transport(counterpart.transport)
-    clock = Clock()
-    provider._pace = Pace(Rates(), longest_seconds=60, clock=clock.read, sleep=clock.sleep)
+    clock = HurriedClock()
+    provider._pace = Pace(Rates(), longest_seconds=60, clock=clock)
     model = await provider.produce_client().access_model("m")
     request = Request(canisters=[UserCanister("Hello")])
 

@@ -214,18 +214,10 @@ async def test_a_failed_attempt_is_repeated_and_counted(tmp_path: Path) -> None:
         limits=Limits(attempts=2),
     )
 
-    with mock.patch("asyncio.sleep", new=_skip_sleep):
-        response = await model.converse(REQUEST)
+    response = await model.converse(REQUEST)
 
     assert response.metadata.attempts == 2
     assert len(counterpart.requests) == 2
-
-
-_sleep = asyncio.sleep
-
-
-async def _skip_sleep(seconds: float) -> None:
-    await _sleep(0)
 
 
 async def test_the_wire_repeats_nothing(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.limits import Limits
 from vibe_llms.messages.contents import Native
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
+from vibe_llms.testing.clocks import HurriedClock
 
 OVERLOADED = ProviderError(fault=ProviderFault.OVERLOADED)
 POLICY = RetryPolicy(attempts=3, longest_seconds=60)
@@ -41,17 +42,14 @@ class Attempts:
     plays: list[list[Sequence[StreamEvent] | ConverseError | None]]
     opened: int = 0
     closed: int = 0
-    waits: list[float] = attrs.field(factory=list)
+    clock: HurriedClock = attrs.field(factory=HurriedClock)
 
     def produce(self) -> Attempt:
         self.opened += 1
         return Attempt(self, self.plays.pop(0))
 
-    async def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-
     def source(self, policy: RetryPolicy = POLICY) -> RetryingSource:
-        return RetryingSource(self.produce, policy, sleep=self.sleep, draw=lambda: 0.0)
+        return RetryingSource(self.produce, policy, clock=self.clock, draw=lambda: 0.0)
 
 
 @attrs.define
@@ -87,7 +85,7 @@ async def test_an_error_that_may_pass_is_an_event_and_another_attempt() -> None:
 
     assert events == [RetryEvent(attempt=2, after_seconds=0.5, error=OVERLOADED), *SPOKEN]
     assert (attempts.opened, attempts.closed) == (2, 1)
-    assert attempts.waits == [0.5]
+    assert attempts.clock.slept == [0.5]
 
 
 async def test_nothing_is_repeated_once_words_have_come() -> None:
@@ -124,7 +122,7 @@ async def test_attempts_come_to_an_end() -> None:
     with pytest.raises(ProviderError):
         await source.receive()
 
-    assert attempts.waits == [0.5, 1.0]
+    assert attempts.clock.slept == [0.5, 1.0]
 
 
 async def test_an_error_that_stays_is_raised_at_once() -> None:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
-from unittest import mock
 
 import attrs
 import pytest
@@ -178,9 +177,8 @@ class SimulatedContract(ProviderContract):
         """Once more after the time that it names, and the retry is an event."""
         for fault in ("rate_limit=1", "overloaded=1", "server_error=1"):
             self.switch(fault)
-            with mock.patch("asyncio.sleep", new=_hurry):
-                async with world.model.stream(self.ask_for_words()) as stream:
-                    events = [event async for event in stream]
+            async with world.model.stream(self.ask_for_words()) as stream:
+                events = [event async for event in stream]
             retries = [event for event in events if isinstance(event, RetryEvent)]
             assert [retry.attempt for retry in retries] == [2], fault
 
@@ -188,8 +186,7 @@ class SimulatedContract(ProviderContract):
     async def test_attempts_are_bounded(self, world: World) -> None:
         """A vendor that stays busy is an error that says so."""
         self.switch("rate_limit=99")
-        with mock.patch("asyncio.sleep", new=_hurry):
-            error = await expect_failure(world, self.ask_for_words())
+        error = await expect_failure(world, self.ask_for_words())
 
         assert isinstance(error, ProviderError)
         assert error.fault is ProviderFault.RATE_LIMITED
@@ -243,10 +240,3 @@ class SimulatedContract(ProviderContract):
         calls = [c for c in response.canisters if isinstance(c, InvocationCanister)]
         assert len({call.invocation_id for call in calls}) == len(calls)
         return [(call.name, call.arguments) for call in calls]
-
-
-_sleep = asyncio.sleep
-
-
-async def _hurry(seconds: float) -> None:
-    await _sleep(0)

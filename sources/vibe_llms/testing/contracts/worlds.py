@@ -16,6 +16,7 @@ from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability
 from vibe_llms.plugins.manager import PluginManager
 from vibe_llms.providers.interfaces import Client, ConverserModel, Provider
+from vibe_llms.testing.clocks import HurriedClock
 
 CANARY = "canary-7c1e5b9f2a"
 """The key that providers are given: it must not turn up anywhere."""
@@ -112,4 +113,4 @@ def load_manager(
         "VIBE_LLMS_DIRECTORIES_CACHE": str(directory / "cache"),
     }
     configuration = load_configuration(environment=environment, working_directory=directory)
-    return PluginManager(configuration=configuration)
+    return PluginManager(configuration=configuration, clock=HurriedClock())
