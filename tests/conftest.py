@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+import signal
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from node_programs import find_lack
+from properties import draw_seed, load_profile
 
 pytest_plugins = ["vibe_llms.testing.pytest_plugin"]
 
-# A busy machine is no finding: examples are not timed.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# For tests that run tests, whose examples are tried elsewhere.
-settings.register_profile("brief", settings.get_profile("untimed"), max_examples=3)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "untimed"))
+load_profile()
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell lets what runs in its background ignore Ctrl-C, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PROGRAMS = {"browser": "chromium", "terminal": "tmux"}
 """From marks to the program, and Debian package, that their tests drive; CI installs both.
 
 What is marked ``node`` needs more: see ``node_programs.py``.
 """
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Draws the seed before anybody asks for it."""
+    draw_seed(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Says how to repeat a run at random."""
+    return draw_seed(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,10 +15,11 @@ from pathlib import Path
 import attrs
 import pytest
 import tomli
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from disks import HastyDisk
+from properties import examples
 from strategies import messages
 from vibe_llms.conversations import (
     ConversationMetadata,
@@ -505,7 +506,7 @@ def test_052_surveying_a_store_that_is_not_there_makes_none(tmp_path: Path) -> N
     assert not (tmp_path / "nothing").exists()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(said=messages.conversations, index=st.integers(0, 5))
 def test_053_whatever_can_be_said_can_be_kept(said: list[AnyCanister], index: int) -> None:
     """Every kind of canister and content survives, in a fork and after its parent is gone."""

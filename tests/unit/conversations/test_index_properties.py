@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from properties import examples
 from vibe_llms.conversations import ConversationMetadata, DirectoryStore
 from vibe_llms.conversations.index import ConversationIndex
 from vibe_llms.messages.canisters import UserCanister
@@ -138,7 +139,7 @@ IndexMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=2
 TestIndexEqualsNaiveReading = IndexMachine.TestCase
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(query=st.text(max_size=40) | st.text(alphabet="\"*-+^:{}()NEARORAND 'é日🎉\0", max_size=20))
 def test_takes_any_query(query: str) -> None:
     """Nothing that a person can type is an error of syntax, and every hit holds marks."""

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-from hypothesis import example, given, note, settings
+from hypothesis import example, given, note
 from hypothesis import strategies as st
 
+from properties import examples
 from scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.driver import Driver, Ending
@@ -243,7 +244,7 @@ async def run(
     return None if driver is None else driver.ending
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     told=st.lists(turns, min_size=1, max_size=5),
     said=st.none() | st.lists(answers, max_size=5),

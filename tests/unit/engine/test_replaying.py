@@ -6,10 +6,11 @@ import asyncio
 from typing import Any
 
 import attrs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acting import Stage, invoke, say
+from properties import examples
 from scripting import produce_model
 from vibe_llms.engine.machine import Await, End
 from vibe_llms.engine.replaying import replay
@@ -149,7 +150,7 @@ async def play(scripts: list[Any], bounds: list[Limits], approvers: list[Any]) -
                 stage.conversation.add_canister(UserCanister("And now?"))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_a_run_replays_to_the_same_state_without_a_model(data: st.DataObject) -> None:
     """At each step of several runs of one conversation: the same state, readings and ending."""

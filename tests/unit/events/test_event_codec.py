@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import examples
 from strategies.messages import (
     canisters_by_role,
     citations,
@@ -151,7 +152,7 @@ def test_every_class_of_events_is_tried_below() -> None:
 
 
 @pytest.mark.parametrize("cls", events, ids=lambda cls: cls.__name__)
-@settings(max_examples=15)
+@examples(15)
 @given(data=st.data())
 def test_events_come_back_as_they_were(cls: type, data: st.DataObject) -> None:
     """Writing an event and reading it gives an equal event; errors keep class and facts."""

@@ -13,9 +13,10 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import examples
 from vibe_llms.exceptions import (
     ConfigurationError,
     ForeignError,
@@ -600,7 +601,7 @@ def test_leaving_the_synchronous_loop_early_stops_the_batch() -> None:
     assert worker.at_once == 0
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     count=st.integers(0, 30),
     bad=st.frozensets(st.integers(0, 29)),

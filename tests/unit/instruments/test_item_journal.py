@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import examples
 from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, StoreError
 from vibe_llms.instruments.channels.batches.items import BatchItem
@@ -214,7 +215,7 @@ def test_a_disk_that_fails_while_settling_leaves_all_as_it_was(
     assert list(path.parent.iterdir()) == [path]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     index=st.integers(0, 10**9),
     name=st.none() | TEXTS,

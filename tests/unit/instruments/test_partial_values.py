@@ -12,10 +12,11 @@ from typing import Any, Literal, NamedTuple
 import attrs
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
+from properties import examples
 from scripting import write_script
 from vibe_llms import Model, SyncModel
 from vibe_llms.absence import ABSENT
@@ -210,7 +211,7 @@ def shows(partial: Any, value: Any) -> bool:
     return bool(partial == value)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(CITIES, st.booleans())
 def test_a_value_is_read_back_and_each_part_of_it_was_true(city: City, ascii_only: bool) -> None:
     """Value, JSON, validation, value: the same; and no prefix has shown anything else."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import tomli
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import examples
 from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 from vibe_llms.models import Capability, Catalogue, IntervalControl, ModelAttributes, Overrides
@@ -116,7 +117,7 @@ FIELDS = st.dictionaries(
 CHANGES = st.tuples(LAYERS, st.sampled_from(["replace", "merge", "remove"]), FIELDS)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(CHANGES, min_size=1, max_size=6))
 def test_each_field_of_a_control_names_the_layer_that_set_it(said: Any) -> None:
     """A control defined by several layers is explained field by field."""

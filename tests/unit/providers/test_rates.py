@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import examples
 from remoting import Counterpart, answer_json, produce_context
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault, TransportError
 from vibe_llms.limits import Limits
@@ -215,7 +216,7 @@ def test_any_other_text_says_nothing(text: str) -> None:
     assert seconds is None or seconds >= 0
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.sampled_from(["go", "refuse", "wait", "settle", "learn"]), max_size=60))
 def test_a_pace_never_goes_faster_than_was_said(steps: list[str]) -> None:
     """Whatever happens between them, requests keep their distance."""

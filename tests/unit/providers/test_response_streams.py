@@ -7,9 +7,10 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import examples
 from scripting import produce_model
 from vibe_llms.events.conversation import ConversationEvent
 from vibe_llms.events.reactors import ConversationReactors, join_reactors
@@ -119,7 +120,7 @@ BEGINNING: list[StreamEvent] = [
     size=st.integers(0, 7),
     arguments=st.text(max_size=20),
 )
-@settings(max_examples=30)
+@examples(30)
 async def test_stream_equals_non_stream(
     text: str, reasoning: str, size: int, arguments: str
 ) -> None:

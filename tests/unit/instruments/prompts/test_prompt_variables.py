@@ -6,10 +6,11 @@ import re
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from properties import examples
 from vibe_llms.exceptions import RequestError
 from vibe_llms.instruments.prompts import Prompt
 
@@ -98,7 +99,7 @@ def produce_examples(draw: DrawFn) -> Example:
     return Example(draw(produce_bodies()), partials)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(produce_examples(), st.data())
 def test_discovery_and_rendering_agree(example: Example, data: st.DataObject) -> None:
     """What is required suffices, whatever else is given; any of it left out is told by name."""

@@ -12,10 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from invoking import connected, produce_ensemble_context
+from properties import examples
 from vibe_llms.exceptions import ConfigurationError, EnsembleError
 from vibe_llms.invocables import Effect, InvocationContext
 from vibe_llms.invocables.shipped.grants import Grant, Grants, show
@@ -177,7 +178,7 @@ def test_every_name_is_shown_on_one_line_that_can_be_sent(name: bytes) -> None:
     shown.encode("utf-8")
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.lists(st.sampled_from(["", "a", "ä€", "😀" * 5, "x" * 40]), max_size=40),
     st.integers(1, 45),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from properties import examples
 from scripting import produce_model
 from strategies.messages import conversations, invocables, json_objects
 from vibe_llms.exceptions import (
@@ -137,7 +138,7 @@ def test_defaults_of_the_model_are_sent_below_what_is_asked() -> None:
 
 
 @given(conversations, json_objects, invocables)
-@settings(max_examples=20)
+@examples(20)
 def test_its_translations_lose_nothing(canisters, controls, invocable) -> None:  # type: ignore[no-untyped-def]
     """Native form and back is the identity."""
     messages = ScriptedMessagesProcessor()

@@ -27,6 +27,7 @@ SECONDS: Final = 5.0
 _DEPTH_LIMIT: Final = 12
 _ADDRESS_CHARACTERS: Final = 500
 _SPACE: Final = re.compile(r"\s+")
+_BACKTICKS: Final = re.compile(r"`+")
 
 
 def write_markdown(source: str, address: str) -> str:
@@ -68,6 +69,7 @@ class _Writer:
         self._lists: list[int] = []
         self._quotes = 0
         self._code = 0
+        self._code_start = 0
         self._link = ""
         self._link_start = 0
         self._title = ""
@@ -110,13 +112,14 @@ class _Writer:
             self._lists.append(int(name == "ol"))
         elif name == "pre":
             self._break(blank=True)
-            self._lines.append("```")
+            if not self._code:
+                self._code_start = len(self._lines)
             self._code += 1
-        elif name == "blockquote":
+        elif name == "blockquote" and not self._code:
             self._break(blank=True)
             self._quotes = min(self._quotes + 1, _DEPTH_LIMIT)
         elif name in ("br", "tr"):
-            self._break()
+            self._break(is_own=name == "br")
         elif name == "hr":
             self._break(blank=True)
             self._lines.append("---")
@@ -148,8 +151,9 @@ class _Writer:
         elif name == "pre" and self._code:
             self._break()
             self._code -= 1
-            self._lines.append("```")
-        elif name == "blockquote":
+            if not self._code:
+                self._fence()
+        elif name == "blockquote" and not self._code:
             self._break(blank=True)
             self._quotes = max(0, self._quotes - 1)
         elif name in ("td", "th"):
@@ -169,7 +173,7 @@ class _Writer:
             first, *others = text.split("\n")
             self._line.append(first)
             for other in others:
-                self._break()
+                self._break(is_own=True)
                 self._line.append(other)
         else:
             self._line.append(_SPACE.sub(" ", text))
@@ -185,23 +189,42 @@ class _Writer:
             lead = " " if "".join(self._line[start:]).startswith(" ") else ""
             self._line[start:] = [f"{lead}[{text}]({address})"]
 
-    def _break(self, *, blank: bool = False) -> None:
-        """Ends the line, and leaves one empty where that is wanted."""
+    def _break(self, *, blank: bool = False, is_own: bool = False) -> None:
+        """Ends the line.
+
+        Args:
+            blank: Whether an empty one is to follow. Never in code.
+            is_own: Whether the page itself ends it here: then it counts in code even if empty.
+        """
         self._end_link()
         text = "".join(self._line)
         text = text.rstrip() if self._code else _tidy(text)
         self._line.clear()
         self._link_start = 0
-        if text or self._code:
+        if self._code:
+            if text or is_own:
+                self._lines.append(text)
+            return
+        if text:
             self._lines.append(f"{'> ' * self._quotes}{text}")
         if blank and self._lines and self._lines[-1]:
             self._lines.append("")
+
+    def _fence(self) -> None:
+        """Fences the lines of code that have come; code without any is left out."""
+        lines = "\n".join(self._lines[self._code_start :]).strip("\n").split("\n")
+        del self._lines[self._code_start :]
+        if not any(lines):
+            return
+        longest = max(map(len, _BACKTICKS.findall("\n".join(lines))), default=0)
+        fence = "`" * max(3, longest + 1)
+        self._lines += [f"{'> ' * self._quotes}{line}" for line in (fence, *lines, fence)]
 
     def finish(self) -> str:
         """Returns all that was written."""
         self._break()
         if self._code:
-            self._lines.append("```")
+            self._fence()
         body = "\n".join(self._lines).strip()
         if self._title and not body.startswith(f"# {self._title}"):
             return f"# {self._title}\n\n{body}".strip() if body else ""

@@ -1,0 +1,56 @@
+"""How many examples a property is tried with, and which: the same ones, or others each time.
+
+The profile ``fixed`` holds by default: few examples, always the same, so that a run which is red
+has a reason in the change. ``random`` tries many, others each time, and prints its seed; see
+``documentation/authors/contributing.rst``. ``brief`` is for tests that run tests.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+_USUAL = 100
+_SHARES: Final = {"fixed": 0.25, "random": 1.0, "brief": 0.03}
+PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
+
+
+def examples(count: int) -> settings:
+    """Returns the settings of a property that wants another number of examples than usual.
+
+    Args:
+        count: In the profile ``random``; the others take their share of it.
+    """
+    return settings(max_examples=_scale(count, PROFILE))
+
+
+def load_profile() -> None:
+    """Lets the profile hold that the environment names. Must precede the properties."""
+    for name in _SHARES:
+        settings.register_profile(
+            name,
+            deadline=None,  # a busy machine is no finding: examples are not timed
+            suppress_health_check=[HealthCheck.too_slow],
+            derandomize=name != "random",
+            database=None,
+            print_blob=True,
+            max_examples=_scale(_USUAL, name),
+        )
+    settings.load_profile(PROFILE)
+
+
+def draw_seed(config: pytest.Config) -> str:
+    """Gives a run at random its seed, the same to all its workers; returns how to say so."""
+    if PROFILE != "random":
+        return ""
+    if config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().getrandbits(32))
+    return f"properties at random: --hypothesis-seed={config.option.hypothesis_seed}"
+
+
+def _scale(count: int, profile: str) -> int:
+    return max(2, round(count * _SHARES[profile]))
