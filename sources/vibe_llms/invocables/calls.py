@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.exceptions import ParseError, RequestError, Stage
 from vibe_llms.invocables.validation import Fault
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.plain import JsonObject
@@ -68,15 +68,10 @@ def read_arguments(canister: InvocationCanister) -> JsonObject | Fault:
         return Fault(
             path="arguments", rule=f"{canister.name} takes a JSON object, and free text was given"
         )
-    import msgspec
-
     try:
-        value = msgspec.json.decode(canister.arguments)
-    except (msgspec.DecodeError, RecursionError):
-        value = None
-    if isinstance(value, dict):
-        return value
-    return Fault(path="arguments", rule=canister.fault or "are no JSON object")
+        return canister.parse_arguments()
+    except ParseError as error:
+        return Fault(path="arguments", rule=error.detail)
 
 
 def compose_result(canister: InvocationCanister, outcome: Outcome) -> ResultCanister:

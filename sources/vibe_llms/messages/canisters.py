@@ -17,9 +17,11 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
+from vibe_llms.exceptions import ParseError
 from vibe_llms.messages.conformity import conform_fields
 from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
 from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
+from vibe_llms.plain import JsonValue
 
 
 class StopReason(enum.StrEnum):
@@ -206,6 +208,7 @@ class InvocationCanister:
         invocation_id: The vendor's id of the call, kept as it is.
         name: Of the invocable.
         arguments: The text that the model wrote, unparsed: it may not even be JSON.
+            :meth:`parse_arguments` reads it.
         form: What the text was meant to be: ``json``, or the free ``text`` of a custom tool.
         owner: Who executes it.
         native: Of a vendor's own invocation the whole block, else what has no common word.
@@ -229,19 +232,44 @@ class InvocationCanister:
         """What is wrong with the arguments, in one line; ``None`` where they are a JSON object.
 
         A model may write anything: what it wrote is kept, and whoever executes the invocation
-        asks here first. Free text has no fault.
+        asks here first. Free text has no fault, and nothing at all means no arguments.
         """
         if self.form == "text":
             return None
+        try:
+            self.parse_arguments()
+        except ParseError as error:
+            return error.detail
+        return None
+
+    def parse_arguments(self) -> dict[str, JsonValue]:
+        """Reads the arguments as what they are meant to be: an object, new each time.
+
+        Nothing, in whatever form a vendor says it (an empty text, ``null``), is an object
+        without fields: that is how many models call what takes no arguments.
+
+        Raises:
+            ParseError: They are no JSON, or no object, or free text; it says what and where.
+        """
+        text = self.arguments
+        if self.form == "text":
+            raise _refuse(self, f"The arguments of {self.name} are free text, not JSON.")
         import msgspec  # most canisters are never asked
 
         try:
-            value = msgspec.json.decode(self.arguments)
+            value = msgspec.json.decode(text) if text.strip() else None
         except (msgspec.DecodeError, RecursionError) as error:
-            return f"The arguments of {self.name} are not JSON: {error}"
+            raise _refuse(self, f"The arguments of {self.name} are not JSON: {error}") from None
         if isinstance(value, dict):
-            return None
-        return f"The arguments of {self.name} are {type(value).__name__}, not an object."
+            return value
+        if value is None or value == "":
+            return {}
+        kind = type(value).__name__
+        raise _refuse(self, f"The arguments of {self.name} are {kind}, not an object.")
+
+
+def _refuse(canister: InvocationCanister, detail: str) -> ParseError:
+    return ParseError(detail=detail, kind="JSON object", text=canister.arguments, faults=(detail,))
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from typing import Any, NoReturn
 
 import attrs
@@ -30,7 +31,12 @@ from fidelity.verbatim import find_missing, rename, simplify
 from strategies.messages import canisters as any_canisters
 from strategies.messages import json_values
 from vibe_llms.exceptions import RequestError, TranslationLossError
-from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    Origin,
+    ResultCanister,
+)
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
     ImageContent,
@@ -154,6 +160,26 @@ def test_the_report_of_what_a_user_loses_is_exact(party: Party) -> None:
 def test_the_report_of_what_another_vendor_loses_is_exact(first: Party, second: Party) -> None:
     """So it is with all that one vendor answered, when another one is told of it."""
     assert [str(fault) for fault in find_faults(converse(first), second)] == []
+
+
+@each_party
+@pytest.mark.parametrize("text", ["", "null", '""'])
+def test_a_call_with_nothing_goes_as_one_without_arguments(party: Party, text: str) -> None:
+    """However another vendor said nothing, each is told an object without fields, without loss."""
+    origin = Origin(provider="elsewhere", model="m", protocol="elsewhere")
+    call = InvocationCanister(
+        invocation_id="abcdefghi", name="look", arguments=text, origin=origin, turn_id="t"
+    )
+    result = ResultCanister("Seen.", invocation_id="abcdefghi", name="look")
+
+    translation = party.nativize(produce_request((ask("Look."), call, result)))
+
+    written = re.findall(
+        r'"(?:arguments|args|input)":("\{\}"|\{\})',
+        msgspec.json.encode(translation.value).decode(),
+    )
+    assert len(written) == 1
+    assert not [loss for loss in translation.losses if loss.path == "canisters[1].arguments"]
 
 
 def test_a_field_lost_in_silence_is_found() -> None:

@@ -46,6 +46,12 @@ async def weather(place: str) -> str:
 
 
 @invocable(effect="pure")
+def rain() -> str:
+    """Tells whether it rains."""
+    return "it rains"
+
+
+@invocable(effect="pure")
 def fails() -> str:
     """Fails."""
     raise ValueError("no such luck")
@@ -115,6 +121,16 @@ async def test_two_calls_and_a_synthesis() -> None:
     assert finished == ["b", "a"]
     assert acted.kinds[0], acted.kinds[-1] == ("run.started", "run.ended")
     assert (acted.ending.readings.steps, acted.ending.readings.invocations) == (2, 2)
+
+
+@pytest.mark.parametrize("arguments", ["", "null"])
+async def test_a_call_with_nothing_is_executed(arguments: str) -> None:
+    """Many models call what takes no arguments with an empty text."""
+    call = {"invocation": {"id": "a", "name": "rain", "arguments": arguments}}
+
+    acted = await act(script([call], [say("Fine.")]), rain)
+
+    assert "it rains" in str(acted.words)
 
 
 async def test_what_makes_no_sense_is_told_to_the_model() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import attrs
 import pytest
 
-from vibe_llms.exceptions import RequestError
+from vibe_llms.exceptions import ParseError, RequestError
 from vibe_llms.messages.canisters import (
     CANISTER_CLASSES,
     AssistantCanister,
@@ -83,6 +83,45 @@ def test_invocations_are_ours_unless_said_otherwise() -> None:
     """What a model asks for is for us to execute; what the vendor did is marked."""
     assert InvocationCanister(invocation_id="1", name="a").owner is Owner.OURS
     assert ResultCanister(invocation_id="1").owner is Owner.OURS
+
+
+@pytest.mark.parametrize("text", ["", " \n", "null", '""', "{}"])
+def test_a_call_with_nothing_is_a_call_without_arguments(text: str) -> None:
+    """However a vendor says nothing, it is valid; the text stays as it came."""
+    call = InvocationCanister(invocation_id="1", name="look", arguments=text)
+
+    assert call.fault is None
+    assert call.parse_arguments() == {}
+    assert call.arguments == text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": }', "look are not JSON.*byte 6"),
+        ("[1]", "look are list, not an object"),
+        ('"{}"', "look are str, not an object"),
+        ("[" * 100_000, "look are not JSON"),
+    ],
+)
+def test_arguments_that_are_no_object_are_an_error_that_says_where(text: str, words: str) -> None:
+    """The error names the invocable, the rule and the place, and has the text."""
+    call = InvocationCanister(invocation_id="1", name="look", arguments=text)
+
+    with pytest.raises(ParseError, match=words) as caught:
+        call.parse_arguments()
+
+    assert caught.value.text == text
+    assert caught.value.faults == (call.fault,)
+
+
+def test_free_text_is_no_object() -> None:
+    """A custom tool's text has no fault, and is not read as JSON."""
+    call = InvocationCanister(invocation_id="1", name="look", arguments="{}", form="text")
+
+    assert call.fault is None
+    with pytest.raises(ParseError, match="free text"):
+        call.parse_arguments()
 
 
 def test_usage_adds_up_bucket_by_bucket() -> None:

@@ -8,8 +8,10 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vibe_llms.dialects.arguments import write_arguments
 from vibe_llms.dialects.chat_completions.parts import PartsWriter, write_bare, write_image
 from vibe_llms.dialects.chat_completions.payloads import encode_payload
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import (
     DETAILS,
     GROWING,
@@ -86,12 +88,13 @@ class _TurnWriter:
             reason = "an invocation holds nothing but its arguments"
             self.parts.ledger.drop(f"{path}.content", reason)
         if "function_call" in kept:
-            function = {"name": canister.name, "arguments": canister.arguments}
+            function = {"name": canister.name, "arguments": write_arguments(canister, PROTOCOL)}
             self._fields["function_call"] = merge(function, kept["function_call"])
             return
         call: dict[str, Any] = {"id": canister.invocation_id, "type": "function"}
         if canister.form == "json":
-            call["function"] = {"name": canister.name, "arguments": canister.arguments}
+            arguments = write_arguments(canister, PROTOCOL)
+            call["function"] = {"name": canister.name, "arguments": arguments}
         elif self.parts.quirks.takes_custom:
             custom = {"name": canister.name, "input": canister.arguments}
             call |= {"type": "custom", "custom": custom}

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import msgspec
 
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.generate_content.fields import merge_residue, without
@@ -202,7 +201,7 @@ def write_call(
         parts.ledger.drop(f"{path}.content[{index}]", reason)
     arguments: Any = None
     if invocation.fault is None and invocation.form == "json":
-        arguments = msgspec.json.decode(invocation.arguments)
+        arguments = invocation.parse_arguments()
     else:
         parts.ledger.coerce(f"{path}.arguments", "what is no object goes as the text of one")
         arguments = {"input": invocation.arguments}

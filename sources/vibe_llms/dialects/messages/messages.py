@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
-import msgspec
 
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger, read_native
 from vibe_llms.dialects.messages.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.fields import merge
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.exceptions import ParseError
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -236,13 +236,10 @@ def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> 
     if canister.form == "text":
         ledger.coerce(path, "free text goes as an object with the field input")
         return {"input": canister.arguments}
-    if not canister.arguments.strip():
-        ledger.coerce(path, "no arguments go as an object without fields")
-        return {}
-    fault = canister.fault
-    if fault is None:
-        return msgspec.json.decode(canister.arguments)
-    ledger.coerce(path, f"{fault}; they go as text in the field {BROKEN_ARGUMENTS}")
+    try:
+        return canister.parse_arguments()
+    except ParseError as error:
+        ledger.coerce(path, f"{error.detail}; they go as text in the field {BROKEN_ARGUMENTS}")
     return {BROKEN_ARGUMENTS: canister.arguments}
 
 

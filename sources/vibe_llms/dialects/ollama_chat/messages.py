@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 import attrs
-import msgspec
 
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import (
@@ -140,7 +139,7 @@ class MessagesWriter:
             self.ledger.coerce(f"{path}.arguments", "free text goes as the field 'input'")
             return {"input": canister.arguments}
         if canister.fault is None:
-            return msgspec.json.decode(canister.arguments)
+            return canister.parse_arguments()
         reason = f"they go as the field 'arguments' of an object: {canister.fault}"
         self.ledger.coerce(f"{path}.arguments", reason)
         return {"arguments": canister.arguments}

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-import msgspec
 
+from vibe_llms.dialects.arguments import write_arguments
 from vibe_llms.dialects.ledger import Ledger, seal_native
 from vibe_llms.dialects.responses import hosted
 from vibe_llms.dialects.responses.answers import write_answer
@@ -71,7 +71,7 @@ class CallsWriter:
             "type": "custom_tool_call" if is_custom else "function_call",
             "call_id": canister.invocation_id,
             "name": canister.name,
-            "input" if is_custom else "arguments": canister.arguments,
+            "input" if is_custom else "arguments": write_arguments(canister, PROTOCOL),
         }
         if self._needs_id(canister, residue):
             item["id"] = produce_item_id("ctc" if is_custom else "fc", canister.id)
@@ -106,7 +106,7 @@ class CallsWriter:
             return
         for field in ("action", "operation", "arguments"):
             if isinstance(item.get(field), Mapping) and canister.fault is None:
-                item[field] = msgspec.json.decode(canister.arguments)
+                item[field] = canister.parse_arguments()
                 return
         self.ledger.drop(f"{path}.arguments", "a change of them has no place in this call")
 

@@ -212,7 +212,7 @@ class Parser(Generic[T]):
             Unfit: There are several, and they differ.
         """
         called = {
-            canister.arguments: None
+            canister.arguments or "{}": None
             for canister in canisters
             if isinstance(canister, InvocationCanister)
             and canister.owner is Owner.OURS

@@ -177,10 +177,7 @@ def _nativize_canisters(canisters: Sequence[AnyCanister]) -> Iterator[Any]:
 
 
 def _read_input(canister: InvocationCanister) -> dict[str, Any]:
-    if canister.fault is not None:
-        return {}
-    arguments: dict[str, Any] = json.loads(canister.arguments)
-    return arguments
+    return {} if canister.fault is not None else canister.parse_arguments()
 
 
 def _nativize_content(content: AnyContent) -> Iterator[Any]:

@@ -65,6 +65,7 @@ def _survey_coerced(canisters: Sequence[AnyCanister]) -> Iterator[Loss]:
 
 def write_invocation(name: str, arguments: str) -> str:
     """Writes an invocation as the grammar has it; arguments that are not JSON as a text."""
+    arguments = arguments if arguments.strip() else "{}"
     try:
         msgspec.json.decode(arguments)
     except msgspec.DecodeError:

@@ -93,7 +93,7 @@ def _describe(canister: AnyCanister) -> list[Part]:
 def _describe_invocation(canister: InvocationCanister) -> Part:
     arguments: Any = canister.arguments
     if canister.form == "json" and canister.fault is None:
-        arguments = json.loads(canister.arguments)
+        arguments = canister.parse_arguments()
     named = {"id": canister.invocation_id, "name": canister.name}
     if canister.owner is Owner.VENDOR:
         call = {"type": canister.name, "arguments": arguments}
