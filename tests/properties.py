@@ -1,8 +1,9 @@
 """How many examples a property is tried with, and which: the same ones, or others each time.
 
 The profile ``fixed`` holds by default: few examples, always the same, so that a run which is red
-has a reason in the change. ``random`` tries many, others each time, and prints its seed; see
-``documentation/authors/contributing.rst``. ``brief`` is for tests that run tests.
+has a reason in the change. ``many`` tries four times as many, always the same, too; ``random``
+tries others each time, and prints its seed. See ``documentation/authors/contributing.rst``.
+``brief`` is for tests that run tests.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 _USUAL = 100
-_SHARES: Final = {"fixed": 0.25, "random": 1.0, "brief": 0.03}
+_SHARES: Final = {"fixed": 0.25, "many": 1.0, "random": 1.0, "brief": 0.03}
 PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
 
 
@@ -23,7 +24,7 @@ def examples(count: int) -> settings:
     """Returns the settings of a property that wants another number of examples than usual.
 
     Args:
-        count: In the profile ``random``; the others take their share of it.
+        count: In the profiles ``many`` and ``random``; the others take their share of it.
     """
     return settings(max_examples=_scale(count, PROFILE))
 

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 
+@pytest.mark.slow  # the type checker reads all of the sources; CI does
 def test_the_type_checker_agrees() -> None:
     """A program that uses the public names gets the types which these files state."""
     files = sorted(str(path) for path in HERE.glob("*.py") if not path.name.startswith("test_"))
