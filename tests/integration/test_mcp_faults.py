@@ -101,8 +101,36 @@ async def test_a_result_against_its_own_schema_is_an_error() -> None:
         outcome = await call(registry, "lie")
 
     assert outcome.is_error
-    assert "'truth' is a required property" in outcome.text
+    assert "result.truth: is required" in outcome.text
     assert "may have taken effect" in outcome.text
+
+
+async def test_schemas_that_take_for_ever_hold_neither_a_call_nor_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither that of the arguments nor that of the results, which the official package leaves."""
+    monkeypatch.setattr("vibe_llms.invocables.judging.JUDGE_SECONDS", 0.5)
+    async with connect() as registry:
+        refused = await call(registry, "trap", bait="a" * 50 + "!")
+        lied = await call(registry, "trap")
+        after = await call(registry, "echo", word="again")
+
+    assert refused.is_error
+    assert refused.text.startswith("The schema of trap cannot be applied")
+    assert '$.properties.bait.pattern ("^(a+)+$")' in refused.text
+    assert lied.is_error
+    assert "The schema of the results of 'trap' of workshop cannot be applied" in lied.text
+    assert "It may have taken effect." in lied.text
+    assert after.text == '{"word": "again"}'
+
+
+async def test_a_result_of_very_many_contents_is_cut() -> None:
+    """The model is told how many there were."""
+    async with connect() as registry:
+        outcome = await call(registry, "crowd")
+
+    assert len(outcome.contents) == 1_000
+    assert outcome.text.endswith("x[19001 more contents left out]")
 
 
 async def test_a_message_beyond_the_limit_ends_the_server_and_not_us() -> None:
@@ -132,7 +160,7 @@ async def test_what_can_be_borne_is(manner: str, monkeypatch: pytest.MonkeyPatch
         assert (await call(registry, "echo", word=manner)).text == f'{{"word": "{manner}"}}'
         names = [each.invoker.name for each in registry.survey()]
 
-    assert len(names) == len(set(names)) == (1 if manner == "pages" else 6)
+    assert len(names) == len(set(names)) == (1 if manner == "pages" else 8)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,40 @@ def prepare_calls(
     return tuple(_prepare(canister, registry, record) for canister in owed)
 
 
+async def examine_owed(
+    owed: Iterable[InvocationCanister], registry: Registry, record: Record
+) -> None:
+    """Notes of the calls that need an approval whether their arguments fit.
+
+    Calls are prepared without waiting for anything; applying a schema may have to be waited for.
+    """
+    for canister in owed:
+        try:
+            invoker = registry.access(canister.name)
+        except UnknownNameError:
+            continue
+        if canister.id in record.misfits or not _needs_answer(canister, invoker, record):
+            continue
+        arguments = read_arguments(canister)
+        if isinstance(arguments, Fault):
+            continue
+        try:
+            record.misfits[canister.id] = bool(await invoker.examine(arguments))
+        except ConverseError as error:
+            record.misfits[canister.id] = str(error)
+
+
+def _needs_answer(canister: InvocationCanister, invoker: Invoker, record: Record) -> bool:
+    """Tells whether somebody has to be asked about a call, if its arguments fit."""
+    if canister.id in record.results:
+        return False
+    return invoker.needs_approval or _is_in_doubt(canister, invoker, record)
+
+
+def _is_in_doubt(canister: InvocationCanister, invoker: Invoker, record: Record) -> bool:
+    return invoker.effect is Effect.ONCE and canister.id in record.started
+
+
 def _prepare(canister: InvocationCanister, registry: Registry, record: Record) -> Call:
     try:
         invoker = registry.access(canister.name)
@@ -81,12 +115,17 @@ def _settle(
     record: Record,
 ) -> Call:
     """Finds out whether a call that can be executed may be."""
-    in_doubt = invoker.effect is Effect.ONCE and canister.id in record.started
     call = Call(canister=canister, invoker=invoker, arguments=arguments, canonical=canonical)
-    if canister.id in record.results or not (invoker.needs_approval or in_doubt):
+    if not _needs_answer(canister, invoker, record):
         return call
-    if invoker.check(arguments):
+    misfit = record.misfits.get(canister.id)
+    if isinstance(misfit, str):
+        return attrs.evolve(call, fault=misfit)
+    if misfit is None:  # nobody has looked yet: where a run stands is told from outside of it
+        misfit = bool(invoker.check(arguments))
+    if misfit:
         return call  # nobody is asked about what will not be executed, but explained
+    in_doubt = _is_in_doubt(canister, invoker, record)
     request = produce_approval_request(
         canister.invocation_id,
         invoker.name,

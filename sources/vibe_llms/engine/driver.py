@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import attrs
 
 from vibe_llms.engine.approving import Arbiter
+from vibe_llms.engine.calls import examine_owed
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.executing import OPERATION, Executor
 from vibe_llms.engine.generating import Asking, Generator, describe_stored
@@ -16,7 +17,7 @@ from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, dec
 from vibe_llms.engine.recovery import Record
 from vibe_llms.engine.replaying import STATES, view_conversation
 from vibe_llms.engine.states import Reason, State
-from vibe_llms.engine.tails import find_end
+from vibe_llms.engine.tails import find_end, read_tail
 from vibe_llms.events.engine import (
     GenerationDoubtedEvent,
     RunEndedEvent,
@@ -153,6 +154,7 @@ class Driver:
         started = await self._context.now()
         while True:
             self._worked = await self._context.now() - started
+            await self._examine()
             view = view_conversation(
                 self._journal.canisters, self._registry, self._record, is_silent=is_silent
             )
@@ -173,6 +175,12 @@ class Driver:
                     await self._executor.execute(command.calls)
                 case Generate():
                     is_silent = await self._ask(command)
+
+    async def _examine(self) -> None:
+        """Finds out what preparing the calls of the last turn has to know."""
+        tail = read_tail(self._journal.canisters)
+        if not tail.is_broken_off:
+            await examine_owed(tail.owed, self._registry, self._record)
 
     async def _enter(self, command: Command) -> None:
         state = STATES[type(command)]

@@ -120,9 +120,11 @@ class Executor:
         arguments, canonical = _access_arguments(call)
         context = self._produce_context(call.canister, invoker)
         try:
-            if invoker.check(arguments):  # nothing begins: what is performed is the explanation
+            if await invoker.examine(
+                arguments
+            ):  # nothing begins: what is performed is the explanation
                 return await perform(invoker, arguments, context), True
-        except ConverseError as error:  # the schema itself is none
+        except ConverseError as error:  # the schema itself is none, or takes too long
             return fail(str(error)), True
         event = InvocationStartedEvent(
             key=call.key,

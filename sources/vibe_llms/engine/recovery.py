@@ -32,11 +32,14 @@ class Record:
         started: Calls that have begun and are not known to have ended.
         results: Results of calls that have ended.
         generation: The model that is being asked, or was when a run broke off.
+        misfits: Of calls that somebody would be asked about, whether their arguments do not fit,
+            or why that cannot be found out; not of the log, and found out anew by each run.
     """
 
     started: dict[str, InvocationStartedEvent] = attrs.field(factory=dict)
     results: dict[str, ResultCanister] = attrs.field(factory=dict)
     generation: GenerationStartedEvent | None = None
+    misfits: dict[str, bool | str] = attrs.field(factory=dict)
     _approvals: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
     _calls: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
     _names: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)

@@ -25,14 +25,36 @@ class _Unusual(Exception):
     """The schema says something that is left to jsonschema."""
 
 
-def compile_check(schema: Any) -> Check | None:
-    """Compiles a schema of draft 2020-12; ``None`` where it says something unusual."""
+def compile_check(schema: Any, *, with_patterns: bool = False) -> Check | None:
+    """Compiles a schema of draft 2020-12; ``None`` where it says something unusual.
+
+    Args:
+        with_patterns: Patterns are compiled, too: to be used only where one that backtracks
+            without end can be stopped. Without them, a check takes as long as the value and the
+            schema are large, multiplied at worst.
+    """
     if isinstance(schema, Mapping) and str(schema.get("$schema", _DRAFT)).rstrip("#") != _DRAFT:
+        return None
+    if not with_patterns and _has_pattern(schema):
         return None
     try:
         return _compile(schema)
     except (_Unusual, RecursionError):
         return None
+
+
+def _has_pattern(schema: Any) -> bool:
+    """Tells whether there may be a pattern anywhere; a property of that name counts, too."""
+    ahead = [schema]
+    while ahead:
+        each = ahead.pop()
+        if isinstance(each, Mapping):
+            if isinstance(each.get("pattern"), str):
+                return True
+            ahead.extend(each.values())
+        elif isinstance(each, list):
+            ahead.extend(each)
+    return False
 
 
 def _admit(value: Any) -> bool:

@@ -9,16 +9,24 @@ from typing import Any, Final
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import SchemaError, ValidationError
 
-from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.invocables.validation import FAULTS_LIMIT, Fault, shorten, show_value
+from vibe_llms.invocables.validation import (
+    FAULTS_LIMIT,
+    Fault,
+    refuse_schema,
+    shorten,
+    show_value,
+)
 from vibe_llms.nearness import find_nearest, suggest_among
 from vibe_llms.plain import JsonObject
 
 
-def produce_judge(schema: JsonObject) -> Any:
+def produce_judge(schema: JsonObject, name: str = "") -> Any:
     """Produces jsonschema's validator, for the draft that the schema names or else 2020-12.
 
     It fetches nothing: a schema that refers to another place is refused when it is applied.
+
+    Args:
+        name: Of what the schema is, for errors.
 
     Raises:
         RequestError: The schema is none.
@@ -28,19 +36,17 @@ def produce_judge(schema: JsonObject) -> Any:
         judge.check_schema(dict(schema))
     except (SchemaError, TypeError, RecursionError) as error:
         reason = error.message if isinstance(error, SchemaError) else str(error)
-        raise _refuse(f"The schema is no JSON Schema: {shorten(reason)}.") from error
+        raise refuse_schema(name, f"it is no JSON Schema: {shorten(reason)}.") from error
     # Given a registry, it does not look for what is missing in the network.
     registry = vars(validators)["SPECIFICATIONS"]
     return judge(schema, registry=registry)
 
 
-def _refuse(detail: str) -> RequestError:
-    remedy = "Mend the schema of the invocable."
-    return RequestError(path="schema", detail=detail, remedy=remedy, stage=Stage.EXECUTE)
-
-
-def find_faults(judge: Any, arguments: Any) -> tuple[Fault, ...]:
+def find_faults(judge: Any, arguments: Any, name: str = "") -> tuple[Fault, ...]:
     """Returns what is wrong with arguments, at most ``FAULTS_LIMIT`` of it.
+
+    Args:
+        name: Of what the schema is, for errors.
 
     Raises:
         RequestError: The schema cannot be applied.
@@ -49,8 +55,10 @@ def find_faults(judge: Any, arguments: Any) -> tuple[Fault, ...]:
         errors = list(itertools.islice(judge.iter_errors(arguments), FAULTS_LIMIT))
     except RecursionError:
         return (Fault(path="arguments", rule="nest too deeply"),)
+    except MemoryError:
+        raise
     except Exception as error:  # a reference that leads nowhere, a pattern that is none
-        raise _refuse(f"The schema cannot be applied: {shorten(str(error))}.") from error
+        raise refuse_schema(name, f"{shorten(str(error))}.") from error
     faults = itertools.chain.from_iterable(map(_explain, errors))
     return tuple(itertools.islice(dict.fromkeys(faults), FAULTS_LIMIT))
 

@@ -138,12 +138,21 @@ class Invoker:
     def check(self, arguments: JsonObject) -> tuple[Fault, ...]:
         """Returns what is wrong with arguments; nothing where they fit the schema.
 
+        May wait for another process; :meth:`examine` does not hold an event loop meanwhile.
+
         Raises:
-            RequestError: The schema itself is none.
+            RequestError: The schema itself is none, or takes too long to apply.
         """
+        return self._access_validator().check(arguments)
+
+    async def examine(self, arguments: JsonObject) -> tuple[Fault, ...]:
+        """Does what :meth:`check` does, and lets the event loop go on meanwhile."""
+        return await self._access_validator().examine(arguments)
+
+    def _access_validator(self) -> Validator:
         if not self._validator:
-            self._validator.append(produce_validator(self.schema))
-        return self._validator[0].check(arguments)
+            self._validator.append(produce_validator(self.schema, self.name))
+        return self._validator[0]
 
 
 def produce_invoker(

@@ -48,7 +48,7 @@ async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationCo
         What it brought. Arguments that do not fit, a function that raises, and a limit that is
         reached are outcomes too, in words that the model can act on.
     """
-    bound = _bind(invoker, arguments, context)
+    bound = await _bind(invoker, arguments, context)
     if isinstance(bound, Outcome):
         return bound
     is_plain = not invoker.is_asynchronous
@@ -70,9 +70,11 @@ async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationCo
     return limit_outcome(outcome, invoker.output_limit_characters, invoker.output_limit_bytes)
 
 
-def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Bound | Outcome:
+async def _bind(
+    invoker: Invoker, arguments: JsonObject, context: InvocationContext
+) -> Bound | Outcome:
     try:
-        faults = invoker.check(arguments)
+        faults = await invoker.examine(arguments)
         if faults:
             return fail(explain_faults(invoker.name, faults))
         return invoker.bind(arguments, context)

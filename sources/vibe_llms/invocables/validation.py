@@ -93,38 +93,140 @@ def explain_faults(name: str, faults: Sequence[Fault]) -> str:
     return f"{name} was not executed, because its arguments do not fit:\n{lines}"
 
 
+def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestError:
+    """Produces the error about a schema that cannot be applied.
+
+    Args:
+        name: Of what the schema is; may be empty.
+        detail: Why, in the midst of a sentence.
+        is_told: The detail is whole: another process has composed it.
+    """
+    of = f" of {name}" if name else ""
+    return RequestError(
+        path="schema",
+        detail=detail if is_told else f"The schema{of} cannot be applied: {detail}",
+        remedy="Mend the schema, or do without what it belongs to.",
+        stage=Stage.EXECUTE,
+    )
+
+
+@attrs.frozen
+class _Weight:
+    """How large plain data are.
+
+    Attributes:
+        nodes: Values and keys.
+        characters: Of all texts.
+    """
+
+    nodes: int
+    characters: int
+
+
+def _weigh(value: Any, limit: int) -> _Weight:
+    """Weighs data, and stops soon after so many nodes: rings and floods end, too."""
+    nodes = characters = 0
+    ahead = [value]
+    while ahead and nodes <= limit:
+        each = ahead.pop()
+        nodes += 1
+        if isinstance(each, str):
+            characters += len(each)
+        elif isinstance(each, Mapping):
+            nodes += len(each)
+            characters += sum(len(key) for key in each if isinstance(key, str))
+            ahead.extend(each.values())
+        elif isinstance(each, list | tuple):
+            ahead.extend(each)
+    return _Weight(nodes + len(ahead), characters)
+
+
+CHECK_PAIRS: Final = 1_000_000
+"""With how many pairs of a node of the schema and one of the value a check is at hand: a tenth of
+a second at worst."""
+
+EXPLAIN_PAIRS: Final = 20_000
+EXPLAIN_CHARACTERS: Final = 30_000_000
+"""For how many pairs, times characters, jsonschema is asked here: each fault quotes the value."""
+
+
 @attrs.define(eq=False)
 class Validator:
     """What a schema says about arguments.
 
+    What is usual and small is seen at once. Everything else, as patterns, references and much
+    data, is looked at by another process, within bounds: a schema may be a stranger's.
+
     Attributes:
         schema: A JSON Schema; draft 2020-12 unless its ``$schema`` names another.
+        name: Of what it is the schema, for errors.
     """
 
     schema: JsonObject
+    name: str = ""
     _check: Check | None = attrs.field(init=False, repr=False)
+    _weight: _Weight = attrs.field(init=False, repr=False)
     _judge: Any = attrs.field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._check = compile_check(self.schema)
+        self._weight = _weigh(self.schema, CHECK_PAIRS)
+        self._check = compile_check(self.schema) if self._weight.nodes < CHECK_PAIRS else None
 
     def check(self, arguments: Any) -> tuple[Fault, ...]:
         """Returns what is wrong with the arguments; nothing where they fit.
 
+        May wait for another process; :meth:`examine` does not hold an event loop meanwhile.
+
         Raises:
-            RequestError: The schema itself is none, or refers to what is not within it.
+            RequestError: The schema itself is none, refers to what is not within it, or takes
+                too long.
         """
-        if self._check is not None and self._check(arguments):
-            return ()
+        faults = self._check_here(arguments)
+        return self._consult(arguments) if faults is None else faults
+
+    async def examine(self, arguments: Any) -> tuple[Fault, ...]:
+        """Does what :meth:`check` does, and lets the event loop go on meanwhile."""
+        faults = self._check_here(arguments)
+        if faults is not None:
+            return faults
+        import asyncio
+
+        return await asyncio.to_thread(self._consult, arguments)
+
+    def _check_here(self, arguments: Any) -> tuple[Fault, ...] | None:
+        """Checks what certainly takes little; ``None`` where that cannot be told."""
+        if self._check is None:
+            return None
+        weight = _weigh(arguments, CHECK_PAIRS)
+        pairs = weight.nodes * self._weight.nodes
+        if pairs > CHECK_PAIRS:
+            return None
+        try:
+            if self._check(arguments):
+                return ()
+        except RecursionError:
+            return (Fault(path="arguments", rule="nest too deeply"),)
+        if pairs > EXPLAIN_PAIRS:
+            return None
+        if pairs * (weight.characters + self._weight.characters) > EXPLAIN_CHARACTERS:
+            return None
         from vibe_llms.invocables.faults import find_faults, produce_judge
 
         if self._judge is None:
-            self._judge = produce_judge(self.schema)
-        return find_faults(self._judge, arguments)[:FAULTS_LIMIT]
+            self._judge = produce_judge(self.schema, self.name)
+        return find_faults(self._judge, arguments, self.name)
+
+    def _consult(self, arguments: Any) -> tuple[Fault, ...]:
+        from vibe_llms.invocables.judging import consult
+
+        return consult(self.schema, arguments, self.name)
 
 
-def produce_validator(schema: JsonObject) -> Validator:
+def produce_validator(schema: JsonObject, name: str = "") -> Validator:
     """Produces the validator of a schema; the expensive parts wait until they are needed.
+
+    Args:
+        name: Of what it is the schema, for errors.
 
     Raises:
         RequestError: The schema is no object.
@@ -136,4 +238,4 @@ def produce_validator(schema: JsonObject) -> Validator:
             remedy="Give a JSON Schema as a dict.",
             stage=Stage.CONFIGURE,
         )
-    return Validator(schema)
+    return Validator(schema, name)

@@ -104,6 +104,7 @@ async def open_connection(
                 client = _produce_client(server, wiring, limits, ending, changed)
                 await stack.enter_async_context(client)
             _ensure_protocol(server, client)
+            _leave_checks_to_us(client)
         except Exception as error:
             raise _explain_refusal(server, error, ending) from error
         listening = await stack.enter_async_context(anyio.create_task_group())
@@ -148,6 +149,15 @@ def _produce_client(
         client_info=Implementation(name="vibe-llms", version=__version__),
         **{"message_handler": hear, "logging_callback": log, **wiring.produce_callbacks()},
     )
+
+
+def _leave_checks_to_us(client: Client) -> None:
+    """Keeps the official package from applying a server's schemas, in our loop and unbounded."""
+
+    async def accept(name: str, result: Any) -> None:
+        """Accepts every result: the tool that was called checks it, within bounds."""
+
+    client.session.validate_tool_result = accept  # type: ignore[method-assign]
 
 
 def _ensure_protocol(server: McpServer, client: Client) -> None:

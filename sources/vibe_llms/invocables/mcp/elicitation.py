@@ -118,14 +118,14 @@ async def answer_form(
         ValueError: The schema is none that a form could be made of.
     """
     fields = read_fields(schema)
-    validator = produce_validator(dict(schema))
+    validator = produce_validator(dict(schema), f"the form of {server}")
     question = Question(server=server, message=message, fields=fields, schema=dict(schema))
     for _ in range(ROUNDS_LIMIT):
         answer = await elicitor.elicit(question)
         if answer.action is not Action.ACCEPT:
             return Answer(action=answer.action)
         values = {**_collect_defaults(fields), **answer.values}
-        faults = validator.check(values)
+        faults = await validator.examine(values)
         if not faults:
             return Answer(values=values)
         question = attrs.evolve(question, faults=faults)

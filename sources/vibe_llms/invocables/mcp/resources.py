@@ -12,7 +12,11 @@ import attrs
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.mcp.results import normalize_block, normalize_resource
+from vibe_llms.invocables.mcp.results import (
+    normalize_block,
+    normalize_blocks,
+    normalize_resource,
+)
 from vibe_llms.invocables.mcp.watching import Server, Watchers
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, UserCanister
@@ -122,7 +126,7 @@ class Shelf:
             EnsembleError: There is none, or the server cannot be asked.
         """
         result = await self._ask(lambda client: client.read_resource(uri), f"read {uri}")
-        return tuple(content for each in result.contents for content in normalize_resource(each))
+        return tuple(normalize_blocks(result.contents, normalize_resource))
 
     async def list_prompts(self) -> tuple[PromptEntry, ...]:
         """Returns the prompts that the server has, in its order.

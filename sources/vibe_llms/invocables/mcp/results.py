@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.invocables.outcomes import CONTENTS_LIMIT, Outcome
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -29,7 +30,7 @@ def normalize_result(result: CallToolResult) -> Outcome:
     structured form of a result is added where no text of it says the same. What is said of
     the contents for the host, such as for whom they are, is not for the model.
     """
-    contents = [content for block in result.content for content in normalize_block(block)]
+    contents = normalize_blocks(result.content, normalize_block)
     if result.structured_content is not None and not _is_told(result):
         text = json.dumps(result.structured_content, ensure_ascii=False)
         contents.append(TextualContent(text, mime_type="application/json"))
@@ -45,15 +46,28 @@ def _is_told(result: CallToolResult) -> bool:
     said = [whole]
     if isinstance(whole, dict) and set(whole) == {"result"}:
         said.append(whole["result"])
-    texts = [block.text for block in result.content if block.type == "text"]
-    return any(text in said or _read(text) in said for text in texts)
+    blocks = itertools.islice(result.content, CONTENTS_LIMIT)
+    return any(_says(block.text, said) for block in blocks if block.type == "text")
 
 
-def _read(text: str) -> Any:
+def _says(text: str, said: Sequence[Any]) -> bool:
+    """Tells whether a text says one of these, as it is or as JSON."""
     try:
-        return json.loads(text)
+        return text in said or json.loads(text) in said
     except (ValueError, RecursionError):
-        return text
+        return False
+
+
+def normalize_blocks(
+    blocks: Sequence[Any], normalize: Callable[[Any], Iterable[AnyContent]]
+) -> list[AnyContent]:
+    """Makes contents of blocks, at most as many as one outcome has, and says what is left out."""
+    taken = itertools.chain.from_iterable(map(normalize, blocks[:CONTENTS_LIMIT]))
+    contents = list(itertools.islice(taken, CONTENTS_LIMIT))
+    if len(blocks) > CONTENTS_LIMIT:
+        more = len(blocks) - CONTENTS_LIMIT
+        contents[-1] = TextualContent(f"[{more + 1} more contents left out]")
+    return contents
 
 
 def normalize_block(block: Any) -> Iterator[AnyContent]:

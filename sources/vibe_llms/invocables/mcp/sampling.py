@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.invocables.mcp.results import normalize_block
+from vibe_llms.invocables.mcp.results import normalize_block, normalize_blocks
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -127,7 +127,7 @@ def _normalize_message(role: str, blocks: Sequence[Any]) -> Iterator[AnyCanister
                 invocation_id=block.id, name=block.name, arguments=json.dumps(block.input)
             )
         else:
-            told = [content for each in block.content for content in normalize_block(each)]
+            told = normalize_blocks(block.content, normalize_block)
             if block.structured_content is not None and not told:
                 told = [TextualContent(json.dumps(block.structured_content))]
             yield ResultCanister(

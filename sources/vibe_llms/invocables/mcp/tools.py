@@ -18,10 +18,11 @@ from vibe_llms.invocables.mcp.http import NOT_BEGUN
 from vibe_llms.invocables.mcp.results import normalize_result
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.outcomes import Outcome, fail
+from vibe_llms.invocables.validation import Validator, produce_validator
 from vibe_llms.plain import JsonObject
 
 if TYPE_CHECKING:
-    from mcp_types import Tool, ToolAnnotations
+    from mcp_types import CallToolResult, Tool, ToolAnnotations
 
 _logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def produce_tool(tool: Tool, server: McpServer, caretaker: Caretaker) -> Invoker
             name=tool.name,
             description=_describe(tool, server),
             schema=tool.input_schema,
-            function=ToolFunction(tool.name, effect, server, caretaker),
+            function=ToolFunction(tool.name, effect, server, caretaker, _see_output(tool, server)),
             effect=effect,
             needs_approval=_needs_approval(tool.name, said, server),
             time_limit_seconds=server.call_seconds,
@@ -48,6 +49,11 @@ def produce_tool(tool: Tool, server: McpServer, caretaker: Caretaker) -> Invoker
     except ConverseError as error:
         _logger.warning("The tool %r of %s is left out: %s", tool.name, server.name, error)
         return None
+
+
+def _see_output(tool: Tool, server: McpServer) -> Validator | None:
+    name = f"the results of {tool.name!r} of {server.name}"
+    return None if tool.output_schema is None else produce_validator(tool.output_schema, name)
 
 
 def _describe(tool: Tool, server: McpServer) -> str:
@@ -72,12 +78,17 @@ def _needs_approval(name: str, said: ToolAnnotations | None, server: McpServer) 
 
 @attrs.frozen(eq=False)
 class ToolFunction:
-    """Calls one tool; cancelling it tells the server to stop."""
+    """Calls one tool; cancelling it tells the server to stop.
+
+    Attributes:
+        output: What the server says that structured results of it look like.
+    """
 
     name: str
     effect: Effect
     server: McpServer
     caretaker: Caretaker
+    output: Validator | None = None
 
     async def __call__(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
         """Calls the tool with the arguments."""
@@ -86,21 +97,21 @@ class ToolFunction:
         except ConverseError as error:
             return fail(f"{self.name} was not called. {error}")
         try:
-            return await self._call(connection, arguments, context)
+            return await self._settle(await self._call(connection, arguments, context))
         except ConverseError as error:
             refusal = error
         if await make_detours(connection.client, refusal.__cause__):
             try:
-                return await self._call(connection, arguments, context)
+                return await self._settle(await self._call(connection, arguments, context))
             except ConverseError as error:
                 refusal = error
         return fail(self._explain(refusal, connection))
 
     async def _call(
         self, connection: Connection, arguments: JsonObject, context: InvocationContext
-    ) -> Outcome:
+    ) -> CallToolResult:
         meta: Any = {KEY_META: context.idempotency_key} if context.idempotency_key else None
-        result = await perform_request(
+        result: CallToolResult = await perform_request(
             self.server,
             connection,
             lambda client: client.call_tool(
@@ -112,7 +123,32 @@ class ToolFunction:
             f"perform {self.name!r}",
             None,
         )
-        return normalize_result(result)
+        return result
+
+    async def _settle(self, result: CallToolResult) -> Outcome:
+        """Makes an outcome of a result, which has to be what the server has promised."""
+        problem = "" if result.is_error else await self._find_problem(result)
+        if not problem:
+            return normalize_result(result)
+        text = f"{self.name} of {self.server.name} was called, and {problem}"
+        return fail(text if self.effect is Effect.PURE else f"{text} It may have taken effect.")
+
+    async def _find_problem(self, result: CallToolResult) -> str:
+        if self.output is None:
+            return ""
+        if (
+            result.structured_content is None
+            and "structured_content" not in result.model_fields_set
+        ):
+            return "brought no structured content, which its own schema demands."
+        try:
+            faults = await self.output.examine(result.structured_content)
+        except ConverseError as error:
+            return f"what it brought cannot be checked. {error}"
+        lines = "".join(
+            f"\n- {fault.path.replace('arguments', 'result', 1)}: {fault.rule}" for fault in faults
+        )
+        return f"what it brought does not fit its own schema:{lines}\n" if faults else ""
 
     def _explain(self, error: ConverseError, connection: Connection) -> str:
         text = str(error)

@@ -85,7 +85,7 @@ def read_schema(path: str | None) -> dict[str, Any] | None:
 
     try:
         schema = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise click.UsageError(f"The schema {path} cannot be read: {error}.") from error
     if not isinstance(schema, dict):
         raise click.UsageError(f"The schema {path} is not an object.")
@@ -103,27 +103,30 @@ def _check_schema(schema: dict[str, Any], path: str) -> None:
         raise click.UsageError(
             f"The schema {path} is no JSON Schema at {error.json_path}: {error.message}."
         ) from error
+    except RecursionError as error:
+        raise click.UsageError(f"The schema {path} nests too deeply.") from error
 
 
 def _check_conformity(text: str, schema: JsonObject) -> None:
     """Says where an answer does not conform; it may have been cut off, or not been constrained."""
     import json
 
-    from jsonschema.exceptions import ValidationError
-    from jsonschema.validators import validator_for
-
     from vibe_llms.exceptions import ConverseError, Stage
+    from vibe_llms.invocables import produce_validator
 
     try:
-        validator_for(schema)(schema).validate(json.loads(text))
-    except (ValueError, ValidationError) as error:
-        found = error if isinstance(error, ValidationError) else None
-        reason = f"{found.json_path}: {found.message}" if found else "it is not JSON"
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        reason = "it is not JSON"
+    else:
+        faults = produce_validator(schema, "the answer").check(answer)
+        reason = "; ".join(str(fault).replace("arguments", "$", 1) for fault in faults)
+    if reason:
         raise ConverseError(
             detail=f"The answer does not conform to the schema: {reason}.",
             remedy="Ask again; where it was cut off, allow more with -c max_tokens=N.",
             stage=Stage.DECODE,
-        ) from error
+        )
 
 
 def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:

@@ -153,7 +153,7 @@ async def _approve(invoker: Any, arguments: JsonObject, options: dict[str, Any])
     from vibe_llms.interfaces.cli.approving import TerminalApprover
     from vibe_llms.invocables.approvals import produce_approval_request, settle
 
-    if not invoker.needs_approval or invoker.check(arguments):
+    if not invoker.needs_approval or await invoker.examine(arguments):
         return arguments
     request = produce_approval_request(
         "call", invoker.name, arguments, description=invoker.description, effect=invoker.effect

@@ -1,0 +1,89 @@
+"""The other side of ``judging``: what runs in the process that applies schemas."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import resource
+import selectors
+import signal
+import sys
+from typing import Any
+
+import attrs
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.invocables.checks import Check, compile_check
+from vibe_llms.invocables.faults import find_faults, produce_judge
+from vibe_llms.invocables.validation import refuse_schema
+
+
+def serve(seconds: float, memory_bytes: float, idle_seconds: float) -> None:
+    """Answers questions, a line each, until there are none.
+
+    Args:
+        seconds: Of the processor, for one answer; the system ends the process that takes more,
+            whatever it is doing, as nobody takes the signal.
+        memory_bytes: For all of it.
+        idle_seconds: How long another question is waited for.
+    """
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    bound = int(memory_bytes)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+    with selectors.DefaultSelector() as selector:
+        selector.register(sys.stdin.buffer, selectors.EVENT_READ)
+        while selector.select(idle_seconds):
+            question = sys.stdin.buffer.readline()
+            if not question:
+                return
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            answer = json.dumps(_answer(question))
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            sys.stdout.write(f"{answer}\n")
+            sys.stdout.flush()
+
+
+def _answer(question: bytes) -> dict[str, Any]:
+    try:
+        schema, value, name = json.loads(question)
+    except RecursionError:
+        return {"faults": [("arguments", "nest too deeply")]}
+    except ValueError as error:
+        return {"faults": [("arguments", f"cannot be read: {error}")]}
+    try:
+        return {"faults": _judge(json.dumps(schema), value, name)}
+    except RequestError as error:
+        return {"refusal": error.detail}
+    except MemoryError:
+        return {"refusal": refuse_schema(name, "that takes too much memory.").detail}
+
+
+def _judge(text: str, value: Any, name: str) -> list[tuple[str, str]]:
+    prepared = _prepare(text)
+    if prepared.check is not None and _passes(prepared.check, value):
+        return []
+    if prepared.judge is None:
+        prepared.judge = produce_judge(json.loads(text), name)
+    return [(fault.path, fault.rule) for fault in find_faults(prepared.judge, value, name)]
+
+
+@attrs.define
+class _Prepared:
+    """What is made of a schema once."""
+
+    check: Check | None
+    judge: Any = None
+
+
+@functools.lru_cache(maxsize=64)
+def _prepare(text: str) -> _Prepared:
+    return _Prepared(compile_check(json.loads(text), with_patterns=True))
+
+
+def _passes(check: Check, value: Any) -> bool:
+    try:
+        return check(value)
+    except RecursionError:
+        return False

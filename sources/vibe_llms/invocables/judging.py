@@ -1,0 +1,227 @@
+"""Asking another process whether a value fits a schema, within bounds of time and memory.
+
+What a stranger's schema costs cannot be told beforehand: a pattern can backtrack without end and
+references can multiply without end, and neither a thread nor an interrupt stops that. A process
+can be stopped. Ours lives as long as it is wanted and a little longer, does one thing after the
+other, and ends with us: its input closes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, Final
+
+from vibe_llms.invocables.validation import Fault, refuse_schema, shorten, show_value
+from vibe_llms.plain import JsonObject
+
+JUDGE_SECONDS: Final = 5.0
+"""How much time of the processor applying a schema once may take."""
+
+JUDGE_BYTES: Final = 2_147_483_648
+"""How much memory the process may take."""
+
+IDLE_SECONDS: Final = 60.0
+"""How long the process waits for another question."""
+
+_PATIENCE_SECONDS: Final = 120.0
+"""How long an answer is waited for on a machine that is busy with other things."""
+
+_ENDING_SECONDS: Final = 1.0
+_CHUNK_BYTES: Final = 65_536
+_INHERITED: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # and none of our secrets
+_SUSPECTS: Final = 3
+
+_PROGRAM: Final = (
+    "import json, sys; paths = json.loads(sys.argv[1]); sys.path[:] = paths\n"
+    "from vibe_llms.invocables.judge import serve; serve(*map(float, sys.argv[2:]))"
+)
+
+
+class _Gone(Exception):
+    """The process has ended without an answer; ``status`` says how."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class _Judge:
+    """The process, as we hold it."""
+
+    def __init__(self) -> None:
+        paths = json.dumps([str(path) for path in sys.path if path])
+        limits = map(str, (JUDGE_SECONDS, JUDGE_BYTES, IDLE_SECONDS))
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _PROGRAM, paths, *limits],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _INHERITED if name in os.environ},
+            start_new_session=True,  # an interrupt at the terminal is ours to handle
+        )
+
+    def ask(self, question: bytes) -> Any:
+        """Asks, and waits for the answer. Raises _Gone."""
+        try:
+            inbox, outbox = self._process.stdin, self._process.stdout
+            assert inbox is not None
+            assert outbox is not None
+            inbox.write(question + b"\n")
+            inbox.flush()
+            return json.loads(_read_line(outbox))
+        except (OSError, ValueError) as error:  # it ended, or is of no use any more
+            raise _Gone(self.end()) from error
+        except BaseException:
+            self._process.kill()
+            self.end()
+            raise
+
+    def end(self) -> int:
+        """Stops it, and returns how it ended: below 0 is the number of a signal."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        try:
+            return self._process.wait(_ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return -signal.SIGPROF
+
+
+def _read_line(outbox: IO[bytes]) -> bytes:
+    """Reads one line. Raises OSError where none comes."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    line = bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(outbox, selectors.EVENT_READ)
+        while not line.endswith(b"\n"):
+            left = until - time.monotonic()
+            if left < 0 or not selector.select(left):
+                raise TimeoutError
+            chunk = os.read(outbox.fileno(), _CHUNK_BYTES)
+            if not chunk:
+                raise ConnectionError("it ended")
+            line += chunk
+    return bytes(line)
+
+
+_door = threading.Lock()
+_judge: _Judge | None = None
+
+
+def consult(schema: JsonObject, value: Any, name: str) -> tuple[Fault, ...]:
+    """Returns what is wrong with a value by a schema, whatever that costs the other process.
+
+    Waits for the answer: in an event loop this belongs into a thread.
+
+    Args:
+        name: Of what the schema is, for errors.
+
+    Raises:
+        RequestError: The schema is none, cannot be applied, or takes more than its bounds.
+    """
+    try:
+        question = json.dumps([schema, value, name]).encode()
+    except RecursionError:
+        return (Fault(path="arguments", rule="nest too deeply"),)
+    except (TypeError, ValueError) as error:
+        return (Fault(path="arguments", rule=f"are beyond JSON: {shorten(str(error))}"),)
+    answer = _ask(question, schema, name)
+    if "refusal" in answer:
+        raise refuse_schema(name, answer["refusal"], is_told=True)
+    return tuple(Fault(path=path, rule=rule) for path, rule in answer["faults"])
+
+
+def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:
+    global _judge
+    with _door:
+        for is_new in (_judge is None, True):
+            if _judge is None:
+                try:
+                    _judge = _Judge()
+                except OSError as error:
+                    detail = f"the process that applies it cannot be started: {error}."
+                    raise refuse_schema(name, detail) from error
+            try:
+                answer: dict[str, Any] = _judge.ask(question)
+                return answer
+            except _Gone as gone:
+                _judge = None
+                if not is_new and gone.status != -signal.SIGPROF:
+                    continue  # it had waited long enough and left, or somebody ended it
+                raise refuse_schema(name, _explain_end(gone.status, schema)) from gone
+            except BaseException:
+                _judge = None
+                raise
+    raise AssertionError
+
+
+def _explain_end(status: int, schema: JsonObject) -> str:
+    if status != -signal.SIGPROF:
+        return f"the process that applied it has ended ({status})."
+    places = list(_find_suspects(schema, "$"))[:_SUSPECTS]
+    said = f" Look at {', '.join(places)}." if places else ""
+    return (
+        f"that takes more than {JUDGE_SECONDS:g} seconds of the processor: a pattern"
+        f" backtracks, or alternatives and references multiply.{said}"
+    )
+
+
+def _find_suspects(schema: Any, place: str) -> Iterator[str]:
+    """Yields the places of a schema that can cost much: patterns first, then references."""
+    found = list(_walk(schema, place))
+    yield from (f"{place} ({show_value(word)})" for place, word in found if "attern" in place)
+    yield from (place for place, _ in found if "attern" not in place)
+
+
+def _walk(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
+    ahead = [(place, schema)]
+    while ahead:
+        place, each = ahead.pop()
+        if isinstance(each, Mapping):
+            for key, value in reversed(list(each.items())):
+                here = f"{place}.{key}"
+                if key == "pattern" and isinstance(value, str):
+                    yield here, value
+                elif key == "patternProperties" and isinstance(value, Mapping):
+                    yield here, next(iter(value), "")
+                elif key in ("$ref", "$dynamicRef", "uniqueItems"):
+                    yield here, value
+                ahead.append((here, value))
+        elif isinstance(each, list):
+            ahead += [(f"{place}[{index}]", item) for index, item in enumerate(each)]
+
+
+def dismiss() -> None:
+    """Ends the process, if there is one; the next question starts another."""
+    global _judge
+    with _door:
+        if _judge is not None:
+            _judge.end()
+            _judge = None
+
+
+atexit.register(dismiss)
+
+
+def _forget() -> None:
+    """The process belongs to the parent; a forked child starts one of its own."""
+    global _door, _judge
+    _door = threading.Lock()
+    _judge = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
