@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 import attrs
 
@@ -224,6 +224,13 @@ class ContextOverflowError(RequestError):
     model: str = ""
     tokens: int | None = None
     limit: int | None = None
+
+
+WINDOW_REMEDY: Final = (
+    'Begin a new conversation, let the oldest turns go (window = "drop" or "summarize"), or ask a '
+    "model with a larger window."
+)
+"""What can be done where a conversation does not fit."""
 
 
 class TranslationLossError(ConverseError, ValueError):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from vibe_llms.limits import Limits
+    from vibe_llms.messages.requests import WindowPolicy
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -158,6 +159,12 @@ class Configuration(NamedTuple):
     def stream(self) -> bool:
         """Whether answers are shown while they arrive."""
         return bool(self.settings["stream"].value)
+
+    @property
+    def window(self) -> WindowPolicy:
+        """What becomes of the oldest turns of a conversation that exceeds the model's window."""
+        window: WindowPolicy = self.settings["window"].value
+        return window
 
     @property
     def yes(self) -> bool:

@@ -74,6 +74,13 @@ def _read_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def _is_window(value: Any) -> bool:
+    return value in WINDOWS
+
+
+WINDOWS = ("stop", "drop", "summarize")
+"""What can become of the oldest turns of a conversation that exceeds the model's window."""
+
 ADDRESS = Kind("text of the form provider:model, or a provider's name", _is_address)
 TEXT = Kind("text that is not empty", _is_text)
 PATH = Kind("the path of a directory", _is_text)
@@ -81,6 +88,7 @@ BOOLEAN = Kind("true or false", _is_boolean, _read_boolean)
 COUNT = Kind("a whole number of at least 1", _is_count, _read_count)
 NAMES = Kind("a list of names", _is_list_of_names, _read_names)
 MODULE = Kind("the dotted name of a module", _is_module_name)
+WINDOW = Kind('"stop", "drop" or "summarize"', _is_window)
 
 
 class Definition(NamedTuple):
@@ -115,6 +123,14 @@ _SETTINGS = (
         name="stream",
         kind=BOOLEAN,
         summary="Whether answers are shown while they arrive.",
+        is_harmless=True,
+    ),
+    Definition(
+        name="window",
+        kind=WINDOW,
+        summary="What becomes of the oldest turns of a conversation that exceeds the model's "
+        'window: "stop" is an error, "drop" leaves them out of what is sent, "summarize" has the '
+        "model summarize them first, in a call of its own. What is kept is the whole conversation.",
         is_harmless=True,
     ),
     Definition(

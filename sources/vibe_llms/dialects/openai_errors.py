@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.exceptions import (
+    WINDOW_REMEDY,
     ContextOverflowError,
     ConverseError,
     ProviderError,
@@ -315,7 +316,7 @@ def _produce_overflow(facts: Mapping[str, Any], message: str, model: str) -> Con
         tokens=_find_number(facts.get("n_prompt_tokens"), _TOKENS, message),
         limit=_find_number(facts.get("n_ctx"), _LIMIT, message),
         detail=message if message.endswith(".") else f"{message}.",
-        remedy="Shorten the conversation, or use a model with a larger window.",
+        remedy=WINDOW_REMEDY,
         path="canisters",
     )
 

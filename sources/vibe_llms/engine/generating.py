@@ -20,7 +20,7 @@ from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AnyCanister, Origin, Usage
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.losses import Loss
-from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.requests import Request, Response, WindowPolicy
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import ConverserModel
 
@@ -32,8 +32,8 @@ class Asking:
     Attributes:
         model: Who is asked.
         address: What it is called.
-        controls, schema, invocation_choice, strict, native: As of a :class:`Request`; a choice
-            that requires an invocation does not hold after a result, or no run would end.
+        controls, schema, invocation_choice, strict, window, native: As of a :class:`Request`; a
+            choice that requires an invocation does not hold after a result, or no run would end.
         reactors: Hear of every answer.
         stream: Whether answers are wanted piece by piece.
         price: Returns what an answer cost, in US cents; ``None`` where that is not known.
@@ -45,6 +45,7 @@ class Asking:
     schema: JsonObject | None = None
     invocation_choice: str = "auto"
     strict: bool = False
+    window: WindowPolicy = "stop"
     native: Native | None = None
     reactors: ConversationReactors | None = None
     stream: bool = True
@@ -146,6 +147,7 @@ class Generator:
             schema=asking.schema,
             continuation=command.is_continuation,
             strict=asking.strict,
+            window=asking.window,
             native=asking.native,
             conversation_id=self._journal.conversation_id,
         )
@@ -191,8 +193,10 @@ class Generator:
     async def _finish(
         self, event: GenerationStartedEvent, response: Response, started: float
     ) -> None:
-        origin = response.metadata.origin
-        cents = None if self._asking.price is None else self._asking.price(origin)
+        origin, price = response.metadata.origin, self._asking.price
+        cents = None if price is None else price(origin)
+        for summary in response.metadata.summaries:
+            self._count(summary.usage, None if price is None else price(summary))
         self._count(origin.usage, cents)
         self.losses.update(dict.fromkeys(response.losses))
         finished = GenerationFinishedEvent(

@@ -33,6 +33,7 @@ from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.requests import WindowPolicy
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import ConverserModel
@@ -54,12 +55,14 @@ class EngineOptions(TypedDict, total=False):
         schema: A JSON Schema to which answers must conform.
         invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
         strict: A request that cannot be translated without a loss is an error.
+        window: What becomes of the oldest turns where the conversation exceeds the model's window.
     """
 
     controls: dict[str, JsonValue]
     schema: JsonObject | None
     invocation_choice: str
     strict: bool
+    window: WindowPolicy
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -238,6 +241,7 @@ class Engine:
             schema=options.get("schema"),
             invocation_choice=options.get("invocation_choice", "auto"),
             strict=options.get("strict", False),
+            window=options.get("window", "stop"),
             reactors=self._reactors,
             stream=self._stream,
             price=price_in_cents,
@@ -249,6 +253,7 @@ class Engine:
             address=model.resolve_address(),
             controls=model.compose_controls(controls),
             strict=options.get("strict", model.strict),
+            window=options.get("window", model.window),
             reactors=await model.join_reactors(self._reactors),
         )
 

@@ -22,7 +22,7 @@ from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.parsing import ParsingModel, SyncParsingModel
 from vibe_llms.messages.canisters import SupervisorCanister
 from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.requests import Request, Response, WindowPolicy
 from vibe_llms.nearness import suggest
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
@@ -39,6 +39,8 @@ class RequestOptions(TypedDict, total=False):
         schema: A JSON Schema to which the answer must conform.
         continuation: The model shall go on with its own last turn.
         controls: Values for this request only; they win over the model's own.
+        window: What becomes of the oldest turns where the conversation exceeds the model's window:
+            ``stop``, ``drop`` or ``summarize``.
     """
 
     system: str
@@ -47,6 +49,7 @@ class RequestOptions(TypedDict, total=False):
     schema: JsonObject
     continuation: bool
     controls: Mapping[str, JsonValue]
+    window: WindowPolicy
 
 
 class Model(ParsingModel):
@@ -57,6 +60,9 @@ class Model(ParsingModel):
         application: Where the model is found; by default what this process has configured.
         reactors: Hear of every answer.
         strict: A request that cannot be translated without a loss is an error.
+        window: What becomes of the oldest turns of a conversation that exceeds the model's window:
+            ``stop`` is an error, ``drop`` leaves them out of what is sent, ``summarize`` has the
+            model summarize them first; by default what the configuration says.
         controls: Values that every request starts from, such as ``temperature=0.2``.
 
     Use it as an asynchronous context manager, or close it at the end.
@@ -69,6 +75,7 @@ class Model(ParsingModel):
         application: Application | None = None,
         reactors: ConversationReactors | None = None,
         strict: bool = False,
+        window: WindowPolicy | None = None,
         **controls: JsonValue,
     ) -> None:
         self.address = address
@@ -76,6 +83,12 @@ class Model(ParsingModel):
         self._given_application = application
         self._reactors = reactors
         self.strict = strict
+        self._window = window
+
+    @property
+    def window(self) -> WindowPolicy:
+        """What becomes of the oldest turns of a conversation that exceeds the model's window."""
+        return self._window or self.application.configuration.window
 
     @property
     def application(self) -> Application:
@@ -126,6 +139,7 @@ class Model(ParsingModel):
             schema=options.get("schema"),
             continuation=options.get("continuation", False),
             strict=self.strict,
+            window=options.get("window", self.window),
             conversation_id=getattr(prompt, "id", "") if hasattr(prompt, "canisters") else "",
         )
 
@@ -241,10 +255,16 @@ class SyncModel(SyncParsingModel):
         application: Application | None = None,
         reactors: ConversationReactors | None = None,
         strict: bool = False,
+        window: WindowPolicy | None = None,
         **controls: JsonValue,
     ) -> None:
         self._model = Model(
-            address, application=application, reactors=reactors, strict=strict, **controls
+            address,
+            application=application,
+            reactors=reactors,
+            strict=strict,
+            window=window,
+            **controls,
         )
 
     def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
 
 import attrs
 
@@ -26,6 +27,9 @@ from vibe_llms.plain import JsonObject, JsonValue
 
 ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
 """The roles of a last canister that leaves something to be answered."""
+
+WindowPolicy: TypeAlias = Literal["stop", "drop", "summarize"]
+"""What becomes of the oldest turns of a conversation that exceeds the model's window."""
 
 _KNOWN_CLASSES = tuple(CANISTER_CLASSES.values())
 
@@ -54,6 +58,9 @@ class Request:
             part of it: a model held to a schema by a grammar answers in that order.
         continuation: The model shall go on with its own last turn (a paused turn, a prefill).
         strict: A translation that would lose anything is an error.
+        window: Where the conversation exceeds the model's window: ``stop`` is an error, ``drop``
+            sends it without its oldest turns, ``summarize`` with the model's own summary in their
+            place. The conversation stays as it is; what is not sent is told as a loss.
         native: Parameters of one vendor's protocol that have no common word, as a JSON object;
             withheld from all other protocols.
         conversation_id: Of which conversation this is part; no part of the meaning.
@@ -75,6 +82,7 @@ class Request:
     schema: JsonObject | None = attrs.field(default=None, converter=ensure_schema, eq=write_plain)
     continuation: bool = False
     strict: bool = False
+    window: WindowPolicy = "stop"
     native: Native | None = None
     conversation_id: str = ""
 
@@ -197,6 +205,10 @@ def _ensure_choosable(request: Request) -> None:
         )
 
 
+def _ensure_origins(given: Iterable[Origin]) -> tuple[Origin, ...]:
+    return ensure_members(given, (Origin,), "summaries")
+
+
 @attrs.frozen(kw_only=True, field_transformer=conform_fields)
 class ResponseMetadata:
     """How a response came to be.
@@ -206,6 +218,8 @@ class ResponseMetadata:
         duration_seconds: From sending to the end; ``first_seconds`` to the first content.
         attempts: How often the request was sent; 1 without retries.
         request_id: The vendor's name for the exchange, for its support.
+        summaries: Where each summary of the oldest turns came from that was asked for first, so
+            that what it used can be counted, too.
         native: What else the vendor said about the response, as a JSON object.
     """
 
@@ -214,6 +228,7 @@ class ResponseMetadata:
     first_seconds: float | None = None
     attempts: int = 1
     request_id: str | None = None
+    summaries: tuple[Origin, ...] = attrs.field(default=(), converter=_ensure_origins)
     native: Native | None = None
 
     @property

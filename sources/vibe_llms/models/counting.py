@@ -57,7 +57,7 @@ def estimate_request(request: Request, attributes: ModelAttributes | None = None
     """
     total = PRIMING_OVERHEAD
     for canister in request.canisters:
-        total += _count_canister(canister, attributes)
+        total += count_canister(canister, attributes)
     if request.invocables:
         total += INVOCABLES_OVERHEAD
     for invocable in request.invocables:
@@ -67,7 +67,8 @@ def estimate_request(request: Request, attributes: ModelAttributes | None = None
     return total
 
 
-def _count_canister(canister: AnyCanister, attributes: ModelAttributes | None) -> TokenCount:
+def count_canister(canister: AnyCanister, attributes: ModelAttributes | None) -> TokenCount:
+    """Estimates what one canister would occupy, with what surrounds a message."""
     total = MESSAGE_OVERHEAD
     if isinstance(canister, InvocationCanister):
         total += count_text(canister.name, attributes) + count_text(canister.arguments, attributes)

@@ -107,6 +107,7 @@ class Assembler:
         self.request_id: str | None = None
         self.attempts = 1
         self.losses: list[Loss] = []
+        self.summaries: tuple[Origin, ...] = ()
 
     def feed(self, event: StreamEvent) -> StreamEvent:
         """Takes an event in and returns it, completed where the decoder had left that open.
@@ -220,6 +221,7 @@ class Assembler:
                 first_seconds=first_seconds,
                 attempts=self.attempts,
                 request_id=self.request_id,
+                summaries=self.summaries,
                 native=self.native,
             ),
             losses=tuple(self.losses),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import TranslationLossError
 from vibe_llms.limits import Limits
+from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability
 from vibe_llms.plain import JsonValue
@@ -76,7 +77,11 @@ class ModelBase(abc.ABC, Generic[_Native]):
 
     def check(self, request: Request) -> None:
         """Refuses what could not be sent, and sends nothing."""
-        self._translate(request, streaming=True)
+        if request.window != "stop":
+            from vibe_llms.providers.windows import cut_request
+
+            request = cut_request(request, self)
+        self.translate(request, streaming=True)
 
     def stream(
         self, request: Request, reactors: ConversationReactors | None = None
@@ -105,23 +110,38 @@ class ModelBase(abc.ABC, Generic[_Native]):
 
     async def _receive(self, request: Request) -> Response:
         """Answers a request that nobody follows."""
+        assembler = self._produce_assembler()
 
         async def open_source() -> Translation[EventSource]:
-            return await self._open(request, streaming=False)
+            return await self._open_fitting(request, assembler, streaming=False)
 
-        return await receive_whole(request, self._produce_assembler(), open_source)
+        return await receive_whole(request, assembler, open_source)
 
-    def _translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
+    def translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
+        """Translates a request, and holds it to being strict.
+
+        Raises:
+            RequestError: The model cannot do what is asked.
+            TranslationLossError: Something would be lost, and the request is strict.
+        """
         translation = self.nativize(request, streaming=streaming)
-        if translation.losses and request.strict:
-            raise TranslationLossError(
-                losses=tuple(str(loss) for loss in translation.losses),
-                remedy="Change the request, or do without strict.",
-            )
+        if request.strict:
+            refuse_losses(translation.losses)
         return translation
 
-    async def _open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
-        translation = self._translate(request, streaming=streaming)
+    async def _open_fitting(
+        self, request: Request, assembler: Assembler, *, streaming: bool
+    ) -> Translation[EventSource]:
+        if request.window == "stop":
+            return await self.open(request, streaming=streaming)
+        from vibe_llms.providers.windows import Fitting
+
+        fitting = Fitting(self, request, assembler, streaming=streaming)
+        return await fitting.open()
+
+    async def open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
+        """Translates and sends a request as it is. Raises ConverseError."""
+        translation = self.translate(request, streaming=streaming)
         source = await self.send(translation.value, request, streaming=streaming)
         return Translation(source, translation.losses)
 
@@ -137,14 +157,25 @@ class ModelBase(abc.ABC, Generic[_Native]):
     def _answer(
         self, request: Request, reactors: ConversationReactors | None, *, streaming: bool
     ) -> ResponseStream:
+        assembler = self._produce_assembler()
+
         async def open_source() -> Translation[EventSource]:
-            return await self._open(request, streaming=streaming)
+            return await self._open_fitting(request, assembler, streaming=streaming)
 
         return ResponseStream(
             request=request,
-            assembler=self._produce_assembler(),
+            assembler=assembler,
             open_source=open_source,
             reactors=reactors,
             limits=self._limits,
             streaming=streaming,
+        )
+
+
+def refuse_losses(losses: Sequence[Loss]) -> None:
+    """Raises TranslationLossError where there are any."""
+    if losses:
+        raise TranslationLossError(
+            losses=tuple(str(loss) for loss in losses),
+            remedy="Change the request, or do without strict.",
         )

@@ -120,6 +120,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
     texts = {
         "model": ("p:m", "p:m"),
         "stream": ("off", False),
+        "window": ("drop", "drop"),
         "yes": ("1", True),
         "directories.data": ("/d", Path("/d")),
         "directories.cache": ("/c", Path("/c")),

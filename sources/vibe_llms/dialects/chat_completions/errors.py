@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.openai_errors import produce_openai_error
-from vibe_llms.exceptions import ContextOverflowError, ConverseError, ProviderError, ProviderFault
+from vibe_llms.exceptions import (
+    WINDOW_REMEDY,
+    ContextOverflowError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+)
 
 _OVERFLOW: Final = re.compile(
     r"(?:longer than|exceeds) the maximum (?:model|allowed token|number of tokens)"
@@ -86,7 +92,7 @@ def produce_error(
         tokens=int(tokens[1]) if tokens else None,
         limit=int(limit[1]) if limit else None,
         detail=error.detail if error.detail.endswith(".") else f"{error.detail}.",
-        remedy="Shorten the conversation, or use a model with a larger window.",
+        remedy=WINDOW_REMEDY,
         path="canisters",
     )
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.exceptions import (
+    WINDOW_REMEDY,
     ContextOverflowError,
     ConverseError,
     ProviderError,
@@ -184,6 +185,6 @@ def _produce_overflow(found: re.Match[str], message: str, model: str) -> Context
         tokens=int(tokens) if tokens else None,
         limit=int(limit) if limit else None,
         detail=message if message.endswith(".") else f"{message}.",
-        remedy="Shorten the conversation, or use a model with a larger window.",
+        remedy=WINDOW_REMEDY,
         path="canisters",
     )

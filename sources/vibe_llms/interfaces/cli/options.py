@@ -112,6 +112,11 @@ def model_options(function: _Function) -> _Function:
         click.option(
             "--stream/--no-stream", default=None, help="Show the answer while it arrives."
         ),
+        click.option(
+            "--window",
+            type=click.Choice(["stop", "drop", "summarize"]),
+            help="What becomes of the oldest turns where the model's window is too small.",
+        ),
         click.option("--strict", is_flag=True, help="Fail if a translation would lose anything."),
     ]
     for option in reversed(options):

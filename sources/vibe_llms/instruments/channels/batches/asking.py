@@ -198,6 +198,7 @@ class Acting:
                 invocation_choice=asking.invocation_choice,
                 schema=asking.schema,
                 strict=asking.strict,
+                window=asking.window,
             )
 
         async def act(value: Any) -> Outcome[Any]:

@@ -63,7 +63,12 @@ def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
     address = compose_address(options["model"], options["provider"])
-    application = load_application(yes=options["yes"], model=address, stream=options["stream"])
+    application = load_application(
+        yes=options["yes"],
+        model=address,
+        stream=options["stream"],
+        window=options["window"],
+    )
     tell_untrusted(application.configuration)
     return ChatSession(
         application=application,

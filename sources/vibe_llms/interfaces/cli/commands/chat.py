@@ -84,7 +84,12 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
 
     address = compose_address(options["model"], options["provider"])
-    application = load_application(yes=options["yes"], model=address, stream=options["stream"])
+    application = load_application(
+        yes=options["yes"],
+        model=address,
+        stream=options["stream"],
+        window=options["window"],
+    )
     tell_untrusted(application.configuration)
     session = _produce_session(application, continued, address or "", options)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()

@@ -1,0 +1,118 @@
+"""Lets a model summarize the oldest turns of a conversation, in as many calls as that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    Origin,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import media_of, text_of
+from vibe_llms.models.attributes import Capability
+from vibe_llms.models.tokens import count_text
+from vibe_llms.providers.conversing import ModelBase
+
+SUMMARY_TOKENS: Final = 600
+"""Room for a summary in what is sent."""
+
+_INSTRUCTIONS: Final = (
+    "You summarize the beginning of a conversation, so that it can go on without it. Keep names, "
+    "numbers, decisions, what was found out and what is still open. Write at most 300 words, and "
+    "nothing but the summary."
+)
+
+
+@attrs.frozen(kw_only=True)
+class Summary:
+    """What stands for the oldest turns.
+
+    Attributes:
+        text: The model's words.
+        origins: Of the calls that it took just now, with what each used; none where it was known.
+    """
+
+    text: str
+    origins: tuple[Origin, ...] = ()
+
+    def describe_usage(self) -> str:
+        """Says what it used, in words that follow others; nothing where it is not known."""
+        usages = [origin.usage for origin in self.origins if origin.usage is not None]
+        read = sum(usage.total_input_tokens or 0 for usage in usages)
+        written = sum(usage.total_output_tokens or 0 for usage in usages)
+        return f" (it took {read:,} tokens in, {written:,} out)" if read or written else ""
+
+
+async def summarize(
+    model: ModelBase[Any], request: Request, gone: Sequence[AnyCanister], before: str, tokens: int
+) -> Summary:
+    """Asks the model for a summary of turns.
+
+    Args:
+        request: What the turns were to be sent with: its model, and the conversation's id.
+        gone: The turns, oldest first.
+        before: A summary of what came before them, which this one replaces; may be empty.
+        tokens: How much of them is summarized in one call.
+
+    Raises:
+        ConverseError: No answer; or one without words.
+    """
+    attributes = model.descriptor.attributes
+    bounds: dict[str, Any] = {}
+    reasons = attributes.access_capability("supports_reasoning") is not Capability.NO
+    if attributes.access_control("max_tokens") is not None and not reasons:
+        bounds["max_tokens"] = SUMMARY_TOKENS  # one that reasons could spend them all on that
+    origins: list[Origin] = []
+    for chunk in _divide(gone, tokens):
+        told = f"Summary so far:\n\n{before}\n\nWhat was said then:\n\n" if before else ""
+        question = Request(
+            canisters=(SupervisorCanister(_INSTRUCTIONS), UserCanister(f"{told}{chunk}")),
+            model=request.model,
+            controls=bounds,
+            conversation_id=request.conversation_id,
+        )
+        response = await model.converse(question)
+        origins.append(response.metadata.origin)
+        before = response.text.strip()
+        if not before:
+            raise ConverseError(
+                detail=f"{model.descriptor} was asked to summarize the oldest turns, and said "
+                "nothing.",
+                remedy='Drop them instead (window = "drop"), or begin a new conversation.',
+                stage=Stage.DECODE,
+            )
+    return Summary(text=before, origins=tuple(origins))
+
+
+def _divide(canisters: Sequence[AnyCanister], tokens: int) -> Iterator[str]:
+    """Yields the turns as texts that fit into one call; what is longer by itself is cut."""
+    chunk, size = "", 0
+    for canister in canisters:
+        text = _write(canister)
+        more = count_text(text).tokens
+        if more > tokens:
+            text = f"{text[: len(text) * tokens // more]} […]"
+            more = tokens
+        if chunk and size + more > tokens:
+            yield chunk
+            chunk, size = "", 0
+        chunk += f"{text}\n\n"
+        size += more
+    if chunk:
+        yield chunk
+
+
+def _write(canister: AnyCanister) -> str:
+    text = text_of(canister)
+    if isinstance(canister, InvocationCanister):
+        text = f"{canister.name}({canister.arguments}) {text}".rstrip()
+    media = ", ".join(f"[{item.type} {item.name or ''}]" for item in media_of([canister]))
+    return f"{canister.role}: {text} {media}".rstrip()

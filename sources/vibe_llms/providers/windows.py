@@ -1,0 +1,248 @@
+"""Answers conversations that exceed the model's window, without their oldest turns.
+
+Two signs tell that one does: the estimate of its tokens, before it is sent, and the vendor's
+refusal, after which it is cut further and sent again. Which turns go is decided in
+:mod:`vibe_llms.models.windows`; here they are left out, or summarized by the same model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.events.stream import LossEvent, RetryEvent, StreamEvent
+from vibe_llms.exceptions import ContextOverflowError
+from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.requests import Request, replace_canisters
+from vibe_llms.models.windows import Cut, cut_oldest, measure_canisters, measure_room
+from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.conversing import ModelBase, refuse_losses
+from vibe_llms.providers.streams import EventSource
+from vibe_llms.providers.summaries import SUMMARY_TOKENS, Summary, summarize
+
+SUMMARY_TITLE: Final = "Summary of the conversation before this"
+_ATTEMPTS: Final = 4
+"""So often a conversation is cut further when the vendor refuses it all the same."""
+_KEPT_SUMMARIES: Final = 64
+
+_summaries: OrderedDict[tuple[str, ...], Summary] = OrderedDict()
+"""What this process has had summarized, by the model and the ids of what the summary replaces.
+
+A conversation that goes on is not summarized anew at each turn. They are kept nowhere else: a
+summary is no part of what was said, and ``/compact`` makes a conversation that begins with one.
+"""
+
+
+def cut_request(request: Request, model: ModelBase[Any]) -> Request:
+    """Returns the request as it would be sent by the estimate, where what is too much is dropped.
+
+    Raises:
+        TranslationLossError: Something would be dropped, and the request is strict.
+    """
+    room, _ = measure_room(model.descriptor.attributes, model.complete_controls(request))
+    if room is None:
+        return request
+    sizes, rest = measure_canisters(request, model.descriptor.attributes)
+    cut = cut_oldest(request.canisters, sizes, room - rest)
+    if not cut.gone:
+        return request
+    if request.strict:
+        refuse_losses(tuple(cut.survey_losses(LossKind.DROPPED, _compose_reason(room))))
+    return replace_canisters(request, cut.keep(request.canisters))
+
+
+class Fitting:
+    """One request on its way into the window of a model.
+
+    Args:
+        assembler: Learns of the summaries that were asked for.
+    """
+
+    def __init__(
+        self, model: ModelBase[Any], request: Request, assembler: Assembler, *, streaming: bool
+    ) -> None:
+        attributes = model.descriptor.attributes
+        self._model = model
+        self._request = request
+        self._assembler = assembler
+        self._streaming = streaming
+        self._sizes, self._rest = measure_canisters(request, attributes)
+        self._room, self._output = measure_room(attributes, model.complete_controls(request))
+        self._sent = sum(self._sizes) + self._rest
+        self._gone: tuple[int, ...] = ()
+        self._told: set[Loss] = set()
+
+    async def open(self) -> Translation[EventSource]:
+        """Sends what fits by the estimate. Raises ConverseError."""
+        opened = await self._open()
+        self._told.update(opened.losses)
+        return Translation(_FittingSource(self, opened.value), opened.losses)
+
+    async def shrink(self, error: ContextOverflowError) -> Translation[EventSource]:
+        """Sends less, after the vendor has refused what was sent.
+
+        Raises:
+            ContextOverflowError: Nothing more can go: the given one.
+            ConverseError: Whatever else sending raises.
+        """
+        former = self._gone
+        self._room = self._learn_room(error)
+        cut = self._cut()
+        if len(cut.gone) <= len(former):
+            raise error
+        return await self._open()
+
+    def _learn_room(self, error: ContextOverflowError) -> int:
+        """Returns the room, in tokens as they are estimated here, that the refusal speaks of."""
+        room = self._sent * 3 // 4
+        if error.tokens and error.limit and error.tokens > error.limit:
+            told = max(error.limit - self._output, error.limit // 2)
+            room = min(room, self._sent * told // error.tokens)
+        return max(room, 1)
+
+    def _cut(self) -> Cut:
+        if self._room is None:
+            return Cut()
+        room = self._room - self._rest
+        cut = cut_oldest(self._request.canisters, self._sizes, room)
+        if not cut.gone or self._request.window != "summarize":
+            return cut
+        return cut_oldest(
+            self._request.canisters, self._sizes, max(room - SUMMARY_TOKENS, room // 2)
+        )
+
+    async def _open(self) -> Translation[EventSource]:
+        for _ in range(_ATTEMPTS):
+            cut = self._cut()
+            fitted, losses = await self._fit(cut)
+            try:
+                opened = await self._model.open(fitted, streaming=self._streaming)
+            except ContextOverflowError as error:  # some know it before they send anything
+                self._room = self._learn_room(error)
+                if len(self._cut().gone) <= len(cut.gone):
+                    raise
+                continue
+            moved = (self._restore_place(loss) for loss in opened.losses)
+            return Translation(opened.value, (*losses, *moved))
+        raise AssertionError
+
+    async def _fit(self, cut: Cut) -> tuple[Request, tuple[Loss, ...]]:
+        self._gone = cut.gone
+        self._sent = self._rest + sum(
+            size for index, size in enumerate(self._sizes) if index not in set(cut.gone)
+        )
+        if not cut.gone:
+            return self._request, ()
+        canisters = self._request.canisters
+        reason = _compose_reason(self._room or 0)
+        summarizes = self._request.window == "summarize"
+        kind = LossKind.COERCED if summarizes else LossKind.DROPPED
+        if self._request.strict:
+            refuse_losses(tuple(cut.survey_losses(kind, reason)))
+        kept = cut.keep(canisters)
+        if summarizes:
+            summary = await self._summarize(cut)
+            document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
+            kept = (*kept[: cut.gone[0]], document, *kept[cut.gone[0] :])
+            reason = f"{reason}; the model's own summary stands for it{summary.describe_usage()}"
+        return replace_canisters(self._request, kept), tuple(cut.survey_losses(kind, reason))
+
+    async def _summarize(self, cut: Cut) -> Summary:
+        gone = [self._request.canisters[index] for index in cut.gone]
+        known, rest = self._find_known(gone)
+        if not rest:
+            return known
+        chunk = max((self._room or self._sent) // 2, 1)
+        summary = await summarize(self._model, self._request, rest, known.text, chunk)
+        self._assembler.summaries += summary.origins
+        _keep(self._name(gone), summary)
+        return summary
+
+    def _find_known(self, gone: Sequence[AnyCanister]) -> tuple[Summary, Sequence[AnyCanister]]:
+        """Returns the summary of as much as was summarized before, and what follows it."""
+        for end in range(len(gone), 0, -1):
+            known = _summaries.get(self._name(gone[:end]))
+            if known is not None:
+                return attrs.evolve(known, origins=()), gone[end:]
+        return Summary(text=""), gone
+
+    def _name(self, gone: Sequence[AnyCanister]) -> tuple[str, ...]:
+        return (str(self._model.descriptor), gone[0].id, gone[-1].id, str(len(gone)))
+
+    def _restore_place(self, loss: Loss) -> Loss:
+        """Lets a loss of the translation name the place in the conversation as it is."""
+        if not self._gone:
+            return loss
+        gone = set(self._gone)
+        places: list[int] = [i for i in range(len(self._sizes)) if i not in gone]
+        if self._request.window == "summarize":
+            places.insert(self._gone[0], self._gone[0])
+        return attrs.evolve(
+            loss,
+            path=re.sub(
+                r"^canisters\[(\d+)\]",
+                lambda found: f"canisters[{places[int(found[1])]}]",
+                loss.path,
+            ),
+        )
+
+    def take_new(self, losses: Sequence[Loss]) -> list[StreamEvent]:
+        """Returns the events of losses that were not told yet."""
+        new = [loss for loss in dict.fromkeys(losses) if loss not in self._told]
+        self._told.update(new)
+        return [LossEvent(loss=loss) for loss in new]
+
+
+def _compose_reason(room: int) -> str:
+    return f"the conversation exceeds the model's window, whose input has room for {room:,} tokens"
+
+
+def _keep(name: tuple[str, ...], summary: Summary) -> None:
+    _summaries[name] = summary
+    while len(_summaries) > _KEPT_SUMMARIES:
+        _summaries.popitem(last=False)
+
+
+class _FittingSource:
+    """An event source that sends less where the vendor refuses before it has answered anything."""
+
+    def __init__(self, fitting: Fitting, source: EventSource) -> None:
+        self._fitting = fitting
+        self._source = source
+        self._has_begun = False
+        self._left = _ATTEMPTS
+
+    async def receive(self) -> Sequence[StreamEvent] | None:
+        """Returns the next events. Raises ConverseError."""
+        try:
+            events = await self._source.receive()
+        except ContextOverflowError as error:
+            if self._has_begun or not self._left:
+                raise
+            self._left -= 1
+            return await self._send_less(error)
+        self._has_begun = self._has_begun or any(
+            not isinstance(event, RetryEvent | LossEvent) for event in events or ()
+        )
+        return events
+
+    async def _send_less(self, error: ContextOverflowError) -> Sequence[StreamEvent] | None:
+        opened = await self._fitting.shrink(error)
+        refused, self._source = self._source, opened.value
+        await refused.close()
+        events = self._fitting.take_new(opened.losses)
+        return events or await self.receive()
+
+    async def close(self) -> None:
+        """Frees everything."""
+        await self._source.close()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left to be freed."""
+        return bool(getattr(self._source, "is_spent", False))

@@ -1,0 +1,179 @@
+"""What is left out of a conversation that exceeds a model's window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.losses import LossKind
+from vibe_llms.messages.views import pairs_of
+from vibe_llms.models.windows import cut_oldest
+
+
+@st.composite
+def _conversations(draw: st.DrawFn) -> list[AnyCanister]:
+    """Exchanges with calls, also such as are answered late or never, and instructions between."""
+    canisters: list[AnyCanister] = []
+    late: list[ResultCanister] = []
+    for turn in range(draw(st.integers(0, 8))):
+        name = f"turn-{turn}"
+        match draw(st.integers(0, 5)):
+            case 0:
+                canisters.append(SupervisorCanister("Be brief."))
+            case 1:
+                canisters.append(UserCanister("A question"))
+            case 2:
+                canisters += [DocumentCanister("Some text"), UserCanister("What of it?")]
+            case 3:
+                canisters.append(AssistantCanister("An answer", turn_id=name))
+            case _:
+                calls = [f"{name}-{each}" for each in range(draw(st.integers(1, 3)))]
+                canisters += [
+                    InvocationCanister(invocation_id=each, name="look", turn_id=name)
+                    for each in calls
+                ]
+                for each in calls:
+                    result = ResultCanister("Found", invocation_id=each)
+                    match draw(st.integers(0, 4)):
+                        case 0:
+                            late.append(result)
+                        case 1:
+                            pass
+                        case _:
+                            canisters.append(result)
+        if late and draw(st.booleans()):
+            canisters.append(late.pop(0))
+    return [*canisters, *late]
+
+
+@st.composite
+def _measured(draw: st.DrawFn) -> tuple[list[AnyCanister], list[int], int]:
+    canisters = draw(_conversations())
+    sizes = [draw(st.integers(1, 50)) for _ in canisters]
+    return canisters, sizes, draw(st.integers(1, 300))
+
+
+def _rest(canisters: Sequence[AnyCanister], sizes: Sequence[int], room: int) -> list[int]:
+    gone = set(cut_oldest(canisters, sizes, room).gone)
+    return [index for index in range(len(canisters)) if index not in gone]
+
+
+@given(_measured())
+def test_the_rest_fits_or_is_said_not_to(given: tuple[list[AnyCanister], list[int], int]) -> None:
+    """What is sent does not exceed the window, unless what has to stay does."""
+    canisters, sizes, room = given
+
+    cut = cut_oldest(canisters, sizes, room)
+
+    left = sum(size for index, size in enumerate(sizes) if index not in cut.gone)
+    assert cut.fits == (left <= room)
+    if sum(sizes) <= room:
+        assert not cut.gone
+
+
+@given(_measured())
+def test_an_invocation_goes_with_its_result(
+    given: tuple[list[AnyCanister], list[int], int],
+) -> None:
+    """No vendor takes a result without its call, or a call without its result."""
+    canisters, sizes, room = given
+
+    kept = {canisters[index].id for index in _rest(canisters, sizes, room)}
+
+    for pair in pairs_of(canisters):
+        if pair.result is not None:
+            assert (pair.invocation.id in kept) == (pair.result.id in kept)
+
+
+@given(_measured())
+def test_supervisors_the_last_question_and_the_last_turn_stay(
+    given: tuple[list[AnyCanister], list[int], int],
+) -> None:
+    """Whatever the window is, instructions hold, and there is something to be answered."""
+    canisters, sizes, room = given
+
+    kept = _rest(canisters, sizes, room)
+
+    assert {i for i, each in enumerate(canisters) if each.role == "supervisor"} <= set(kept)
+    asked = [i for i, each in enumerate(canisters) if each.role in ("user", "document")]
+    assert set(asked[-1:]) <= set(kept)
+    assert {len(canisters) - 1} & set(range(len(canisters))) <= set(kept)
+
+
+@given(_measured())
+def test_a_turn_is_never_split(given: tuple[list[AnyCanister], list[int], int]) -> None:
+    """What one response brought goes, or stays."""
+    canisters, sizes, room = given
+
+    kept = set(_rest(canisters, sizes, room))
+
+    turns: dict[str, set[bool]] = {}
+    for index, canister in enumerate(canisters):
+        if (turn := getattr(canister, "turn_id", None)) is not None:
+            turns.setdefault(turn, set()).add(index in kept)
+    assert all(len(states) == 1 for states in turns.values())
+
+
+@given(_measured())
+def test_what_was_cut_is_not_cut_again(given: tuple[list[AnyCanister], list[int], int]) -> None:
+    """The same conversation gives the same cut, and what is left of it is left as it is."""
+    canisters, sizes, room = given
+    kept = _rest(canisters, sizes, room)
+
+    again = cut_oldest([canisters[i] for i in kept], [sizes[i] for i in kept], room)
+
+    assert not again.gone
+    assert kept == _rest(canisters, sizes, room)
+
+
+@given(_measured())
+def test_the_losses_name_all_that_went(given: tuple[list[AnyCanister], list[int], int]) -> None:
+    """Each canister that is not sent is in one of the paths, and no other."""
+    canisters, sizes, room = given
+    cut = cut_oldest(canisters, sizes, room)
+
+    named: list[int] = []
+    for loss in cut.survey_losses(LossKind.DROPPED, "why"):
+        first, _, end = loss.path.removeprefix("canisters[").removesuffix("]").partition(":")
+        named += range(int(first), int(end or int(first) + 1))
+
+    assert tuple(named) == cut.gone
+
+
+def test_the_boundary_stays_for_several_turns() -> None:
+    """A vendor's cache holds the beginning of what was sent: it does not move at each turn."""
+    canisters: list[AnyCanister] = []
+    firsts = []
+    for _ in range(60):
+        canisters.append(UserCanister("?"))
+        canisters.append(AssistantCanister("!"))
+        firsts.append(_rest(canisters, [5] * len(canisters), 200)[0])
+
+    assert firsts[0] == 0
+    assert firsts[-1] > 60
+    assert len(set(firsts)) < 15
+
+
+def test_within_one_long_run_the_oldest_turns_go() -> None:
+    """An agent that has called for hours keeps its question and its last turns."""
+    canisters: list[AnyCanister] = [UserCanister("Do it.")]
+    for step in range(20):
+        canisters.append(
+            InvocationCanister(invocation_id=f"{step}", name="look", turn_id=f"{step}")
+        )
+        canisters.append(ResultCanister("Found", invocation_id=f"{step}"))
+
+    kept = _rest(canisters, [10] * 41, 100)
+
+    assert kept == [0, *range(33, 41)]
