@@ -10,6 +10,14 @@ import pytest
 
 from embedded import acquire_shared_weights
 from vibe_llms.testing.contracts import ProviderContract, SimulatedContract
+from vibe_llms.testing.contracts.oddities import ELSEWHERE, survey_names
+from vibe_llms.testing.simulator import FAULTS, QUIRKS
+
+
+def test_every_quirk_of_the_simulator_is_tried() -> None:
+    """A new fault or quirk needs a row that says what becomes of an answer under it."""
+    assert survey_names() == FAULTS.keys() | QUIRKS.keys()
+    assert all(hasattr(SimulatedContract, promise) for promise in ELSEWHERE.values())
 
 
 class TestScripted(ProviderContract):

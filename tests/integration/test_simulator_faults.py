@@ -272,6 +272,46 @@ async def test_invocations_lose_their_index_or_their_ids(
     assert "id" not in event["choices"][0]["message"]["tool_calls"][0]
 
 
+async def test_invocations_are_addressed_as_hosts_do(
+    simulator: Simulator, client: aiohttp.ClientSession
+) -> None:
+    """Indexes, ids and names stand in the deltas as asked."""
+    turn = Turn(parts=(Invoke("first", {"a": 123456}), Invoke("second", {"b": 7})))
+    simulator.enqueue(*[turn] * 7)
+
+    async def list_fields(fault: str, name: str) -> list[Any]:
+        calls = collect_calls((await ask(simulator, client, fault, **CALLS)).events)
+        fields = [{**call, **call.get("function", {})} for call in calls]
+        return [call.get(name, "nowhere") for call in fields]
+
+    assert set(await list_fields("null_index", "index")) == {None}
+    assert set(await list_fields("zero_index", "index")) == {0}
+    counted = await list_fields("counting_index", "index")
+    assert len(set(counted)) == len(counted)
+    assert "nowhere" not in await list_fields("repeated_ids", "id")
+    assert set(await list_fields("empty_ids", "id")) == {"", "nowhere"}
+    assert set(await list_fields("repeated_names", "name")) == {"first", "second"}
+    assert (await list_fields("split_names", "name"))[:2] == ["fi", "rst"]
+
+
+async def test_what_says_nothing_is_empty_null_or_absent(
+    simulator: Simulator, client: aiohttp.ClientSession
+) -> None:
+    """Arguments, and the siblings of what is said."""
+    simulator.enqueue(*[Turn(parts=(Invoke("first", {"a": 1}),))] * 16)
+    for protocol in PROTOCOLS:
+        bodies = []
+        for fault in ("empty_arguments", "null_arguments", "absent_arguments"):
+            answer = await ask(simulator, client, fault, protocol, stream=False)
+            bodies.append(json.dumps(answer.events[-1]))
+        assert len(set(bodies)) == 3
+        assert not [body for body in bodies if '"a"' in body]
+    answer = await ask(simulator, client, "empty_siblings", stream=False)
+    message = answer.events[0]["choices"][0]["message"]
+    assert message["function_call"] == {"arguments": "", "name": ""}
+    assert message["tool_calls"][0]["custom"] == {"input": "", "name": ""}
+
+
 async def test_arguments_come_interleaved_whole_or_broken(
     simulator: Simulator, client: aiohttp.ClientSession
 ) -> None:

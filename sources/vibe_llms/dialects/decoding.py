@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +43,13 @@ def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
         if mended == data:
             raise
         return msgspec.json.decode(mended), (_LOSS,)
+
+
+def is_blank(value: object) -> bool:
+    """Tells whether a value says nothing: it is nothing, or holds nothing but such."""
+    if isinstance(value, Mapping):
+        return all(map(is_blank, value.values()))
+    return all(map(is_blank, value)) if isinstance(value, list) else not value
 
 
 def _mend(found: re.Match[bytes]) -> bytes:

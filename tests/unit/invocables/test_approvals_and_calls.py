@@ -218,7 +218,7 @@ def test_each_call_is_in_one_group(calls: list[tuple[str, dict[str, Any]]]) -> N
         assert len(texts) == 1
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "null", "3", '{"a": NaN}', "[" * 100_000])
+@pytest.mark.parametrize("text", ["[]", "{", "3", '{"a": NaN}', "[" * 100_000])
 def test_what_is_no_object_is_a_fault(text: str) -> None:
     """A model may write anything."""
     assert isinstance(read_arguments(call("f", text)), Fault)

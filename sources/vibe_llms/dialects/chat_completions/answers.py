@@ -12,7 +12,13 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.chat_completions.calls import Call, CallsTable, is_known
+from vibe_llms.dialects.chat_completions.calls import (
+    Call,
+    CallsTable,
+    find_kind,
+    is_empty,
+    is_known,
+)
 from vibe_llms.dialects.chat_completions.contents import read_citation, read_part
 from vibe_llms.dialects.chat_completions.merging import grow, update
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
@@ -20,6 +26,7 @@ from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS
 from vibe_llms.dialects.chat_completions.sounds import Sound
 from vibe_llms.dialects.chat_completions.spellings import spell_message
 from vibe_llms.dialects.chat_completions.thinking import Thinking
+from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.events.stream import (
     ContentCitedEvent,
@@ -106,7 +113,7 @@ class Answer:
         if refusal := message.get("refusal"):
             self.has_refused = True
             self._add("refusal", refusal)
-        if audio := message.get("audio"):
+        if (audio := message.get("audio")) and not is_blank(audio):
             self._read_audio(audio)
         if images := message.get("images"):
             self._read_images(images)
@@ -115,12 +122,15 @@ class Answer:
                 self.cite(read_citation(annotation))
             else:
                 grow(self._kept, {"annotations": message["annotations"]})
+        if any(map(is_empty, message.get("tool_calls") or ())):
+            calls = [call for call in message["tool_calls"] if not is_empty(call)]
+            message = {**message, "tool_calls": calls}
         for place, piece in enumerate(message.get("tool_calls") or ()):
             if whole and not is_known(piece):
                 self._kept.setdefault("$calls", {})[str(place)] = piece
             else:
                 self._read_call(piece, whole=whole)
-        if piece := message.get("function_call"):
+        if (piece := message.get("function_call")) and not is_blank(piece):
             self._read_legacy_call(piece)
         self._keep(message, whole=whole)
         if whole:
@@ -277,14 +287,17 @@ class Answer:
             self.events.append(ContentDeltaEvent(self._sound.index, text, channel))  # type: ignore[arg-type]
 
     def _read_call(self, piece: Mapping[str, Any], *, whole: bool) -> None:
-        kind = "custom" if piece.get("custom") else "function"
+        kind = find_kind(piece)
         inner = dict(piece.get(kind) or {})
         name = inner.pop("name", None)
         arguments = inner.pop("input" if kind == "custom" else "arguments", None)
         call = self.calls.add(piece, name) if whole else self.calls.access(piece, name, arguments)
         if kind == "custom" or piece.get("type") == "custom":
             call.form = "text"
+        other = "function" if kind == "custom" else "custom"
         rest = {k: v for k, v in piece.items() if k not in ("id", "index", kind)}
+        if is_blank(rest.get(other)):
+            rest.pop(other, None)
         if rest.get("type") in (None, "function", "custom"):
             rest.pop("type", None)
         grow(call.kept, {**rest, kind: inner} if any(inner.values()) else rest)

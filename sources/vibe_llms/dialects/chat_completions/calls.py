@@ -8,6 +8,8 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from vibe_llms.dialects.decoding import is_blank
+
 _SIGNIFICANT: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
 """What decides where an object ends: quotes, braces, and what a backslash robs of its meaning."""
 
@@ -69,6 +71,21 @@ class Call:
             and self.is_complete
             and arguments == "".join(self.pieces)
         )
+
+
+def find_kind(call: Mapping[str, Any]) -> Literal["function", "custom"]:
+    """Returns the kind of a call: some have the fields of both, and one of them says nothing."""
+    if is_blank(call.get("custom")):
+        lacks_function = not isinstance(call.get("function"), Mapping)
+        is_custom = lacks_function and isinstance(call.get("custom"), Mapping)
+        return "custom" if is_custom else "function"
+    is_both = not is_blank(call.get("function"))
+    return "function" if is_both and call.get("type") != "custom" else "custom"
+
+
+def is_empty(call: Mapping[str, Any]) -> bool:
+    """Tells whether a call, or a piece of one, says nothing but that it is there."""
+    return all(is_blank(value) for name, value in call.items() if name not in ("type", "index"))
 
 
 def is_known(call: Mapping[str, Any]) -> bool:

@@ -8,12 +8,13 @@ from typing import Any, Final, Literal
 import attrs
 import msgspec
 
-from vibe_llms.dialects.chat_completions.calls import is_known
+from vibe_llms.dialects.chat_completions.calls import find_kind, is_known
 from vibe_llms.dialects.chat_completions.contents import read_citation, read_part
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS, read_reasoning
 from vibe_llms.dialects.chat_completions.residues import mark_absent
 from vibe_llms.dialects.chat_completions.turns import SAYING
+from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
@@ -150,7 +151,9 @@ class _MessagesReader:
             if is_known(call):
                 first = kept if not contents and not invocations else {}
                 invocations.append(self._read_call(call, turn_id, first))
-        if message.get("function_call"):
+        if is_blank(message.get("function_call")):
+            kept |= {k: v for k, v in message.items() if k == "function_call" and v}
+        else:
             first = kept if not contents and not invocations else {}
             invocations.append(self._read_legacy_call(message["function_call"], turn_id, first))
         if contents or not invocations:
@@ -186,8 +189,9 @@ class _MessagesReader:
 
 def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of an invocation, and under ``kept`` those without a common word."""
-    form: Literal["json", "text"] = "json" if isinstance(call.get("function"), Mapping) else "text"
-    kind, word = ("custom", "input") if form == "text" else ("function", "arguments")
+    kind = find_kind(call)
+    form: Literal["json", "text"] = "json" if kind == "function" else "text"
+    word = "arguments" if kind == "function" else "input"
     inner = {k: v for k, v in call[kind].items() if k != "name"}
     inner |= mark_absent(inner, word)
     arguments = inner.pop(word, "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from vibe_llms.dialects.chat_completions.calls import find_kind
 from vibe_llms.dialects.chat_completions.residues import mark_absent
 
 ANSWER: Final = "$answer"
@@ -91,7 +92,8 @@ _INNER: Final = {
 
 
 def _spell_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    kind, word = ("custom", "input") if call.get("custom") else ("function", "arguments")
+    kind = find_kind(call)
+    word = "arguments" if kind == "function" else "input"
     inner = call.get(kind)
     if not isinstance(inner, Mapping):
         return {}

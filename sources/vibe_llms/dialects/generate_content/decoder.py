@@ -25,6 +25,7 @@ from vibe_llms.dialects.generate_content.parts import (
     SEAL,
     VENDOR_CALLS,
     VENDOR_RESULTS,
+    open_part,
     read_content,
     read_residue,
     read_vendor_part,
@@ -238,7 +239,7 @@ class Decoder:
                 continue
             content = camelize(fields.get("content") or {})
             for part in content.get("parts") or ():
-                self._read_part(camelize(part))
+                self._read_part(open_part(part))
             self._leftovers.add_first(fields, content)
         self._leftovers.add_response(chunk)
         if chunk.get("usageMetadata"):

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vibe_llms.dialects.decoding import is_blank
 from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without, write_json
 from vibe_llms.dialects.generate_content.media import ensure_capability, read_media, write_media
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
@@ -48,9 +49,22 @@ _DATA: Final = (
 )
 
 
+def open_part(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a part in the protocol's own spelling, with one kind of data.
+
+    The protocol allows no more; where some host has further ones that say nothing, they go.
+    """
+    part = camelize(given)
+    data = [name for name in _DATA if name in part]
+    if len(data) < 2:
+        return part
+    said = [name for name in data if not is_blank(part[name])] or data[:1]
+    return without(part, *(name for name in data if name not in said))
+
+
 def read_content(given: Mapping[str, Any]) -> AnyContent:
     """Returns the content of any part that is neither a call nor a result."""
-    part = camelize(given)
+    part = open_part(given)
     data: str | None = next((name for name in _DATA if name in part), None)
     if part.get("thought") and data in ("text", None):
         return _read_thought(part)

@@ -11,6 +11,7 @@ from vibe_llms.dialects.generate_content.fields import camelize, without, write_
 from vibe_llms.dialects.generate_content.parts import (
     VENDOR_CALLS,
     VENDOR_RESULTS,
+    open_part,
     read_content,
     read_vendor_part,
 )
@@ -105,11 +106,11 @@ class _ContentsReader:
     def read(self, content: str | Mapping[str, Any]) -> Iterator[AnyCanister]:
         role, parts, residue = _open_content(content)
         if role == "model":
-            yield from self._read_turn([camelize(part) for part in parts], residue)
+            yield from self._read_turn([open_part(part) for part in parts], residue)
         elif role in ("user", "function", "tool"):
             if role != "user":
                 residue["role"] = role
-            yield from self._read_input([camelize(part) for part in parts], residue)
+            yield from self._read_input([open_part(part) for part in parts], residue)
         else:
             raise RequestError(path="role", detail=f"There is no role {role!r}.")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json
+from vibe_llms.dialects.decoding import decode_json, is_blank
 from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.dialects.ollama_chat.errors import produce_error
 from vibe_llms.dialects.ollama_chat.media import read_media
@@ -228,7 +228,8 @@ class Decoder:
         if images := message.get("images"):
             self._read_images(images)
         for call in message.get("tool_calls") or ():
-            self._read_invocation(call)
+            if not is_blank(call):
+                self._read_invocation(call)
         self._message_rest |= escape({k: message[k] for k in message.keys() - COMMON_FIELDS})
         if message.get("role", "assistant") != "assistant":
             self._message_rest["role"] = message["role"]

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import pytest
@@ -23,8 +23,9 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.messages.canisters import InvocationCanister, StopReason, UserCanister
 from vibe_llms.messages.contents import ReasoningContent
-from vibe_llms.messages.requests import Request
+from vibe_llms.messages.requests import Request, Response
 from vibe_llms.testing.contracts.conversing import expect_failure
+from vibe_llms.testing.contracts.oddities import ODDITIES, Asked, Fate
 from vibe_llms.testing.contracts.promises import promise
 from vibe_llms.testing.contracts.provider import ProviderContract
 from vibe_llms.testing.contracts.translating import LISTEN, LOOK, answer_calls
@@ -74,37 +75,14 @@ class SimulatedContract(ProviderContract):
         self.simulator.switch(",".join(filter(None, (self.simulate, *faults))))
 
     @promise
-    async def test_bytes_may_be_split_anywhere(self, world: World) -> None:
-        """Line ends of every kind, comments, and one byte at a time change nothing."""
-        plain = (await world.ask(self.ask_for_words())).text
-        for fault in ("split_bytes=1", "crlf", "comments", "empty_choices"):
-            self.switch(fault)
-            assert (await world.ask(self.ask_for_words())).text == plain, fault
+    async def test_a_stream_is_read_whatever_is_odd_about_it(self, world: World) -> None:
+        """Under each fault and quirk that the protocol can have, what becomes of it is known."""
+        await self._try_oddities(world, stream=True)
 
     @promise
-    async def test_calls_are_told_apart_however_they_come(self, world: World) -> None:
-        """Interleaved, without index, or at once: each invocation has its own arguments."""
-        if not world.can("supports_invocations") or not self.invokes:
-            return
-        request = self.compose(canisters=[UserCanister(self.calling)], invocables=[LOOK, LISTEN])
-        expected = await self._invoke(world, request)
-        for fault in ("interleaved_calls", "missing_index", "whole_arguments", "missing_ids"):
-            self.switch(fault)
-            assert await self._invoke(world, request) == expected, fault
-
-    @promise
-    async def test_broken_arguments_are_kept_and_said(self, world: World) -> None:
-        """What the model wrote is an invocation with a fault, or the vendor's own failure."""
-        if not world.can("supports_invocations") or not self.invokes:
-            return
-        request = self.compose(canisters=[UserCanister(self.calling)], invocables=[LOOK, LISTEN])
-        self.switch("broken_arguments")
-        try:
-            response = await world.ask(request)
-        except ProviderError:
-            return  # vendors which parse the arguments themselves
-        calls = [c for c in response.canisters if isinstance(c, InvocationCanister)]
-        assert all(call.fault for call in calls)
+    async def test_what_comes_whole_is_read_whatever_is_odd_about_it(self, world: World) -> None:
+        """And so it is where the answer is asked for in one piece."""
+        await self._try_oddities(world, stream=False)
 
     @promise
     async def test_reasoning_goes_back_sealed(self, world: World) -> None:
@@ -235,8 +213,62 @@ class SimulatedContract(ProviderContract):
             await asyncio.sleep(0.01)
         pytest.fail("The connection stays open.")
 
-    async def _invoke(self, world: World, request: Request) -> list[tuple[str, str]]:
-        response = await world.ask(request)
-        calls = [c for c in response.canisters if isinstance(c, InvocationCanister)]
-        assert len({call.invocation_id for call in calls}) == len(calls)
-        return [(call.name, call.arguments) for call in calls]
+    async def _try_oddities(self, world: World, *, stream: bool) -> None:
+        requests = self._compose_requests(world)
+        plain = {}
+        for asked, request in requests.items():
+            plain[asked] = await world.ask(request, stream=stream)
+        protocol = plain["words"].metadata.origin.protocol
+        wrong = []
+        for name, oddity in ODDITIES.items():
+            if oddity.asked in requests and oddity.concerns(protocol):
+                self.switch(name)
+                fate = oddity.streamed if stream else oddity.whole
+                answer = await _settle(world, requests[oddity.asked], stream=stream)
+                found = _tell_difference(fate, answer, plain[oddity.asked])
+                wrong += [f"Under {name}: {found}"] if found else []
+        assert not wrong, "\n".join(wrong)
+
+    def _compose_requests(self, world: World) -> dict[Asked, Request]:
+        requests: dict[Asked, Request] = {"words": self.ask_for_words()}
+        if self.reasons:
+            thinking = UserCanister(f"First think. {self.greeting}")
+            requests["thoughts"] = self.compose(canisters=[thinking])
+        if self.invokes and world.can("supports_invocations"):
+            calling = [UserCanister(self.calling)]
+            requests["calls"] = self.compose(canisters=calling, invocables=[LOOK, LISTEN])
+        return requests
+
+
+async def _settle(world: World, request: Request, *, stream: bool) -> Response | ConverseError:
+    try:
+        return await world.ask(request, stream=stream)
+    except ConverseError as error:
+        return error
+
+
+def _tell_difference(fate: Fate, answer: Response | ConverseError, plain: Response) -> str:
+    """Tells in how far an answer is not what was to become of it; nothing where it is."""
+    if isinstance(answer, ConverseError):
+        is_foreseen = fate is Fate.FAILED
+        is_foreseen = is_foreseen or (fate is Fate.FAULTY and isinstance(answer, ProviderError))
+        return "" if is_foreseen else f"it fails, {answer!r}"
+    calls = [c for c in answer.canisters if isinstance(c, InvocationCanister)]
+    expected = [c for c in plain.canisters if isinstance(c, InvocationCanister)]
+    said: list[Any] = [(call.name, call.parse_arguments()) for call in calls if not call.fault]
+    due: list[Any] = [(call.name, call.parse_arguments()) for call in expected]
+    match fate:
+        case Fate.FAILED:
+            return "nothing is amiss"
+        case Fate.FAULTY:
+            return "" if all(call.fault for call in calls) else "no fault is said"
+        case Fate.OTHER:
+            return "" if answer.canisters else "nothing is said"
+        case Fate.BARE:
+            due = [(name, {}) for name, _ in due]
+        case Fate.SAME:
+            said += [(answer.text, answer.metadata.stop_reason)]
+            due += [(plain.text, plain.metadata.stop_reason)]
+    if not all(call.invocation_id for call in calls):
+        return "an invocation has no id"
+    return "" if said == due else f"{said} is said for {due}"

@@ -44,6 +44,19 @@ KINDS = {
     "overloaded": "service_unavailable_error",
     "server": "server_error",
 }
+EMPTY: dict[str, Any] = {
+    "refusal": "",
+    "content": "",
+    "reasoning": "",
+    "reasoning_content": "",
+    "reasoning_details": [],
+    "function_call": {"arguments": "", "name": ""},
+    "audio": {"id": "", "data": "", "transcript": "", "expires_at": 0},
+    "images": [],
+    "annotations": [],
+    "tool_calls": [],
+}
+"""What some send of what an answer does not have."""
 VLLM_KINDS = {"invalid": "BadRequestError", "missing": "NotFoundError", "rate": "RateLimitError"}
 
 
@@ -103,6 +116,8 @@ def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
         del message["refusal"]
     for part, identity in _assign(turn, setting):
         _add(message, part, identity, setting)
+    if "empty_siblings" in conditions:
+        message = {**EMPTY, **{name: value for name, value in message.items() if value}}
     if message.get("annotations") is None:
         message["annotations"] = []
     choice: dict[str, Any] = {
@@ -212,7 +227,8 @@ def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
     if "empty_choices" in conditions:
         filters = [{"prompt_index": 0, "content_filter_results": {}}]
         yield Frame({**head, "choices": [], "prompt_filter_results": filters})
-    yield Frame(chunk({"role": "assistant", "content": "", "refusal": None}))
+    empty = EMPTY if "empty_siblings" in conditions else {}
+    yield Frame(chunk({"role": "assistant", "content": "", "refusal": None, **empty}))
     if "perplexity" in conditions:
         yield from spread_perplexity(turn, head, usage, STOPS)
         return

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from vibe_llms.testing.simulator.faces import Setting
-from vibe_llms.testing.simulator.rendering import split_arguments, split_text, write_arguments
+from vibe_llms.testing.simulator.faults import Conditions
+from vibe_llms.testing.simulator.rendering import (
+    leave_nothing,
+    says_nothing,
+    split_arguments,
+    split_text,
+    write_arguments,
+)
 from vibe_llms.testing.simulator.scripts import (
     Cite,
     Draw,
@@ -103,13 +110,35 @@ def _invoke(
     conditions = setting.conditions
     flavour, field = ("custom", "input") if invoke.custom else ("function", "arguments")
     text = write_arguments(invoke, conditions)
-    pieces = [text] if whole else split_arguments(text, conditions)
-    address = {} if "missing_index" in conditions else {"index": index}
     at_once = whole or "whole_arguments" in conditions or "mistral" in conditions
-    first = {field: text if at_once else "", "name": invoke.name}
-    head: dict[str, Any] = {**address, "type": flavour, flavour: first}
-    if identity:
-        head["id"] = identity
-    yield {"tool_calls": [head]}
-    for piece in () if at_once else pieces:
-        yield {"tool_calls": [{**address, flavour: {field: piece}}]}
+    names = [invoke.name]
+    if "split_names" in conditions and not whole:
+        names = [invoke.name[:2], invoke.name[2:]]
+    given: dict[str, Any] = {} if "empty_ids" not in conditions else {"id": ""}
+    given |= {"id": identity} if identity else {}
+    fields = [{field: "", "name": name} for name in names]
+    fields[-1][field] = text if at_once else ""
+    if not at_once:
+        fields += [{field: piece} for piece in split_arguments(text, conditions)]
+    for place, inner in enumerate(fields):
+        if says_nothing(conditions):
+            inner = leave_nothing(inner, field, conditions)
+        if "repeated_names" in conditions:
+            inner["name"] = invoke.name
+        head = {"type": flavour, **given} if not place else {}
+        again = given if "repeated_ids" in conditions else {}
+        call: dict[str, Any] = {**_address(index, place, conditions), **head, **again}
+        if "empty_siblings" in conditions and not place:
+            call |= {"custom": {"input": "", "name": ""}, "function": {"arguments": "", "name": ""}}
+        yield {"tool_calls": [{**call, flavour: inner}]}
+
+
+def _address(index: int, place: int, conditions: Conditions) -> dict[str, Any]:
+    """The index of a delta: of its invocation, unless a fault has another."""
+    if "missing_index" in conditions:
+        return {}
+    if "null_index" in conditions:
+        return {"index": None}
+    if "zero_index" in conditions:
+        return {"index": 0}
+    return {"index": 1000 * index + place if "counting_index" in conditions else index}

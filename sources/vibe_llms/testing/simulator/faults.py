@@ -10,6 +10,17 @@ import attrs
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "missing_index": "Deltas of invocations carry no index (Chat Completions, Ollama).",
+        "null_index": "Deltas of invocations have the index null (Chat Completions).",
+        "zero_index": "Deltas of all invocations have the index 0 (Chat Completions).",
+        "counting_index": "Each delta of an invocation has an index of its own (Chat Completions).",
+        "repeated_ids": "Each delta of an invocation has its id (Chat Completions).",
+        "empty_ids": "Invocations have an empty id (Chat Completions, Gemini, Ollama).",
+        "repeated_names": "Each delta of an invocation has its name (Chat Completions).",
+        "split_names": "Names of invocations come in two deltas (Chat Completions).",
+        "empty_siblings": "What an answer does not have is there, and empty (Chat Completions).",
+        "empty_arguments": "Arguments of invocations are empty: a text or an object.",
+        "null_arguments": "Arguments of invocations are null.",
+        "absent_arguments": "Invocations have no field for their arguments.",
         "reused_ids": "All invocations of an answer have the same id.",
         "missing_ids": "Invocations have no id (Chat Completions, Gemini, Ollama).",
         "usage_only_at_end": "Tokens are told once, at the very end, asked for or not.",

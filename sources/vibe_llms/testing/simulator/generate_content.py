@@ -10,12 +10,15 @@ from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.credentials import WRONG
 from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.gemini_requests import check_request, read_request, seal_invocation
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
     is_broken,
+    leave_nothing,
     read_arguments,
+    says_nothing,
     split_text,
 )
 from vibe_llms.testing.simulator.scripts import (
@@ -170,15 +173,17 @@ def _produce_parts(
                 if part is texts[-1] and thoughts and not whole:
                     yield [{"text": "", "thoughtSignature": seal(ask.model, kind="gemini-text")}]
             case Invoke():
-                yield [_invoke(part, identity, signed)]
+                yield [_invoke(part, identity, signed, conditions)]
                 signed = True
             case _:
                 yield _produce_other(part)
 
 
-def _invoke(invoke: Invoke, identity: str, signed: bool) -> dict[str, Any]:
-    call: dict[str, Any] = {"name": invoke.name, "args": read_arguments(invoke)}
-    if identity:
+def _invoke(invoke: Invoke, identity: str, signed: bool, conditions: Conditions) -> dict[str, Any]:
+    arguments = {} if says_nothing(conditions) else read_arguments(invoke)
+    call: dict[str, Any] = {"name": invoke.name, "args": arguments}
+    call = leave_nothing(call, "args", conditions)
+    if identity or "empty_ids" in conditions:
         call["id"] = identity
     part: dict[str, Any] = {"functionCall": call}
     if not signed:  # of parallel invocations the first alone is signed

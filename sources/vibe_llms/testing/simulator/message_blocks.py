@@ -9,7 +9,9 @@ from typing import Any
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.faces import Setting
 from vibe_llms.testing.simulator.rendering import (
+    leave_nothing,
     read_arguments,
+    says_nothing,
     split_arguments,
     split_text,
     write_arguments,
@@ -92,13 +94,17 @@ def _invoke(invoke: Invoke, identity: str, setting: Setting) -> tuple[dict[str, 
     text = write_arguments(invoke, setting.conditions)
     arguments = read_arguments(invoke)
     broken = not isinstance(arguments, dict) or "broken_arguments" in setting.conditions
+    if says_nothing(setting.conditions):
+        arguments = "" if "empty_arguments" in setting.conditions else None
+        broken = False
     block = {
         "type": "tool_use",
         "id": identity,
         "name": invoke.name,
         "input": text if broken else arguments,
     }
-    pieces = split_arguments(text, setting.conditions) if text != "{}" else []
+    block = leave_nothing(block, "input", setting.conditions)
+    pieces = split_arguments(text, setting.conditions) if text not in ("", "{}") else []
     return block, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
 
 

@@ -25,7 +25,9 @@ from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
     is_broken,
+    leave_nothing,
     read_arguments,
+    says_nothing,
     split_text,
 )
 from vibe_llms.testing.simulator.scripts import Draw, Invoke, Part, Raw, Refuse, Say, Think, Turn
@@ -196,10 +198,15 @@ def _assign(turn: Turn, setting: Setting) -> list[tuple[Part, str]]:
 
 
 def _call(invoke: Invoke, identity: str, index: int, setting: Setting) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": invoke.name, "arguments": read_arguments(invoke)}
+    arguments = "" if says_nothing(setting.conditions) else read_arguments(invoke)
+    function: dict[str, Any] = {"name": invoke.name, "arguments": arguments}
+    function = leave_nothing(function, "arguments", setting.conditions)
     if "missing_index" not in setting.conditions:
         function["index"] = index
-    return {"id": identity, "function": function} if identity else {"function": function}
+    is_empty = "empty_ids" in setting.conditions
+    return (
+        {"id": identity, "function": function} if identity or is_empty else {"function": function}
+    )
 
 
 def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from vibe_llms.testing.simulator.scripts import (
 )
 
 Item = TypeVar("Item")
+WITHOUT_IDS = {"missing_ids", "empty_ids"}
 NOT_A_CHARACTER = "\ufdd0"
 """Stands where two bytes that are no UTF-8 are to be sent."""
 
@@ -67,11 +68,28 @@ def split_arguments(text: str, conditions: Conditions) -> list[str]:
 def write_arguments(invoke: Invoke, conditions: Conditions) -> str:
     """The arguments as text, broken where a fault will have it."""
     text = invoke.arguments
+    if says_nothing(conditions):
+        return ""
     if not isinstance(text, str):
         text = json.dumps(text, ensure_ascii=False, separators=(",", ":"))
     if "broken_arguments" in conditions and not invoke.custom:
         return text[:-1] + ',"' if text.endswith("}") else text + "{"
     return text
+
+
+def says_nothing(conditions: Conditions) -> bool:
+    """Whether invocations come without arguments, in whatever form."""
+    return bool({"empty_arguments", *NOTHING} & conditions.values.keys())
+
+
+NOTHING = ("null_arguments", "absent_arguments")
+
+
+def leave_nothing(call: dict[str, Any], field: str, conditions: Conditions) -> dict[str, Any]:
+    """Takes away an invocation's field of arguments, or what is in it, where a fault says so."""
+    if "absent_arguments" in conditions:
+        return {name: value for name, value in call.items() if name != field}
+    return {**call, field: None} if "null_arguments" in conditions else call
 
 
 def read_arguments(invoke: Invoke) -> Any:
@@ -101,7 +119,7 @@ def assign_ids(
     first = ""
     for part in parts:
         identity = ""
-        if isinstance(part, Invoke) and "missing_ids" not in conditions:
+        if isinstance(part, Invoke) and not WITHOUT_IDS & conditions.values.keys():
             identity = part.id or (mint() if not first or "reused_ids" not in conditions else "")
             if "reused_ids" in conditions:
                 identity = first = first or identity

@@ -44,7 +44,11 @@ def _stream_item(item: dict[str, Any], index: int, conditions: Conditions) -> It
             yield from _stream_summary(item, address, conditions)
         case "function_call":
             yield from _stream_text(
-                "function_call_arguments", "arguments", item["arguments"], address, conditions
+                "function_call_arguments",
+                "arguments",
+                item.get("arguments") or "",
+                address,
+                conditions,
             )
         case "custom_tool_call":
             yield from _stream_text(

@@ -10,7 +10,12 @@ from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.credentials import check_bearer, check_model
 from vibe_llms.testing.simulator.faces import Frame, Setting
-from vibe_llms.testing.simulator.rendering import assign_ids, count_usage, write_arguments
+from vibe_llms.testing.simulator.rendering import (
+    assign_ids,
+    count_usage,
+    leave_nothing,
+    write_arguments,
+)
 from vibe_llms.testing.simulator.response_readings import read_request
 from vibe_llms.testing.simulator.response_requests import check_request, list_items
 from vibe_llms.testing.simulator.response_streams import stream_items
@@ -159,7 +164,8 @@ def _produce_item(part: Part, identity: str, ask: Ask, setting: Setting) -> dict
         case Invoke():
             text = write_arguments(part, setting.conditions)
             head = {"id": mint("fc_"), "type": "function_call", "status": "completed"}
-            return {**head, "arguments": text, "call_id": identity, "name": part.name}
+            call = {**head, "arguments": text, "call_id": identity, "name": part.name}
+            return leave_nothing(call, "arguments", setting.conditions)
         case Search():
             head = {"id": mint("ws_"), "type": "web_search_call", "status": "completed"}
             return {**head, "action": _search(part, setting)}

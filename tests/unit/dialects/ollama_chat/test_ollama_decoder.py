@@ -165,7 +165,7 @@ def test_an_error_in_the_stream_is_an_error_whatever_the_status() -> None:
         b"\xff\xfe",
         b'{"message": 7, "done": false}',
         b'{"message": {"content": 7}, "done": false}',
-        b'{"message": {"tool_calls": [{}]}, "done": false}',
+        b'{"message": {"tool_calls": [{"id": "x"}]}, "done": false}',
         b'{"message": {"tool_calls": 7}, "done": false}',
         b"[" * 100_000,
     ],

@@ -1,0 +1,158 @@
+"""What becomes of an answer under each fault and quirk of the simulator: a table, in full."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+import attrs
+
+CHAT: Final = frozenset({"chat_completions"})
+CALLING_IDLY: Final = frozenset({"chat_completions", "generate_content", "ollama_chat"})
+"""The protocols some of whose vendors give invocations no ids."""
+EVENTS: Final = frozenset({"chat_completions", "generate_content", "messages", "responses"})
+"""The protocols whose streams are of events, which may start with a byte order mark."""
+Asked = Literal["words", "calls", "thoughts"]
+
+
+class Fate(enum.Enum):
+    """What becomes of an answer."""
+
+    SAME = "It is what it is without the oddity: its text, its invocations, why it ended."
+    BARE = "Its invocations have no arguments, and are valid."
+    OTHER = "It says something else, and is an answer all the same."
+    FAILED = "It is an error of ours."
+    FAULTY = "Its invocations have a fault; or the vendor, who parses them, fails."
+
+
+@attrs.frozen(kw_only=True)
+class Oddity:
+    """Faults and quirks under which the model is asked, and what becomes of its answer.
+
+    Attributes:
+        asked: What is asked: what the oddity can be seen in.
+        streamed: What becomes of an answer that is streamed.
+        whole: What becomes of one that comes in one piece.
+        protocols: Those in which it can be seen; all, where there is none.
+    """
+
+    asked: Asked = "words"
+    streamed: Fate = Fate.SAME
+    whole: Fate = Fate.SAME
+    protocols: frozenset[str] = frozenset()
+
+    def concerns(self, protocol: str | None) -> bool:
+        """Tells whether it can be seen in a protocol."""
+        return not self.protocols or protocol in self.protocols
+
+
+_CALLS = Oddity(asked="calls")
+_CHAT_CALLS = Oddity(asked="calls", protocols=CHAT)
+_CHAT = Oddity(asked="calls", protocols=CHAT)
+_BARE = Oddity(asked="calls", streamed=Fate.BARE, whole=Fate.BARE)
+_BROKEN_STREAM = Oddity(streamed=Fate.FAILED)
+_BROKEN = Oddity(streamed=Fate.FAILED, whole=Fate.FAILED)
+_OTHER = Oddity(streamed=Fate.OTHER, whole=Fate.OTHER)
+
+ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
+    {
+        "missing_index": _CALLS,
+        "null_index": _CHAT_CALLS,
+        "zero_index": _CHAT_CALLS,
+        "zero_index,whole_arguments": _CHAT_CALLS,
+        "zero_index,whole_arguments,missing_ids": _CHAT_CALLS,
+        "zero_index,whole_arguments,empty_ids": _CHAT_CALLS,
+        "zero_index,whole_arguments,reused_ids": _CHAT_CALLS,
+        "zero_index,repeated_ids,interleaved_calls": _CHAT_CALLS,
+        "missing_index,whole_arguments,missing_ids": _CHAT_CALLS,
+        "missing_index,whole_arguments,reused_ids": _CHAT_CALLS,
+        "missing_index,repeated_ids,interleaved_calls": _CHAT_CALLS,
+        "missing_index,repeated_ids,repeated_names,interleaved_calls": _CHAT_CALLS,
+        "counting_index": _CHAT_CALLS,
+        "counting_index,repeated_ids": _CHAT_CALLS,
+        "repeated_ids": _CHAT_CALLS,
+        "repeated_names": _CHAT_CALLS,
+        "repeated_names,repeated_ids,interleaved_calls": _CHAT_CALLS,
+        "split_names": _CHAT_CALLS,
+        "split_names,repeated_ids,interleaved_calls": _CHAT_CALLS,
+        "reused_ids": _CALLS,
+        "reused_ids,interleaved_calls": _CALLS,
+        "reused_ids,repeated_ids,interleaved_calls": _CHAT_CALLS,
+        "missing_ids": Oddity(asked="calls", protocols=CALLING_IDLY),
+        "empty_ids": Oddity(asked="calls", protocols=CALLING_IDLY),
+        "empty_ids,repeated_ids,interleaved_calls": _CHAT_CALLS,
+        "interleaved_calls": _CALLS,
+        "whole_arguments": _CALLS,
+        "empty_arguments": _BARE,
+        "null_arguments": _BARE,
+        "absent_arguments": _BARE,
+        "broken_arguments": Oddity(asked="calls", streamed=Fate.FAULTY, whole=Fate.FAULTY),
+        "empty_siblings": _CHAT_CALLS,
+        "empty_choices": Oddity(),
+        "usage_only_at_end": Oddity(),
+        "usage_every_chunk": Oddity(),
+        "no_usage": Oddity(),
+        "no_done": Oddity(),
+        "split_bytes": Oddity(),
+        "crlf": Oddity(),
+        "cr": Oddity(),
+        "bom": Oddity(protocols=EVENTS),
+        "comments": Oddity(),
+        "slow": Oddity(),
+        "invalid_utf8": _BROKEN,
+        "garbage_line": _BROKEN_STREAM,
+        "no_terminator": _BROKEN_STREAM,
+        "cut_at_chunk": _BROKEN,
+        "stall_at_chunk": _BROKEN,
+        "midstream_rate_limit": _BROKEN_STREAM,
+        "midstream_overloaded": _BROKEN_STREAM,
+        "wrong_content_type": _BROKEN,
+        "drop_connection_before_headers": _BROKEN,
+        "redirect": _BROKEN,
+        "rate_limit=1": Oddity(),
+        "rate_limit=99": _BROKEN,
+        "overloaded=1": Oddity(),
+        "overloaded=99": _BROKEN,
+        "server_error=1": Oddity(),
+        "server_error=99": _BROKEN,
+        "huge_event=10000": _OTHER,
+        "many_events=200": _OTHER,
+        "deep_nesting=100": Oddity(),
+        "silent_overflow": Oddity(streamed=Fate.OTHER, whole=Fate.OTHER),
+        "prefix_bound_thinking": Oddity(asked="thoughts"),
+        "redacted_thinking": Oddity(asked="thoughts"),
+        "signatures_optional": Oddity(asked="thoughts"),
+        "reasoning": Oddity(asked="thoughts"),
+        "reasoning_content": Oddity(asked="thoughts"),
+        "reasoning_details": Oddity(asked="thoughts"),
+        "mistral": _CHAT,
+        "vllm": _CHAT,
+        "deepseek": _CHAT,
+        "openrouter": _CHAT,
+        "azure": _CHAT,
+        "groq": _CHAT,
+        "xai": _CHAT,
+        "llama_cpp": _CHAT,
+        "perplexity": Oddity(protocols=CHAT),
+    }
+)
+"""From faults and quirks, as ``x-simulate`` has them, to what becomes of an answer.
+
+A protocol that cannot have an oddity is not asked to show it. Several at once are there where
+one alone leaves something to tell invocations apart by.
+"""
+
+ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "context_overflow": "test_too_much_input_is_one_error",
+    }
+)
+"""From what has a promise of its own to that promise."""
+
+
+def survey_names() -> frozenset[str]:
+    """Returns the names of all faults and quirks that a provider is tried under."""
+    tried = [name.partition("=")[0] for names in ODDITIES for name in names.split(",")]
+    return frozenset([*tried, *ELSEWHERE])

@@ -1,0 +1,154 @@
+"""What is there and says nothing does not win over what says something beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from vibe_llms.dialects import chat_completions, generate_content, messages, ollama_chat, responses
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
+from vibe_llms.messages.views import text_of
+from vibe_llms.providers.assembly import Assembler
+
+Body = dict[str, Any]
+FUNCTION = {"name": "look", "arguments": '{"a":1}'}
+NO_FUNCTION = {"name": "", "arguments": ""}
+NO_CUSTOM = {"name": "", "input": ""}
+NO_SOUND = {"id": "", "data": "", "transcript": "", "expires_at": 0}
+
+
+def read(dialect: ModuleType, feed: Callable[[Any], list[Any]], decoder: Any) -> list[Any]:
+    """Returns what the canisters of an answer say."""
+    assembler = Assembler(provider="vendor", model="model", protocol=dialect.PROTOCOL)
+    for event in feed(decoder):
+        assembler.feed(event)
+    return outline(assembler.produce_canisters())
+
+
+def outline(canisters: tuple[AnyCanister, ...]) -> list[Any]:
+    """Returns what canisters say."""
+    return [
+        (each.name, each.arguments, each.form)
+        if isinstance(each, InvocationCanister)
+        else (text_of(each), *(content.type for content in each.content))
+        for each in canisters
+    ]
+
+
+def read_both(message: Body) -> list[list[Any]]:
+    """Returns what is read of a message of Chat Completions: whole, streamed, of a client's."""
+    whole = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    chunk = {"choices": [{"index": 0, "delta": message, "finish_reason": "stop"}]}
+    request = {"messages": [{"role": "user", "content": "Hi."}, {"role": "assistant", **message}]}
+    canisters = chat_completions.normalize_request(request, None).value.canisters
+    return [
+        read(
+            chat_completions,
+            lambda decoder: decoder.decode_response(whole),
+            chat_completions.Decoder(provider="vendor"),
+        ),
+        read(
+            chat_completions,
+            lambda decoder: [*decoder.decode(chunk), *decoder.finish()],
+            chat_completions.Decoder(provider="vendor"),
+        ),
+        outline(canisters[1:]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            {"tool_calls": [{"id": "x", "custom": NO_CUSTOM, "function": FUNCTION}]},
+            [("look", '{"a":1}', "json")],
+        ),
+        (
+            {
+                "tool_calls": [
+                    {
+                        "id": "x",
+                        "type": "custom",
+                        "custom": {"name": "look", "input": "there"},
+                        "function": NO_FUNCTION,
+                    }
+                ]
+            },
+            [("look", "there", "text")],
+        ),
+        ({"content": "Yes.", "function_call": NO_FUNCTION}, [("Yes.", "text")]),
+        ({"content": "Yes.", "function_call": {}}, [("Yes.", "text")]),
+        (
+            {"function_call": NO_FUNCTION, "tool_calls": [{"id": "x", "function": FUNCTION}]},
+            [("look", '{"a":1}', "json")],
+        ),
+        ({"content": "Yes.", "refusal": "", "images": [], "annotations": []}, [("Yes.", "text")]),
+    ],
+)
+def test_what_says_something_is_read(message: Body, said: list[Any]) -> None:
+    """In an answer, in its pieces, and in what a client sends."""
+    for found in read_both(message):
+        assert found == said
+
+
+@pytest.mark.parametrize(
+    "sibling",
+    [
+        {"audio": NO_SOUND},
+        {"audio": {}},
+        {"tool_calls": [{"index": 0, "type": "function", "id": "", "function": NO_FUNCTION}]},
+        {"tool_calls": [{}]},
+    ],
+)
+def test_nothing_becomes_of_what_says_nothing(sibling: Body) -> None:
+    """No sound, and no call without a name."""
+    whole, streamed, _ = read_both({"content": "Yes.", **sibling})
+
+    assert whole == streamed == [("Yes.", "text")]
+
+
+@pytest.mark.parametrize("empty", [None, {}, {"name": "", "args": {}}])
+def test_a_part_of_gemini_is_what_it_says(empty: object) -> None:
+    """A field of another kind of part that is null or empty is no part of that kind."""
+    parts = [
+        {"functionCall": empty, "text": "Yes.", "inlineData": None},
+        {"functionCall": {"name": "look", "args": {"a": 1}}, "text": "", "inlineData": {}},
+    ]
+    body = {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
+    decoder = generate_content.Decoder(provider="vendor")
+
+    said = read(generate_content, lambda decoder: decoder.decode_response(body), decoder)
+
+    assert said == [("Yes.", "text"), ("look", '{"a":1}', "json")]
+    request = {"contents": [{"role": "model", "parts": parts}]}
+    assert outline(generate_content.normalize_request(request, None).value.canisters) == said
+
+
+def test_a_message_of_ollama_is_what_it_says() -> None:
+    """Nothing becomes of calls without a name, empty pictures or empty thoughts."""
+    calls = [{"id": "", "function": {"name": "", "arguments": {}}}, {"function": None}]
+    message = {"content": "Yes.", "thinking": "", "images": [], "tool_calls": calls}
+    decoder = ollama_chat.Decoder(provider="vendor")
+    body = {"message": message, "done": True, "done_reason": "stop"}
+
+    said = read(ollama_chat, lambda decoder: decoder.decode_response(body), decoder)
+
+    assert said == [("Yes.", "text")]
+
+
+def test_items_and_blocks_are_of_one_type() -> None:
+    """In Responses and Messages the type decides, whatever else is there and empty."""
+    item = {"type": "function_call", "call_id": "x", **FUNCTION, "content": [], "input": ""}
+    body = {"id": "r", "status": "completed", "output": [item]}
+    decoder = responses.Decoder(provider="vendor")
+    said = read(responses, lambda decoder: decoder.decode_response(body), decoder)
+    assert said == [("look", '{"a":1}', "json")]
+
+    block = {"type": "tool_use", "id": "x", "name": "look", "input": {"a": 1}, "text": ""}
+    answer = {"id": "m", "role": "assistant", "content": [block], "stop_reason": "tool_use"}
+    decoder = messages.Decoder(provider="vendor")
+    said = read(messages, lambda decoder: decoder.decode_response(answer), decoder)
+    assert said == [("look", '{"a":1}', "json")]
