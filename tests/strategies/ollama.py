@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies.messages import json_objects, texts, words
 from vibe_llms.dialects.ollama_chat import Decoder
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.messages.requests import CHOICES, Request, Response, ResponseMetadata
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.keys import KEYS_BY_NAME
@@ -131,7 +131,7 @@ def native_requests(draw: st.DrawFn) -> dict[str, Any]:
         mirostat=st.integers(0, 2),
     )
     function = st.fixed_dictionaries(
-        {"name": words},
+        {"name": words.filter(lambda name: name not in CHOICES)},
         optional={"description": texts, "parameters": json_objects, "x_strict": st.booleans()},
     )
     tool = st.fixed_dictionaries({"type": st.just("function"), "function": function})

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.events.stream import LossEvent
+from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.messages.losses import Loss, LossKind
 
 _ESCAPE: Final = re.compile(
@@ -50,6 +51,18 @@ def is_blank(value: object) -> bool:
     if isinstance(value, Mapping):
         return all(map(is_blank, value.values()))
     return all(map(is_blank, value)) if isinstance(value, list) else not value
+
+
+def produce_emptiness(provider: str) -> ConverseError:
+    """Produces the error of an answer without a content, and without a word on why it has none.
+
+    A vendor that says why (a filter, a limit, a model that had nothing to add) has answered.
+    """
+    return ConverseError(
+        detail=f"{provider} answered with nothing: no content, nor why there is none.",
+        remedy="Ask again; if it stays, the server may speak another protocol.",
+        stage=Stage.DECODE,
+    )
 
 
 def _mend(found: re.Match[bytes]) -> bytes:

@@ -211,10 +211,17 @@ class Assembler:
     def produce_response(
         self, request: Request, *, duration_seconds: float, first_seconds: float | None
     ) -> Response:
-        """Makes the response of what has arrived, when it has ended."""
+        """Makes the response of what has arrived, when it has ended.
+
+        Raises:
+            ConverseError: Nothing has, for the vendor broke off or has only begun.
+        """
+        canisters = self.produce_canisters()
+        if not canisters and self.origin.stop_reason is StopReason.INTERRUPTED:
+            raise _refuse_beginning(self.origin)
         return Response(
             request=request,
-            canisters=self.produce_canisters(),
+            canisters=canisters,
             metadata=ResponseMetadata(
                 origin=self.origin,
                 duration_seconds=duration_seconds,
@@ -382,5 +389,15 @@ def _refuse(reason: str) -> ConverseError:
     return ConverseError(
         detail=f"The stream makes no sense: {reason}.",
         remedy="This is a mistake of the provider's decoder or of its vendor.",
+        stage=Stage.DECODE,
+    )
+
+
+def _refuse_beginning(origin: Origin) -> ConverseError:
+    named = f" of response {origin.response_id}" if origin.response_id else ""
+    said = origin.native_stop_reason or origin.stop_reason
+    return ConverseError(
+        detail=f"{origin.provider} has not answered: it says {said!r}{named}, and nothing else.",
+        remedy="Ask again; what a vendor does in the background is not waited for.",
         stage=Stage.DECODE,
     )

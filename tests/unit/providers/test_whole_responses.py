@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -156,3 +157,24 @@ async def test_whoever_is_cancelled_waits_until_the_source_is_closed() -> None:
         await task
     assert task.cancelled()
     assert source.closed == 1
+
+
+@pytest.mark.parametrize("read", [receive, stream])
+async def test_what_has_only_begun_is_no_answer(read: Callable[[Source], Any]) -> None:
+    """A response in the background is not taken for an empty text: the error names its id."""
+    begun = ResponseStartedEvent(response_id="resp_7", model="n")
+    end = ResponseFinishedEvent(stop_reason=StopReason.INTERRUPTED, native_stop_reason="queued")
+
+    with pytest.raises(ConverseError, match=r"p has not answered: it says 'queued' of .*resp_7"):
+        await read(Source([[begun, end]]))
+
+
+async def test_what_had_come_before_a_break_is_an_answer() -> None:
+    """It says that it was interrupted."""
+    end = ResponseFinishedEvent(stop_reason=StopReason.INTERRUPTED)
+    source = Source([[*BEGINNING, ContentFinishedEvent(index=0), end]])
+
+    response = await receive(source)
+
+    assert response.metadata.origin.stop_reason is StopReason.INTERRUPTED
+    assert text_of(response.canisters[0]) == "Hi"

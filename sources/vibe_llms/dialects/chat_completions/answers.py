@@ -71,6 +71,7 @@ class Answer:
         response_id: The vendor's, for the ids that it does not give.
         text_index: The content that plain text goes on with; None where none is open.
         leftover: What of the message belongs to the response alone.
+        has_spoken: Whether there was a message with anything in it, be it only whose it is.
     """
 
     def __init__(self) -> None:
@@ -79,6 +80,7 @@ class Answer:
         self.text_index: int | None = None
         self.leftover: dict[str, Any] = {}
         self.has_refused = False
+        self.has_spoken = False
         self.calls = CallsTable()
         self._kinds: dict[int, ContentKind] = {}
         self._natives: dict[int, dict[str, Any]] = {}
@@ -97,6 +99,7 @@ class Answer:
 
     def read(self, message: Mapping[str, Any], *, whole: bool) -> None:
         """Reads a message or a delta, in the order in which a model thinks, speaks and calls."""
+        self.has_spoken = self.has_spoken or any(value is not None for value in message.values())
         for name in (*FIELDS, DETAILS):
             if message.get(name):
                 self._begin_calls()
@@ -359,7 +362,7 @@ class Answer:
 
 def _keep_part(part: Mapping[str, Any]) -> NativeContent:
     """Keeps a part whole: what else than text and reasoning a model says has no common word."""
-    kind, text = str(part.get("type", "part")), part.get("text")
+    kind, text = str(part.get("type") or "part"), part.get("text")
     text = text if isinstance(text, str) else ""
     return NativeContent(kind=kind, native=seal_native(PROTOCOL, part), text=text)
 

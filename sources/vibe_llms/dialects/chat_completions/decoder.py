@@ -26,7 +26,7 @@ from vibe_llms.dialects.chat_completions.spellings import (
     spell_choices,
 )
 from vibe_llms.dialects.chat_completions.usage import normalize_usage
-from vibe_llms.dialects.decoding import decode_json
+from vibe_llms.dialects.decoding import decode_json, produce_emptiness
 from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -186,13 +186,16 @@ class Decoder:
             )
         self._finished = True
         is_empty = self._answer.is_empty
+        stop_reason = self._find_stop_reason(is_empty=is_empty)
+        if is_empty and not self._tells_why(stop_reason):
+            raise produce_emptiness(self._provider)
         with _Explanation(self._refuse):
             self._cite_sources()
             self._answer.finish()
         events = self._take_events()
         events.append(
             ResponseFinishedEvent(
-                stop_reason=self._find_stop_reason(is_empty=is_empty),
+                stop_reason=stop_reason,
                 native_stop_reason=self._reason,
                 native=keep_native(PROTOCOL, self._compose_leftover()),
             )
@@ -352,6 +355,13 @@ class Decoder:
         if reason is StopReason.LIMIT and is_empty and self._has_no_room():
             return StopReason.OVERFLOW
         return reason
+
+    def _tells_why(self, reason: StopReason) -> bool:
+        """Tells whether an answer without contents is one: its message is there, or a reason."""
+        if self._reason is None:
+            return False
+        has_ended = reason in (StopReason.ANSWERED, StopReason.UNKNOWN)
+        return self._answer.has_spoken or not has_ended
 
     def _has_no_room(self) -> bool:
         """Tells whether not a word was said because the input had filled the window."""

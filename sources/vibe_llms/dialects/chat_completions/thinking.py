@@ -84,8 +84,8 @@ class Thinking:
         self._part.kept["part"].update(rest)
         pieces = []
         for item in part["thinking"]:
-            if isinstance(item, Mapping) and item.keys() == {"type", "text"}:
-                pieces.append((self._part.index, str(item["text"]), "text"))
+            if _is_plain(item):
+                pieces.append((self._part.index, item["text"], "text"))
             else:
                 self._part.kept["part"]["thinking"] = self._inner
             self._inner.append(item)
@@ -154,3 +154,10 @@ class Thinking:
     def _skip(self, index: int) -> int:
         """Returns the index after those which thoughts have taken."""
         return max([index, *(thought.index + 1 for thought in self.thoughts[-1:])])
+
+
+def _is_plain(item: Any) -> bool:
+    """Tells whether an item within a part of reasoning holds a text and nothing else."""
+    if not isinstance(item, Mapping) or item.keys() != {"type", "text"}:
+        return False
+    return item["type"] == "text" and isinstance(item["text"], str)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json
+from vibe_llms.dialects.decoding import decode_json, produce_emptiness
 from vibe_llms.dialects.generate_content.calls import Call
 from vibe_llms.dialects.generate_content.errors import produce_error
 from vibe_llms.dialects.generate_content.fields import camelize, without
@@ -169,6 +169,8 @@ class Decoder:
                 detail=f"The stream of {self._provider} ended before its response was complete.",
                 remedy="What had arrived is kept; ask again.",
             )
+        if reason is None and not self._count:
+            raise produce_emptiness(self._provider)
         self._finished = True
         events: list[StreamEvent] = []
         self._events = events

@@ -20,6 +20,11 @@ def camelize(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {_spell(key): value for key, value in fields.items()}
 
 
+def open_object(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Does what :func:`camelize` does, for one whose fields may be null: as if not there."""
+    return {name: value for name, value in camelize(fields).items() if value is not None}
+
+
 @functools.lru_cache(maxsize=1024)
 def _spell(key: str) -> str:
     if key.startswith("_") or "_" not in key:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.generate_content.fields import camelize
+from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.ledger import seal_native
 from vibe_llms.messages.contents import Citation, TextualContent
@@ -28,18 +28,18 @@ def find_citations(
     """
     if not texts:
         return
-    metadata = camelize(candidate.get("groundingMetadata") or {})
-    chunks = [camelize(chunk) for chunk in metadata.get("groundingChunks") or ()]
+    metadata = open_object(candidate.get("groundingMetadata") or {})
+    chunks = [open_object(chunk) for chunk in metadata.get("groundingChunks") or ()]
     for given in metadata.get("groundingSupports") or ():
-        support = camelize(given)
-        segment = camelize(support.get("segment") or {})
+        support = open_object(given)
+        segment = open_object(support.get("segment") or {})
         position, start, end = _locate(segment, texts)
         for index in support.get("groundingChunkIndices") or ():
             if 0 <= index < len(chunks):
                 yield position, _read_chunk(chunks[index], support, start, end)
-    cited = camelize(candidate.get("citationMetadata") or {})
+    cited = open_object(candidate.get("citationMetadata") or {})
     for given in cited.get("citations") or cited.get("citationSources") or ():
-        source = camelize(given)
+        source = open_object(given)
         position, start, end = _locate(source, texts)
         yield (
             position,
@@ -51,9 +51,9 @@ def find_citations(
                 native=seal_native(PROTOCOL, {"citation": source}),
             ),
         )
-    read = camelize(candidate.get("urlContextMetadata") or {})
+    read = open_object(candidate.get("urlContextMetadata") or {})
     for given in read.get("urlMetadata") or ():
-        page = camelize(given)
+        page = open_object(given)
         if page.get("urlRetrievalStatus", _FOUND) == _FOUND and page.get("retrievedUrl"):
             native = seal_native(PROTOCOL, {"urlMetadata": page})
             yield len(texts) - 1, Citation(url=page["retrievedUrl"], native=native)
@@ -63,7 +63,7 @@ def _read_chunk(
     chunk: Mapping[str, Any], support: Mapping[str, Any], start: int | None, end: int | None
 ) -> Citation:
     kind = next((kind for kind in _KINDS if kind in chunk), "")
-    source = camelize(chunk.get(kind) or {})
+    source = open_object(chunk.get(kind) or {})
     return Citation(
         start=start,
         end=end,

@@ -50,7 +50,7 @@ class PartialArguments:
 
 def _read_value(piece: Mapping[str, Any]) -> Any:
     for name in ("stringValue", "numberValue", "boolValue"):
-        if name in piece:
+        if piece.get(name) is not None:
             return piece[name]
     return None if "nullValue" in piece else ""
 

@@ -13,7 +13,12 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without, write_json
+from vibe_llms.dialects.generate_content.fields import (
+    merge_residue,
+    open_object,
+    without,
+    write_json,
+)
 from vibe_llms.dialects.generate_content.media import ensure_capability, read_media, write_media
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
@@ -54,7 +59,7 @@ def open_part(given: Mapping[str, Any]) -> dict[str, Any]:
 
     The protocol allows no more; where some host has further ones that say nothing, they go.
     """
-    part = camelize(given)
+    part = open_object(given)
     data = [name for name in _DATA if name in part]
     if len(data) < 2:
         return part
@@ -108,7 +113,7 @@ def read_vendor_part(
         invocation_id: Where the part has none.
     """
     name = next(name for name in (*VENDOR_CALLS, *VENDOR_RESULTS) if name in part)
-    block = camelize(part[name])
+    block = open_object(part[name])
     native = seal_native(PROTOCOL, part)
     identity = block.get("id") or invocation_id
     kind = str(block.get("toolType") or "code_execution").lower()

@@ -36,7 +36,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     first, *others = candidates or [{}]
     reason = origin.native_stop_reason if is_ours else nativize_stop(origin.stop_reason)
     body: dict[str, Any] = {}
-    blocked = rest.get("promptFeedback", {}).get("blockReason")
+    blocked = (rest.get("promptFeedback") or {}).get("blockReason")
     if parts or (candidates is not None and (not blocked or blocked != reason)):
         role = (first.get("content") or {}).get("role") or "model"
         candidate = {"content": {"role": role, "parts": parts}, "finishReason": reason}

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json
+from vibe_llms.dialects.decoding import decode_json, produce_emptiness
 from vibe_llms.dialects.ledger import keep_native, seal_native
 from vibe_llms.dialects.messages.citations import normalize_citation
 from vibe_llms.dialects.messages.errors import produce_error
@@ -119,7 +119,7 @@ class Decoder:
             if message.get("type") == "error" or "content" not in message:
                 raise produce_error(message, provider=self._provider, model=self._model)
             self._begin(message)
-            for index, block in enumerate(message["content"]):
+            for index, block in enumerate(message["content"] or ()):
                 self._begin_block(index, block)
                 self._finish_block(index)
             self._end(message)
@@ -140,6 +140,8 @@ class Decoder:
                 detail=f"The stream of {self._provider} ended before its response was complete.",
                 remedy="What had arrived is kept; ask again.",
             )
+        if self._reason is None and not self._count:
+            raise produce_emptiness(self._provider)
         self._finished = True
         self._events = []
         for index in tuple(self._open):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json, is_blank
+from vibe_llms.dialects.decoding import decode_json, is_blank, produce_emptiness
 from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.dialects.ollama_chat.errors import produce_error
 from vibe_llms.dialects.ollama_chat.media import read_media
@@ -86,6 +86,7 @@ class Decoder:
         self._events: list[StreamEvent] = []
         self._begun = False
         self._ended = False
+        self._has_spoken = False
         self._finished = False
         self._reason: str | None = None
         self._created: object = None
@@ -150,6 +151,8 @@ class Decoder:
                 detail=f"The stream of {self._provider} ended before its response was complete.",
                 remedy="What had arrived is kept; ask again.",
             )
+        if not self._has_spoken:
+            raise produce_emptiness(self._provider)
         self._finished = True
         events: list[StreamEvent] = []
         group = keep_native(PROTOCOL, self._message_rest)
@@ -218,6 +221,7 @@ class Decoder:
                 gathered += value
 
     def _read_message(self, message: Mapping[str, Any]) -> None:
+        self._has_spoken = self._has_spoken or any(v is not None for v in message.values())
         # In the order in which a model thinks, speaks and calls, not in that of the keys.
         for kind, name in _TEXTS:
             text = message.get(name)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json
+from vibe_llms.dialects.decoding import decode_json, produce_emptiness
 from vibe_llms.dialects.responses.endings import Ending, read_ending
 from vibe_llms.dialects.responses.errors import produce_error
 from vibe_llms.dialects.responses.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
@@ -215,7 +215,10 @@ class Decoder:
         self._items.settle(response.get("output") or ())
         if response.get("usage"):
             self._items.events.append(UsageEvent(usage=normalize_usage(response["usage"])))
-        self._ending = read_ending(response, self._items.outline, event)
+        ending = read_ending(response, self._items.outline, event)
+        if self._items.is_empty and ending.word in ("completed", "incomplete"):
+            raise produce_emptiness(self._provider)
+        self._ending = ending
 
 
 def _is_text_delta(data: bytes | Mapping[str, Any]) -> bool:

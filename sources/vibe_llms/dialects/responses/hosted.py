@@ -113,7 +113,8 @@ def find_owner(item: Mapping[str, Any]) -> Owner:
 def _read_arguments(item: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the form and the text of what a tool was asked."""
     match item:
-        case {"type": "code_interpreter_call" | "program", "code": code}:
+        case {"type": "code_interpreter_call" | "program"}:
+            code = item.get("code")
             return "text", code if isinstance(code, str) else ""
         case {"type": "mcp_call", "arguments": str(arguments)}:
             return "json", arguments

@@ -82,8 +82,8 @@ def _find_answering(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> Own
 
 
 def _read_message(item: Mapping[str, Any]) -> AnyCanister:
-    role = item.get("role", "assistant")
-    if role == "assistant":
+    role = item.get("role")
+    if role in (None, "assistant"):
         contents, native = read_said(item)
         # Without contents a canister would not show it.
         return AssistantCanister(contents, native=native) if contents else _read_native(item)

@@ -142,6 +142,11 @@ class ItemsTable:
         self._owners: dict[str, Owner] = {}
         self._sound: Sound | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was no item at all, be it one with an empty text."""
+        return not self._order and self._sound is None
+
     def begin(self, item: Mapping[str, Any], place: int | None) -> None:
         """Begins an item, and its content where that is known at once."""
         state = self._open(place, item.get("id"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vibe_llms.dialects.chat_completions import PROTOCOL, Decoder, nativize_response
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
-from vibe_llms.messages.canisters import StopReason, UserCanister
+from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.assembly import Assembler
@@ -38,15 +38,12 @@ def say(index: int | None, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("choices", [{"choices": []}, {"choices": None}, {}])
-def test_a_response_without_choices_says_nothing(choices: dict[str, Any]) -> None:
-    """It is one all the same, counts its tokens, and comes back as it was."""
+def test_a_response_without_choices_is_an_error(choices: dict[str, Any]) -> None:
+    """Also where the vendor calls it a success, and has counted tokens."""
     body = {**HEAD, **choices, "base_resp": {"status_code": 0, "status_msg": "success"}}
 
-    response = read(body)
-
-    assert response.canisters == ()
-    assert response.metadata.origin.stop_reason is StopReason.UNKNOWN
-    assert nativize_response(response).value == body
+    with pytest.raises(ConverseError, match="answered with nothing"):
+        read(body)
 
 
 @pytest.mark.parametrize(

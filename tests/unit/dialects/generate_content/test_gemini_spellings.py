@@ -51,7 +51,6 @@ ANSWERS: dict[str, Any] = {
     "without parts": {"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}]},
     "without a role": {"candidates": [{"content": {"parts": [{"text": "a"}]}}]},
     "of another role": {"candidates": [{"content": {"role": "user", "parts": [{"text": "a"}]}}]},
-    "without candidates": {"usageMetadata": {"promptTokenCount": 3}},
     "blocked": {"promptFeedback": {"blockReason": "OTHER"}},
     "with a title of no kind": {
         "candidates": [

@@ -83,7 +83,7 @@ ITEMS = st.one_of(
 @st.composite
 def responses(draw: st.DrawFn) -> dict[str, Any]:
     """Makes whole responses, each item with an id."""
-    items = draw(st.lists(ITEMS, max_size=5))
+    items = draw(st.lists(ITEMS, min_size=1, max_size=5))
     output = [{**item, "id": f"item_{number}"} for number, item in enumerate(items)]
     usage = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
     return {
