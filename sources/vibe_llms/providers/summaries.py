@@ -19,8 +19,9 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import media_of, text_of
 from vibe_llms.models.attributes import Capability
 from vibe_llms.models.tokens import count_text
-from vibe_llms.providers.conversing import ModelBase
+from vibe_llms.providers.interfaces import ConverserModel
 
+SUMMARY_TITLE: Final = "Summary of the conversation before this"
 SUMMARY_TOKENS: Final = 600
 """Room for a summary in what is sent."""
 
@@ -52,7 +53,7 @@ class Summary:
 
 
 async def summarize(
-    model: ModelBase[Any], request: Request, gone: Sequence[AnyCanister], before: str, tokens: int
+    model: ConverserModel, request: Request, gone: Sequence[AnyCanister], before: str, tokens: int
 ) -> Summary:
     """Asks the model for a summary of turns.
 

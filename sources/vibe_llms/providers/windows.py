@@ -23,9 +23,8 @@ from vibe_llms.models.windows import Cut, cut_oldest, measure_canisters, measure
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.conversing import ModelBase, refuse_losses
 from vibe_llms.providers.streams import EventSource
-from vibe_llms.providers.summaries import SUMMARY_TOKENS, Summary, summarize
+from vibe_llms.providers.summaries import SUMMARY_TITLE, SUMMARY_TOKENS, Summary, summarize
 
-SUMMARY_TITLE: Final = "Summary of the conversation before this"
 _ATTEMPTS: Final = 4
 """So often a conversation is cut further when the vendor refuses it all the same."""
 _KEPT_SUMMARIES: Final = 64

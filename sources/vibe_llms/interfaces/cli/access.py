@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vibe_llms.application import Application
     from vibe_llms.configuration.classes import Configuration
+    from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.index import ConversationIndex
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.plugins.manager import PluginManager
@@ -85,6 +86,21 @@ def find_newest_identity() -> str:
             detail="There is no conversation yet.", remedy="`vibe chat` begins one."
         )
     return rows[0].id
+
+
+def restore_conversation(store: ConversationStore, continued: str | None) -> Conversation:
+    """Returns the conversation that ``--continue`` names: the newest where empty, else a new one.
+
+    Raises:
+        UnknownConversationError: There is none.
+        AmbiguousIdentityError: There are several.
+    """
+    from vibe_llms.conversations.conversation import Conversation
+
+    if continued is None:
+        return Conversation()
+    identity = resolve_identity(store, continued) if continued else find_newest_identity()
+    return Conversation.restore(store, identity)
 
 
 def survey_addresses(configuration: Configuration) -> list[str]:

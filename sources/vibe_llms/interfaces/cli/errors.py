@@ -95,9 +95,10 @@ def compose_lines(error: Exception) -> list[str]:
     """Composes what a person is told: one line, or one for each finding in a configuration."""
     from vibe_llms.exceptions import ConfigurationError, ConverseError
     from vibe_llms.interfaces.cli.output import sanitize
+    from vibe_llms.interfaces.cli.program import respell
 
     if isinstance(error, ConfigurationError) and error.findings:
-        return [sanitize(str(finding)) for finding in error.findings]
+        return [sanitize(respell(str(finding))) for finding in error.findings]
     if isinstance(error, click.UsageError):
         text = error.format_message()
         context = error.ctx
@@ -113,7 +114,7 @@ def compose_lines(error: Exception) -> list[str]:
         text = f"{place} cannot be read or written: {error.strerror or error}."
     else:
         text = f"This is a defect: {type(error).__name__}: {error} (--debug shows where)"
-    return [sanitize(" ".join(text.split()))]
+    return [sanitize(respell(" ".join(text.split())))]
 
 
 def _encode(error: Exception) -> str:

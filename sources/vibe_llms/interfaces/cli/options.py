@@ -83,6 +83,20 @@ def conversation_argument(function: _Function) -> _Function:
     return click.argument("identity", metavar="ID", type=CONVERSATION)(function)
 
 
+def continue_option(function: _Function) -> _Function:
+    """Adds ``--continue``: absent, empty for the newest conversation, or the id of one."""
+    option = click.option(
+        "--continue",
+        "continued",
+        type=CONVERSATION,
+        is_flag=False,
+        flag_value="",
+        metavar="[ID]",
+        help="Go on with a conversation; without ID, with the newest.",
+    )
+    return option(function)
+
+
 def json_option(function: _Function) -> _Function:
     """Adds ``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="Write JSON, errors too.")(function)

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from vibe_llms.interfaces.cli.program import respell
+
 _VISIBLE = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"}
 _VISIBLE[0x7F] = 0x2421
 _VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
@@ -60,8 +62,8 @@ def write_styled(text: str, *names: str) -> None:
 
 
 def note(text: str) -> None:
-    """Writes a remark to standard error, dimmed on a terminal."""
-    sys.stderr.write(style(sanitize(text), "dim", stream=sys.stderr) + "\n")
+    """Writes a remark to standard error, dimmed on a terminal; its commands run as printed."""
+    sys.stderr.write(style(sanitize(respell(text)), "dim", stream=sys.stderr) + "\n")
     sys.stderr.flush()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from vibe_llms.exceptions import RequestError, UnknownNameError
+from vibe_llms.interfaces.cli.chat.standings import Standing
 
 if TYPE_CHECKING:
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop
@@ -51,12 +52,40 @@ async def retry(loop: ChatLoop, argument: str) -> None:
 
 
 async def go_on(loop: ChatLoop, argument: str) -> None:
-    """Goes on with an answer that is not finished: at a limit, or after a crash."""
-    if not loop.session.is_unfinished:
-        raise RequestError(
-            detail="The last answer is finished.", remedy="Say something, or /retry it."
-        )
+    """Goes on with what is not finished: cut off, interrupted, unanswered, or left by a crash."""
+    said = await loop.session.prepare_continuation()
+    if said:
+        loop.output.say(f"Said in your name: {said}")
     await loop.answer()
+
+
+async def new(loop: ChatLoop, argument: str) -> None:
+    """Begins a new conversation."""
+    former = loop.session.conversation
+    loop.session.renew()
+    kept = f"; the former one is {former.id}" if len(former) and loop.session.store else ""
+    loop.output.say(f"This is now a new conversation{kept}.")
+
+
+async def compact(loop: ChatLoop, argument: str) -> None:
+    """Goes on in a new conversation that begins with a summary of this one."""
+    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+
+    former = loop.session.conversation.id
+    try:
+        summary = await run_interruptibly(loop.session.compact())
+    except KeyboardInterrupt:
+        if not loop.input.is_interactive:
+            raise
+        loop.output.say("Stopped; the conversation goes on as it was.")
+        return
+    loop.output.replay(loop.session.conversation.canisters)
+    loop.output.say(
+        f"This is now the conversation {loop.session.conversation.id}, which begins with the "
+        f"model's summary{summary.describe_usage()}; {former} stays as it was."
+    )
+    if loop.session.standing is Standing.UNANSWERED and len(loop.session.conversation) > 1:
+        loop.output.say(Standing.UNANSWERED.value)
 
 
 async def tools(loop: ChatLoop, argument: str) -> None:
@@ -176,7 +205,9 @@ async def leave(loop: ChatLoop, argument: str) -> None:
 _ALL = (
     SlashCommand("/help", "", "Show this.", show_help),
     SlashCommand("/retry", "", "Answer again, in a fork; the former answer stays.", retry),
-    SlashCommand("/continue", "", "Go on with an answer that is not finished.", go_on),
+    SlashCommand("/continue", "", "Go on: cut off, interrupted, or not answered yet.", go_on),
+    SlashCommand("/new", "", "Begin a new conversation; the instructions stay.", new),
+    SlashCommand("/compact", "", "Go on in a new one, with a summary of this one.", compact),
     SlashCommand("/tools", "", "List what the model may invoke.", tools),
     SlashCommand("/fork", "[N]", "Go on in a fork of all, or of the first N canisters.", fork),
     SlashCommand("/model", "[ADDRESS]", "Show the model, or go on with another.", model),

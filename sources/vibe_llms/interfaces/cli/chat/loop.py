@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import attrs
 
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import ContextOverflowError, ConverseError
 from vibe_llms.interfaces.cli.accounting import summarize
 from vibe_llms.interfaces.cli.chat.commands import perform
 from vibe_llms.interfaces.cli.chat.input import ChatInput
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.session import INPUT_ROLES, ChatSession
+from vibe_llms.interfaces.cli.chat.standings import Standing
 from vibe_llms.interfaces.cli.errors import compose_lines
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.messages.canisters import InvocationCanister
@@ -73,6 +74,8 @@ class ChatLoop:
                 raise
             for line in compose_lines(error):
                 self.output.complain(line)
+            if isinstance(error, ContextOverflowError):
+                self.output.say("/compact goes on with a summary, /new without one.")
         self.tell_notices()
 
     async def answer(self) -> None:
@@ -84,10 +87,15 @@ class ChatLoop:
                 raise
             last = self.session.conversation.last_message
             if last is None or last.role in INPUT_ROLES:
-                self.output.say("Stopped before anything came; /retry asks again.")
+                self.output.say("Stopped before anything came; /continue asks again.")
             else:
-                self.output.say("Stopped. What came is kept; /retry answers again.")
+                self.output.say(
+                    "Stopped. What came is kept; /continue goes on, /retry answers again."
+                )
             return
+        if answer.cut:
+            goes_on = "" if self.session.standing is Standing.FINISHED else " /continue goes on."
+            self.output.say(f"{answer.cut}{goes_on}")
         if any(isinstance(canister, InvocationCanister) for canister in answer.canisters):
             self.output.say(summarize(measure_canisters(answer.canisters)))
 

@@ -17,6 +17,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.interfaces.cli.output import mark_error, sanitize, shorten, style
+from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import (
     NativeContent,
@@ -237,7 +238,7 @@ class PlainOutput:
 
     def say(self, text: str) -> None:
         """Writes a remark."""
-        self._notes.write(style(sanitize(text), "dim", stream=self._notes) + "\n")
+        self._notes.write(style(sanitize(respell(text)), "dim", stream=self._notes) + "\n")
         self._notes.flush()
 
     def complain(self, text: str) -> None:

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 import attrs
 
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, StreamEvent
-from vibe_llms.exceptions import Finding, StaleConversationError
+from vibe_llms.exceptions import Finding, RequestError, StaleConversationError
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, read_attachment
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
+from vibe_llms.interfaces.cli.chat.standings import (
+    GO_ON,
+    Standing,
+    describe_cut,
+    read_standing,
+)
 from vibe_llms.interfaces.cli.output import repair
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -23,6 +30,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.registry import Registry
     from vibe_llms.limits import Limits
+    from vibe_llms.providers.summaries import Summary
     from vibe_llms.telemetry.accounts import Account
     from vibe_llms.telemetry.odometer import Odometer
 
@@ -56,6 +65,11 @@ class Answer:
     duration_seconds: float
     canisters: tuple[AnyCanister, ...]
     losses: tuple[Loss, ...]
+
+    @property
+    def cut(self) -> str:
+        """Why it is not whole, for the user; empty where it is."""
+        return describe_cut(self.origin)
 
 
 @attrs.define(kw_only=True)
@@ -111,10 +125,9 @@ class ChatSession:
         return self._registry
 
     @property
-    def is_unfinished(self) -> bool:
-        """Whether the last turn asks for something that nobody has brought yet."""
-        last = self.conversation.last_message
-        return last is not None and last.role in ("invocation", "result")
+    def standing(self) -> Standing:
+        """Whether the last message waits for an answer, or the last answer for more."""
+        return read_standing(self.conversation.canisters)
 
     async def open(self) -> None:
         """Connects the tools, and makes sure that there is such a model and what it takes.
@@ -179,7 +192,7 @@ class ChatSession:
         self.conversation.metadata = attrs.evolve(metadata, model=self.model_name)
         output.begin(self.model_name)
         try:
-            if self._registry is not None:
+            if self._registry is not None or self._is_for_engine():
                 return await self._act(output, self._registry)
             return await self._answer(output)
         finally:
@@ -214,7 +227,17 @@ class ChatSession:
             losses=response.losses,
         )
 
-    async def _act(self, output: ChatOutput, registry: Registry) -> Answer:
+    def _is_for_engine(self) -> bool:
+        """Tells whether something is open that only an engine goes on with, tools or not.
+
+        Without the tools of before, it tells the model that they are gone.
+        """
+        last = self.conversation.last_message
+        if last is None or last.role in INPUT_ROLES:
+            return False
+        return self.standing in (Standing.UNFINISHED, Standing.BROKEN)
+
+    async def _act(self, output: ChatOutput, registry: Registry | None) -> Answer:
         """Lets the engine ask the model, and execute what it invokes, until that is done."""
         from vibe_llms.instruments.engines import Engine
 
@@ -225,7 +248,7 @@ class ChatSession:
 
         engine = Engine(
             Model(self.address, application=self.application, strict=self.strict),
-            registry,
+            () if registry is None else registry,
             approver=self.approver,
             limits=self.limits,
             store=self.store,
@@ -244,15 +267,75 @@ class ChatSession:
                 output.feed(event)
         if outcome.error is not None:
             raise outcome.error
-        if outcome.reason != "answered" and outcome.detail:
+        origin = find_origin(outcome.canisters)
+        if outcome.reason != "answered" and outcome.detail and not describe_cut(origin):
             output.say(outcome.detail)
         return Answer(
             text=outcome.text,
-            origin=find_origin(outcome.canisters),
+            origin=origin,
             duration_seconds=outcome.readings.seconds,
             canisters=outcome.canisters,
             losses=outcome.losses,
         )
+
+    async def prepare_continuation(self) -> str:
+        """Makes the last turn one that ``answer`` goes on with; returns what was said for that.
+
+        Raises:
+            RequestError: The last answer is finished; or the model cannot take it.
+        """
+        match self.standing:
+            case Standing.FINISHED:
+                raise RequestError(
+                    detail=Standing.FINISHED.value, remedy="Say something, or /retry it."
+                )
+            case Standing.CUT | Standing.INTERRUPTED:
+                await self.say(GO_ON)
+                return GO_ON
+        return ""
+
+    def renew(self) -> None:
+        """Begins a new conversation, in which the same instructions hold."""
+        self.conversation = self._produce_conversation(())
+
+    async def compact(self) -> Summary:
+        """Goes on in a new conversation, which begins with a summary of the former one.
+
+        A message that was not answered yet is its last. The former conversation stays as it is.
+
+        Raises:
+            RequestError: There is nothing to summarize.
+            ConverseError: The model did not summarize it.
+        """
+        from vibe_llms.models.windows import measure_room
+        from vibe_llms.providers.summaries import SUMMARY_TITLE, summarize
+
+        canisters = [c for c in self.conversation.canisters if c.role != "supervisor"]
+        count = len(canisters)
+        while count and canisters[count - 1].role in INPUT_ROLES:
+            count -= 1
+        if not count:
+            raise RequestError(
+                detail="There is nothing to summarize yet.", remedy="/new begins anew."
+            )
+        instrument = self._produce_model()
+        model = await instrument.access()
+        room, _ = measure_room(model.descriptor.attributes, self.controls)
+        request = instrument.request(canisters, continuation=True)
+        summary = await summarize(model, request, canisters[:count], "", (room or 8192) // 2)
+        document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
+        self.conversation = self._produce_conversation([document, *canisters[count:]])
+        self._save()
+        return summary
+
+    def _produce_conversation(self, said: Sequence[AnyCanister]) -> Conversation:
+        """Makes a conversation with the instructions of this one, and something said."""
+        former = self.conversation
+        words = {text_of(c): c for c in former.canisters if isinstance(c, SupervisorCanister)}
+        canisters: list[AnyCanister] = [SupervisorCanister(c.content) for c in words.values()]
+        canisters += [attrs.evolve(each, id=produce_identity()) for each in said]
+        metadata = ConversationMetadata(tags=former.metadata.tags, model=former.metadata.model)
+        return Conversation(canisters=canisters, metadata=metadata)
 
     def retreat(self) -> bool:
         """Goes back to before the last answer, in a fork; stays where there is no answer yet.

@@ -27,6 +27,7 @@ from vibe_llms.interfaces.cli.chat.output import (
 )
 from vibe_llms.interfaces.cli.chat.tail import Line, Tail
 from vibe_llms.interfaces.cli.output import sanitize
+from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class TerminalOutput:
 
     def say(self, text: str) -> None:
         """Shows a remark."""
-        self._show("note", sanitize(text))
+        self._show("note", sanitize(respell(text)))
 
     def complain(self, text: str) -> None:
         """Shows what went wrong."""

@@ -9,6 +9,7 @@ import click
 from vibe_llms.interfaces.cli.options import (
     command,
     compose_address,
+    continue_option,
     json_option,
     model_options,
     parse_controls,
@@ -18,6 +19,8 @@ from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
 if TYPE_CHECKING:
     from vibe_llms.interfaces.cli.chat.session import Answer, ChatSession
     from vibe_llms.plain import JsonObject
+
+_IDENTITY_LETTERS = 16
 
 
 @command("ask")
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--schema", type=click.Path(), help="A JSON Schema; the answer conforms to it.")
 @click.option("--save/--no-save", default=None, help="Keep it as a conversation (the default).")
+@continue_option
 @json_option
 @skill_option
 @tool_options
@@ -46,20 +50,36 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
         vibe ask What is the capital of Peru?
         cat letter.txt | vibe ask Summarize this letter.
         vibe ask -f photo.jpg Who is in the picture?
+        vibe ask "And its largest port?" --continue
+
+    With --continue and without a question, an answer that was cut off or interrupted goes on.
     """
+    words = list(prompt)
+    if options["continued"] and not _may_be_identity(options["continued"]):
+        words.insert(0, options["continued"])  # a question, which stood where an id may stand
+        options["continued"] = ""
     session = _produce_session(options, save=save is not False)
-    text = _gather(session, " ".join(prompt), options)
+    text = _gather(session, " ".join(words), options)
     answer = _answer(session, text, options, as_json=as_json)
     if as_json:
         _write_answer(session, answer)
     else:
+        _tell_cut(session, answer)
         _tell_identity(session, is_asked_for=save is True)
     if session.schema is not None:
         _check_conformity(answer.text, session.schema)
 
 
+def _may_be_identity(text: str) -> bool:
+    return text.isascii() and text.isalnum() and len(text) <= _IDENTITY_LETTERS
+
+
 def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
-    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.access import (
+        load_application,
+        restore_conversation,
+        tell_untrusted,
+    )
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
     address = compose_address(options["model"], options["provider"])
@@ -70,10 +90,12 @@ def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
         window=options["window"],
     )
     tell_untrusted(application.configuration)
+    conversation = restore_conversation(application.store, options["continued"])
     return ChatSession(
         application=application,
         store=application.store if save else None,
-        address=address or "",
+        conversation=conversation,
+        address=address or conversation.metadata.model or "",
         controls=parse_controls(options["controls"]),
         stream=application.configuration.stream,
         strict=options["strict"],
@@ -142,9 +164,16 @@ def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
         session.attach(path)
     if not sys.stdin.isatty() and "-" not in options["files"]:
         text = _read_stdin(session, text)
-    if not text and not session.attachments:
+    if not text and not session.attachments and not _has_open_end(session):
         raise click.UsageError("There is no question.")
     return text
+
+
+def _has_open_end(session: ChatSession) -> bool:
+    """Tells whether there is something to go on with, without a question."""
+    from vibe_llms.interfaces.cli.chat.standings import Standing
+
+    return len(session.conversation) > 0 and session.standing is not Standing.FINISHED
 
 
 def _read_stdin(session: ChatSession, text: str) -> str:
@@ -179,7 +208,10 @@ def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json
             await run_interruptibly(session.open())  # before anything is stored
             if instructions:
                 session.instruct(instructions)
-            await session.say(text)
+            if text or session.attachments:
+                await session.say(text)
+            else:
+                await session.prepare_continuation()
             return await run_interruptibly(session.answer(output))
         finally:
             await session.close()
@@ -187,14 +219,30 @@ def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json
     return asyncio.run(perform())
 
 
+def _tell_cut(session: ChatSession, answer: Answer) -> None:
+    """Says that the answer is not whole, and what brings more of it."""
+    from vibe_llms.interfaces.cli.chat.standings import Standing
+    from vibe_llms.interfaces.cli.output import note
+    from vibe_llms.interfaces.cli.program import compose_command
+
+    if not answer.cut:
+        return
+    if session.store is not None and session.standing is Standing.CUT:
+        command = compose_command("ask", "--continue", session.conversation.id)
+        note(f"{answer.cut} Go on with: {command}")
+    else:
+        note(answer.cut)
+
+
 def _tell_identity(session: ChatSession, *, is_asked_for: bool) -> None:
     import sys
 
     from vibe_llms.interfaces.cli.output import note
+    from vibe_llms.interfaces.cli.program import compose_command
 
     if session.store is not None and (is_asked_for or sys.stderr.isatty()):
         identity = session.conversation.id
-        note(f"Kept as {identity}; go on with: vibe chat --continue {identity}")
+        note(f"Kept as {identity}; go on with: {compose_command('chat', '--continue', identity)}")
 
 
 def _write_answer(session: ChatSession, answer: Answer) -> None:
@@ -206,6 +254,7 @@ def _write_answer(session: ChatSession, answer: Answer) -> None:
         {
             "conversation": session.conversation.id if session.store is not None else None,
             "text": answer.text,
+            "cut": answer.cut or None,
             "origin": None if answer.origin is None else unstructure(answer.origin),
             "duration_seconds": answer.duration_seconds,
             "canisters": [unstructure(canister) for canister in answer.canisters],

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.options import (
-    CONVERSATION,
     command,
     compose_address,
+    continue_option,
     model_options,
     parse_controls,
 )
@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 
 @command("chat")
 @click.argument("first", nargs=-1, metavar="[MESSAGE]...")
-@click.option(
-    "--continue",
-    "continued",
-    type=CONVERSATION,
-    is_flag=False,
-    flag_value="",
-    metavar="[ID]",
-    help="Go on with a conversation; without ID, with the newest.",
-)
+@continue_option
 @skill_option
 @tool_options
 @model_options
@@ -69,9 +61,10 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     asyncio.run(perform())
     if loop.input.is_interactive and len(loop.session.conversation):
         from vibe_llms.interfaces.cli.output import note
+        from vibe_llms.interfaces.cli.program import compose_command
 
         identity = loop.session.conversation.id
-        note(f"Kept as {identity}; go on with: vibe chat --continue {identity}")
+        note(f"Kept as {identity}; go on with: {compose_command('chat', '--continue', identity)}")
     sys.stdout.flush()
 
 
@@ -125,23 +118,16 @@ def _produce_output() -> ChatOutput:
 def _produce_session(
     application: Application, continued: str | None, address: str, options: dict[str, Any]
 ) -> ChatSession:
-    from vibe_llms.conversations.conversation import Conversation
-    from vibe_llms.interfaces.cli.access import find_newest_identity, resolve_identity
+    from vibe_llms.interfaces.cli.access import restore_conversation
     from vibe_llms.interfaces.cli.chat.session import ChatSession
     from vibe_llms.telemetry.odometer import Odometer
 
-    conversation = Conversation()
-    if continued is not None:
-        identity = (
-            resolve_identity(application.store, continued) if continued else find_newest_identity()
-        )
-        conversation = Conversation.restore(application.store, identity)
-        address = address or conversation.metadata.model or ""
+    conversation = restore_conversation(application.store, continued)
     return ChatSession(
         application=application,
         store=application.store,
         conversation=conversation,
-        address=address,
+        address=address or (conversation.metadata.model or ""),
         controls=parse_controls(options["controls"]),
         stream=application.configuration.stream,
         strict=options["strict"],
@@ -150,7 +136,10 @@ def _produce_session(
 
 
 def _greet(loop: ChatLoop) -> None:
+    from vibe_llms.interfaces.cli.chat.standings import Standing
+
     loop.output.replay(loop.session.conversation.canisters)
-    if loop.session.is_unfinished:
-        loop.output.say("The last answer is not finished; /continue goes on with it.")
+    standing = loop.session.standing
+    if standing is not Standing.FINISHED:
+        loop.output.say(standing.value)
     loop.output.say(f"{loop.session.model_name} · /help for commands, Ctrl-D to leave")

@@ -1,0 +1,56 @@
+"""How a conversation stands: whether its last words want an answer, or its last answer more."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason
+from vibe_llms.messages.views import text_of
+
+GO_ON = "Go on where you stopped."
+"""What is said to a model in the user's name, so that it goes on with an answer."""
+
+_CUTS = {
+    StopReason.LIMIT: "The answer was cut off at the limit of its length.",
+    StopReason.OVERFLOW: "The answer was cut off: the conversation fills the model's window.",
+    StopReason.FILTERED: "The answer was stopped by a filter of the vendor's.",
+}
+
+
+class Standing(enum.Enum):
+    """What is open; the value says it to the user, and what /continue does about it."""
+
+    FINISHED = "The last answer is finished."
+    UNANSWERED = "The last message is not answered; /continue asks for an answer."
+    UNFINISHED = "The last answer is not finished; /continue goes on with it."
+    CUT = "The last answer was cut off; /continue goes on with it."
+    INTERRUPTED = "The last answer was interrupted; /continue goes on with it."
+    BROKEN = "The last answer broke off before there were words; /continue asks again."
+
+
+def read_standing(canisters: Sequence[AnyCanister]) -> Standing:
+    """Reads the end of a conversation; what a supervisor says there is no message."""
+    from vibe_llms.engine.tails import read_tail  # a single question never gets here
+
+    end = len(canisters)
+    while end and canisters[end - 1].role == "supervisor":
+        end -= 1
+    if not end:
+        return Standing.FINISHED
+    if canisters[end - 1].role in ("user", "document"):
+        return Standing.UNANSWERED
+    tail = read_tail(canisters[:end])
+    if tail.is_broken_off:
+        said = text_of(canisters[tail.start : end])
+        return Standing.INTERRUPTED if said else Standing.BROKEN
+    if tail.is_paused or not tail.ends_in_words:
+        return Standing.UNFINISHED
+    if tail.stop_reason in (StopReason.LIMIT, StopReason.OVERFLOW):
+        return Standing.CUT
+    return Standing.FINISHED
+
+
+def describe_cut(origin: Origin | None) -> str:
+    """Says why an answer is not whole; nothing where it is."""
+    return "" if origin is None else _CUTS.get(origin.stop_reason, "")

@@ -1,0 +1,66 @@
+"""How this program was called: a command that is printed runs as it is printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+_NAME = "vibe"
+
+
+def name_program() -> str:
+    """Returns what a person types to call this program in the same place again.
+
+    That is the plain name where the shell finds this very program by it; else the path, or
+    ``python -m``, as they were typed.
+    """
+    given = sys.orig_argv
+    if "-m" in given[1:] and not _is_script(sys.argv[0]):
+        module = given[given.index("-m", 1) + 1 : given.index("-m", 1) + 2]
+        if module and module[0].partition(".")[0] == "vibe_llms":
+            return f"{_quote(given[0])} -m {module[0]}"
+    if not _is_script(sys.argv[0]) or _is_found(sys.argv[0]):
+        return _NAME
+    return _quote(sys.argv[0])
+
+
+def compose_command(*arguments: str) -> str:
+    """Returns a command that runs as it is printed, such as ``.venv/bin/vibe list``."""
+    return " ".join((name_program(), *map(_quote, arguments)))
+
+
+def respell(text: str) -> str:
+    """Returns a text in which commands of ours, such as ``vibe list``, run as they are printed."""
+    if f"{_NAME} " not in text:
+        return text
+    program = name_program()
+    if program == _NAME:
+        return text
+    from vibe_llms.interfaces.cli.group import COMMANDS
+
+    words = "|".join((*(name for each in COMMANDS.values() for name in each), "--help"))
+    return re.sub(rf"(?<![\w./\\-]){_NAME}(?= (?:{words})(?![\w-]))", lambda _: program, text)
+
+
+def _is_script(path: str) -> bool:
+    return Path(path).stem == _NAME
+
+
+def _is_found(path: str) -> bool:
+    """Tells whether the first program of that name on the search path is this one."""
+    for folder in os.get_exec_path():
+        found = Path(folder) / Path(path).name
+        if found.is_file() and os.access(found, os.X_OK):
+            try:
+                return found.samefile(path)
+            except OSError:
+                return False
+    return False
+
+
+def _quote(word: str) -> str:
+    import shlex
+
+    return shlex.quote(word)

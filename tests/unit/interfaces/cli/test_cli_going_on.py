@@ -1,0 +1,299 @@
+"""A chat goes on: with what was cut, interrupted or left open, and beyond the model's window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chatting import Recording, Typing
+from vibe_llms.application import Application
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+from vibe_llms.interfaces.cli.chat.session import ChatSession
+from vibe_llms.interfaces.cli.chat.standings import GO_ON, Standing, read_standing
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    ResultCanister,
+    StopReason,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.views import text_of
+
+Vibe = Callable[..., Any]
+
+_SCRIPT = """
+[[responses]]
+match = "long"
+contents = [{ text = "once upon a" }]
+stop_reason = "limit"
+
+[[responses]]
+match = "Go on where you stopped"
+contents = [{ text = "time" }]
+
+[[responses]]
+match = "slow"
+delay_seconds = 0.05
+chunk_characters = 4
+contents = [{ text = "one two three four five six seven eight nine ten" }]
+
+[[responses]]
+match = "break"
+contents = [{ text = "abcdefghij" }]
+fault = { at_chunk = 0, kind = "overloaded" }
+
+[[responses]]
+match = "assistant: Yes"
+contents = [{ text = "They agreed." }]
+usage = { input_tokens = 30, output_tokens = 3 }
+
+[[responses]]
+contents = [{ text = "Yes: {input}" }]
+"""
+
+
+@pytest.fixture
+def script(home: Path) -> str:
+    """The address of a model."""
+    (home / "script.toml").write_text(_SCRIPT)
+    return f"scripted:{home / 'script.toml'}"
+
+
+@pytest.fixture
+def session(script: str) -> ChatSession:
+    """A session with a scripted model and a store in memory."""
+    return ChatSession(application=Application.load(), store=MemoryStore(), address=script)
+
+
+async def _chat(session: ChatSession, *lines: str, interrupt_after: int = 0) -> Recording:
+    output = Recording(interrupt_after=interrupt_after)
+    await ChatLoop(session, Typing(iter(lines)), output).run()
+    return output
+
+
+def _end(reason: StopReason, text: str = "words") -> AssistantCanister:
+    origin = Origin(provider="p", model="m", stop_reason=reason)
+    return AssistantCanister(text, origin=origin, turn_id="t")
+
+
+_CALL = InvocationCanister(invocation_id="a", name="look", turn_id="t")
+
+
+@pytest.mark.parametrize(
+    ("said", "standing"),
+    [
+        ([], Standing.FINISHED),
+        ([SupervisorCanister("Be brief.")], Standing.FINISHED),
+        ([UserCanister("?")], Standing.UNANSWERED),
+        ([UserCanister("?"), SupervisorCanister("Be brief.")], Standing.UNANSWERED),
+        ([_end(StopReason.ANSWERED)], Standing.FINISHED),
+        ([_end(StopReason.ANSWERED), SupervisorCanister("Be brief.")], Standing.FINISHED),
+        ([_end(StopReason.LIMIT)], Standing.CUT),
+        ([_end(StopReason.OVERFLOW)], Standing.CUT),
+        ([_end(StopReason.INTERRUPTED)], Standing.INTERRUPTED),
+        ([_end(StopReason.FAILED)], Standing.INTERRUPTED),
+        ([_end(StopReason.INTERRUPTED, "")], Standing.BROKEN),
+        ([_end(StopReason.PAUSED)], Standing.UNFINISHED),
+        ([_CALL], Standing.UNFINISHED),
+        ([_CALL, ResultCanister("Found", invocation_id="a")], Standing.UNFINISHED),
+    ],
+)
+def test_the_end_of_a_conversation_tells_what_is_open(
+    said: list[AnyCanister], standing: Standing
+) -> None:
+    """Of a message its answer, of an answer its rest."""
+    assert read_standing(said) is standing
+
+
+async def test_a_cut_answer_says_so_and_goes_on(session: ChatSession) -> None:
+    """The model is asked, in words that anyone can read later, for the rest."""
+    output = await _chat(session, "long", "/continue", "/continue")
+
+    assert output.text == "<once upon a><time>"
+    assert output.remarks[0] == (
+        "The answer was cut off at the limit of its length. /continue goes on."
+    )
+    assert text_of(session.conversation.canisters[2]) == GO_ON
+    assert "finished" in output.complaints[0]
+
+
+async def test_an_interrupted_answer_goes_on(session: ChatSession) -> None:
+    """What had come stays, and the model sees it."""
+    output = await _chat(session, "slow", "/continue", interrupt_after=3)
+
+    assert "/continue goes on" in output.remarks[0]
+    assert output.text.endswith("<time>")
+    assert [c.role for c in session.conversation.canisters] == ["user", "assistant"] * 2
+
+
+async def test_an_unanswered_message_is_answered(session: ChatSession) -> None:
+    """After an error, nobody has to say it twice."""
+    output = await _chat(session, "break", "/continue")
+
+    assert len(output.complaints) == 2
+    assert [c.role for c in session.conversation.canisters] == ["user"]
+
+    session.address = "scripted:echo"
+    output = await _chat(session, "/continue")
+
+    assert output.text == "<break>"
+
+
+async def test_calls_that_nobody_can_execute_any_more_are_answered_without(
+    session: ChatSession,
+) -> None:
+    """Where the tools of before are not given again, the model is told so, and goes on."""
+    session.conversation = Conversation(canisters=[UserCanister("Hello"), _CALL])
+
+    output = await _chat(session, "/continue")
+
+    assert output.text == "<Yes: Hello>"
+    roles = [canister.role for canister in session.conversation.canisters]
+    assert roles == ["user", "invocation", "result", "assistant"]
+    result = session.conversation.canisters[2]
+    assert isinstance(result, ResultCanister)
+    assert result.is_error
+
+
+async def test_new_begins_anew_under_the_same_instructions(session: ChatSession) -> None:
+    """The former conversation stays, and can be found."""
+    session.instruct("Be brief.")
+    await _chat(session, "Hello")
+    former = session.conversation.id
+
+    output = await _chat(session, "/new", "Again")
+
+    assert former in output.remarks[0]
+    assert session.conversation.id != former
+    assert [text_of(c) for c in session.conversation.canisters] == [
+        "Be brief.",
+        "Again",
+        "Yes: Again",
+    ]
+    assert session.store is not None
+    assert len(Conversation.restore(session.store, former)) == 3
+
+
+async def test_compact_goes_on_with_a_summary(session: ChatSession) -> None:
+    """The summary begins a conversation of its own; the other stays as it was."""
+    session.instruct("Be brief.")
+    await _chat(session, "Hello")
+    former = session.conversation.id
+
+    output = await _chat(session, "/compact", "Why?")
+
+    assert session.store is not None
+    kept = Conversation.restore(session.store, session.conversation.id)
+    assert [(c.role, text_of(c)) for c in kept.canisters] == [
+        ("supervisor", "Be brief."),
+        ("document", "They agreed."),
+        ("user", "Why?"),
+        ("assistant", "Yes: Why?"),
+    ]
+    assert former in output.remarks[0]
+    assert "(it took 30 tokens in, 3 out)" in output.remarks[0]
+    assert len(Conversation.restore(session.store, former)) == 3
+
+
+async def test_a_message_that_waits_is_not_summarized(session: ChatSession) -> None:
+    """It is the last of the new conversation, and /continue answers it."""
+    output = await _chat(session, "Hello", "break", "/compact")
+
+    assert text_of(session.conversation.canisters[-1]) == "break"
+    assert output.remarks[-1] == Standing.UNANSWERED.value
+
+
+async def test_nothing_cannot_be_summarized(session: ChatSession) -> None:
+    """And nothing begins."""
+    former = session.conversation.id
+
+    output = await _chat(session, "/compact")
+
+    assert "nothing to summarize" in output.complaints[0]
+    assert session.conversation.id == former
+
+
+async def test_who_meets_the_window_is_told_the_ways_on(
+    session: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chat does not end there."""
+    from vibe_llms.exceptions import ContextOverflowError
+    from vibe_llms.providers.scripted.client import ScriptedModel
+
+    async def refuse(self: ScriptedModel, *given: object, **more: object) -> None:
+        raise ContextOverflowError(model="m", detail="Too long.")
+
+    monkeypatch.setattr(ScriptedModel, "send", refuse)
+    output = await _chat(session, "Hello")
+
+    assert output.remarks == ["/compact goes on with a summary, /new without one."]
+
+
+def test_a_single_cut_answer_says_so_on_standard_error(vibe: Vibe, script: str) -> None:
+    """And to programs; the answer itself is as it was."""
+    outcome = vibe("ask", "-m", script, "long")
+    told = vibe("ask", "--json", "-m", script, "long").read_json()
+
+    assert outcome.code == 0
+    assert outcome.out == "once upon a\n"
+    assert "cut off at the limit of its length" in outcome.err
+    assert "ask --continue" in outcome.err
+    assert "cut off" in told["cut"]
+    assert vibe("ask", "--json", "-m", script, "Hello").read_json()["cut"] is None
+
+
+def _show(vibe: Vibe, *arguments: str) -> list[str]:
+    canisters = vibe("show", "--json", *arguments).read_json()["canisters"]
+    return [content["text"] for canister in canisters for content in canister["content"]]
+
+
+def test_a_question_goes_on_with_a_conversation(vibe: Vibe, script: str) -> None:
+    """With the newest, or with the one that is named, by its own model."""
+    first = vibe("ask", "--json", "-m", script, "Hello").read_json()["conversation"]
+    vibe("ask", "-m", "scripted:echo", "Other")
+
+    assert vibe("ask", "Why?", "--continue", first[:8]).out == "Yes: Why?\n"
+    assert vibe("ask", "And?", "--continue").out == "Yes: And?\n"
+    assert vibe("ask", "--continue", "Who is it?").out == "Yes: Who is it?\n"
+
+    assert _show(vibe, first)[::2] == ["Hello", "Why?", "And?", "Who is it?"]
+
+
+def test_without_a_question_what_is_open_goes_on(vibe: Vibe, script: str) -> None:
+    """And where nothing is, that is said."""
+    vibe("ask", "-m", script, "long")
+
+    assert vibe("ask", "--continue").out == "time\n"
+
+    outcome = vibe("ask", "--continue")
+    assert outcome.code == 2
+    assert "There is no question" in outcome.err
+
+
+def test_what_is_no_conversation_is_said(vibe: Vibe, script: str) -> None:
+    """A word that may be an id is taken for one; nothing is asked of another conversation."""
+    vibe("ask", "-m", script, "Hello")
+
+    outcome = vibe("ask", "--continue", "zzzz", "Why?")
+
+    assert outcome.code == 4
+    assert len(_show(vibe, vibe("list").out.partition("\t")[0])) == 2
+
+
+def test_a_continued_question_that_is_not_kept_leaves_the_conversation(
+    vibe: Vibe, script: str
+) -> None:
+    """It is answered with what was said before, and forgotten."""
+    vibe("ask", "-m", script, "Hello")
+
+    assert vibe("ask", "--no-save", "Why?", "--continue").out == "Yes: Why?\n"
+
+    assert len(_show(vibe, vibe("list").out.partition("\t")[0])) == 2
