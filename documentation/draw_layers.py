@@ -37,6 +37,7 @@ WORDS = {
     "absence": "not given",
     "exceptions": "every error",
     "facts": "what errors are made of",
+    "files": "that have an end",
     "guardians": "no orphans",
     "laziness": "on demand",
     "limits": "one table",

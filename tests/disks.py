@@ -90,9 +90,9 @@ def _make_crash(name: str) -> Callable[..., object]:
 
     def step(self: CrashingDisk, *args: object) -> object:
         self.steps -= 1
-        if self.steps == 0 and name == "write":
-            descriptor, data = args
-            original(self, descriptor, data[: len(data) // 2])  # type: ignore[index]
+        if self.steps == 0 and name in ("write", "note"):
+            place, data = args
+            original(self, place, data[: len(data) // 2])  # type: ignore[index]
         if self.steps <= 0:
             raise Crash(name)
         return original(self, *args)
@@ -103,6 +103,7 @@ def _make_crash(name: str) -> Callable[..., object]:
 for _name in [
     "create",
     "write",
+    "note",
     "truncate",
     "synchronize",
     "synchronize_folder",

@@ -189,7 +189,9 @@ canisters_by_role: dict[str, st.SearchStrategy[AnyCanister]] = {
     ),
 }
 canisters: st.SearchStrategy[AnyCanister] = st.one_of(*canisters_by_role.values())
-conversations: st.SearchStrategy[list[AnyCanister]] = st.lists(canisters, max_size=5)
+conversations: st.SearchStrategy[list[AnyCanister]] = st.lists(
+    canisters, max_size=5, unique_by=lambda canister: canister.id
+)
 """Canisters in any order, also none and such as make little sense."""
 
 answerable_canisters = st.one_of(

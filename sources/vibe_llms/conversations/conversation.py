@@ -22,9 +22,12 @@ from vibe_llms.messages.contents import AnyContent
 from vibe_llms.messages.identities import access_now, produce_identity
 
 
-@attrs.define
+@attrs.frozen
 class _Stored:
-    """What a store has of a conversation: where, how many canisters, with which metadata."""
+    """What a store has of a conversation: where, how many canisters, with which metadata.
+
+    It is replaced as a whole: an interrupt leaves the old one or the new one.
+    """
 
     store: ConversationStore
     position: Position
@@ -129,7 +132,7 @@ class Conversation:
         """
         copied = Conversation(id=self.id, canisters=self.canisters, metadata=self.metadata)
         copied._home = self._home
-        copied._stored = None if self._stored is None else attrs.evolve(self._stored)
+        copied._stored = self._stored
         return copied
 
     def replace_loaded(self, canisters: Sequence[AnyCanister]) -> None:
@@ -196,10 +199,9 @@ class Conversation:
         """
         with self._saving:
             stored = self._access_stored(store)
-            new = self._canisters_since(stored.canisters)
-            if new or merge:
-                self._append(stored, new, merge)
-            self._save_metadata(stored)
+            if merge or self._canisters_since(stored.canisters):
+                self._append(stored, merge)
+            self._save_metadata()
 
     def catch_up(self, store: ConversationStore) -> bool:
         """Stores what is new here and takes over what others have added meanwhile, which then
@@ -212,16 +214,9 @@ class Conversation:
             StoreError: It could not be written. It can be tried again.
         """
         with self._saving:
-            stored = self._access_stored(store)
-            new = self._canisters_since(stored.canisters)
-            merge = False
-            try:
-                self._append(stored, new, merge=False)
-            except StaleConversationError:
-                merge = True
-                self._append(stored, new, merge=True)
-            self._save_metadata(stored)
-        return merge
+            has_others = self._append(self._access_stored(store), merge=True)
+            self._save_metadata()
+        return has_others
 
     def take_back(self, canisters: Iterable[AnyCanister]) -> None:
         """Removes what was added and could not be stored; what a store has remains."""
@@ -236,6 +231,18 @@ class Conversation:
     def _access_stored(self, store: ConversationStore) -> _Stored:
         if self._stored is not None and self._stored.store == store:
             return self._stored
+        try:
+            stored = self._begin(store)
+        except StoreError:
+            found = self._find_begun(store)
+            if found is None:
+                raise
+            stored = found
+        self.metadata, self._home = stored.metadata, store
+        self._stored = stored
+        return stored
+
+    def _begin(self, store: ConversationStore) -> _Stored:
         metadata, position = self.metadata, None
         if metadata.parent is not None and self._home == store:
             with suppress(UnknownConversationError):  # the parent was deleted meanwhile
@@ -244,36 +251,62 @@ class Conversation:
             metadata = attrs.evolve(metadata, parent=None)
             position = store.create(self.id, metadata)
         inherited = 0 if metadata.parent is None else metadata.parent.canisters or 0
-        self.metadata = metadata
-        self._stored = _Stored(store, position, inherited, metadata)
-        self._home = store
-        return self._stored
+        return _Stored(store, position, inherited, metadata)
+
+    def _find_begun(self, store: ConversationStore) -> _Stored | None:
+        """Finds what an interrupt came upon: begun in the store, and not noted here."""
+        with suppress(StoreError):
+            history = store.read(self.id)
+            ours = [canister.id for canister in self._canisters_since(0)]
+            theirs = [canister.id for canister in history.canisters]
+            is_ours = history.metadata.created == self.metadata.created
+            if is_ours and theirs == ours[: len(theirs)]:
+                return _Stored(store, history.position, len(theirs), self.metadata)
+        return None
 
     def _canisters_since(self, start: int) -> list[AnyCanister]:
         shared = self._shared
         return self._canisters[start:shared]
 
-    def _append(self, stored: _Stored, new: list[AnyCanister], merge: bool) -> None:
-        receipt = stored.store.append(self.id, new, after=None if merge else stored.position)
-        stored.position = receipt.position
-        stored.canisters += len(new)
+    def _append(self, stored: _Stored, merge: bool) -> bool:
+        """Stores what is new. Returns whether others have added to it, which are shown then."""
+        has_others = False
+        while True:
+            new = self._canisters_since(stored.canisters)
+            try:
+                receipt = stored.store.append(self.id, new, after=stored.position)
+            except StaleConversationError:
+                history = stored.store.read(self.id)
+                theirs = [canister.id for canister in history.canisters[stored.canisters :]]
+                # A save that was interrupted may have stored ours: they are not stored twice.
+                has_others |= theirs != [canister.id for canister in new[: len(theirs)]]
+                if has_others and not merge:
+                    raise
+                self._stored = stored = self._catch_up(stored, history, has_others)
+            else:
+                break
+        self._stored = attrs.evolve(
+            stored, position=receipt.position, canisters=stored.canisters + len(new)
+        )
         self.notices += receipt.notices
         if new:
             self._touched = access_now()
-        if merge:
-            self._take_over(stored, stored.store.read(self.id))
+        return has_others
 
-    def _take_over(self, stored: _Stored, history: History) -> None:
-        """Shows what others have added, and what was added here while this was saved."""
-        unsaved = self._canisters_since(stored.canisters)
-        known = {canister.id: canister for canister in self._own_canisters()}
-        # Ours are kept as they are: the store's have lost the bytes of their media.
-        merged = [known.get(canister.id, canister) for canister in history.canisters]
-        self._canisters = [*merged, *unsaved]
-        stored.position = history.position
-        stored.canisters = len(history.canisters)
+    def _catch_up(self, stored: _Stored, history: History, has_others: bool) -> _Stored:
+        """Shows what others have added before what no store has."""
+        if has_others:
+            kept = {canister.id for canister in history.canisters}
+            known = {canister.id: canister for canister in self._own_canisters()}
+            new = self._canisters_since(stored.canisters)
+            # Ours are kept as they are: the store's have lost the bytes of their media.
+            shown = [known.get(canister.id, canister) for canister in history.canisters]
+            self._canisters = [*shown, *(each for each in new if each.id not in kept)]
+        return attrs.evolve(stored, position=history.position, canisters=len(history.canisters))
 
-    def _save_metadata(self, stored: _Stored) -> None:
+    def _save_metadata(self) -> None:
+        stored = self._stored
+        assert stored is not None
         ours, theirs = self._metadata, stored.metadata
         if ours is theirs:
             return
@@ -284,7 +317,7 @@ class Conversation:
         }
         if changes:
             self.metadata = stored.store.update_metadata(self.id, **changes)
-        stored.metadata = self._metadata
+        self._stored = attrs.evolve(stored, metadata=self._metadata)
 
     @classmethod
     def restore(cls, store: ConversationStore, id: str) -> Conversation:  # noqa: A002

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.stores.interfaces import ConversationStore, Seen
 from vibe_llms.exceptions import ConverseError, Finding, StoreError
 
 GRACE_SECONDS = 3600.0
@@ -21,12 +21,14 @@ class Verification:
     Attributes:
         conversations, canisters, contents: How many were proven.
         findings: What is wrong; empty where all is well.
+        remarks: What is not wrong, and yet is to be known, such as what cannot be proven.
     """
 
     conversations: int
     canisters: int
     contents: int
     findings: tuple[Finding, ...]
+    remarks: tuple[Finding, ...] = ()
 
 
 def verify(store: ConversationStore, identities: Iterable[str] | None = None) -> Verification:
@@ -39,26 +41,30 @@ def verify(store: ConversationStore, identities: Iterable[str] | None = None) ->
             for all conversations and all content.
     """
     findings: list[Finding] = []
+    remarks: list[Finding] = []
+    seen: Seen = {}
     references: set[str] = set()
     contents = set() if identities is not None else set(store.contents.survey())
     conversations = canisters = 0
     for identity in sorted(store.survey() if identities is None else identities):
         conversations += 1
         try:
-            examination = store.examine(identity)
+            examination = store.examine(identity, seen=seen)
         except StoreError as error:
             findings.append(Finding(place=error.path or identity, message=error.describe()))
             continue
         canisters += examination.canisters
         references |= examination.references
         findings.extend(examination.findings)
+        remarks.extend(examination.remarks)
     for content_id in sorted(contents | references):
         findings.extend(_examine_content(store, content_id))
     return Verification(
         conversations=conversations,
         canisters=canisters,
         contents=len(contents | references),
-        findings=tuple(findings),
+        findings=tuple(dict.fromkeys(findings)),  # forks share what is wrong with a parent
+        remarks=tuple(remarks),
     )
 
 

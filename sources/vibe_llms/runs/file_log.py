@@ -16,10 +16,11 @@ import msgspec
 
 from vibe_llms.conversations.contents import replace_media
 from vibe_llms.conversations.stores import lines, locks
-from vibe_llms.conversations.stores.disk import Disk, open_to_read
+from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach
+from vibe_llms.conversations.stores.tallies import Tally, find_loss, write_tally
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.engine import (
     EngineEvent,
@@ -33,6 +34,7 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
+from vibe_llms.files import open_regular, read_regular
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.identities import access_now
@@ -40,6 +42,7 @@ from vibe_llms.messages.views import media_of
 from vibe_llms.runs.log import LoggedEvent, describe_busy
 
 RUNS = "runs.jsonl"
+TALLY = "runs.tally"
 LOCK = "runs.lock"
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
@@ -77,7 +80,8 @@ class FileLog:
         self._disk = Disk() if disk is None else disk
         self._lock: int | None = None
         self._descriptor: int | None = None
-        self._size = self._last = self._synchronized = 0
+        self._end = Tally()  # replaced as a whole: an interrupt leaves the old or the new one
+        self._synchronized = 0
         self._door = threading.Lock()  # a file is not closed while it is synchronized
         self._turnstile = asyncio.Lock()
 
@@ -91,9 +95,9 @@ class FileLog:
         self._lock = self._acquire_lock()
         try:
             self._descriptor = self._open()
-            self._size = os.fstat(self._descriptor).st_size
-            self._settle(self._descriptor)
-            self._last = self._find_last(self._descriptor)
+            size = self._settle(self._descriptor)
+            self._end = Tally(self._find_last(self._descriptor, size), size)
+            self._refuse_loss()
         except BaseException:
             self.close()
             raise
@@ -121,22 +125,29 @@ class FileLog:
             self._disk.synchronize_folder(self._folder)
             return self._disk.open_to_append(self.path)
 
-    def _settle(self, descriptor: int) -> None:
-        """Sets aside what a crash has left of a last line."""
-        start = lines.find_torn_start(descriptor, self._size)
-        if start < self._size:
-            notice = lines.set_torn_aside(
-                self._disk, self._folder, descriptor, start, self._size, RUNS
-            )
+    def _settle(self, descriptor: int) -> int:
+        """Sets aside what a crash has left of a last line; returns the size of the others."""
+        size = os.fstat(descriptor).st_size
+        start = lines.find_torn_start(descriptor, size)
+        if start < size:
+            notice = lines.set_torn_aside(self._disk, self._folder, descriptor, start, size, RUNS)
             self.notices += (notice,)
-            self._size = start
+        return start
 
-    def _find_last(self, descriptor: int) -> int:
+    def _find_last(self, descriptor: int, size: int) -> int:
         """Returns the number of the last event."""
-        if not self._size:
+        if not size:
             return 0
-        line = _read_last_line(descriptor, self._size)
-        return self._open_envelope(line, "last line").sequence
+        return self._open_envelope(_read_last_line(descriptor, size), "last line").sequence
+
+    def _refuse_loss(self) -> None:
+        """What took effect and is forgotten would be executed again."""
+        loss = self._find_loss(self._end.lines)
+        if loss is not None:
+            raise CorruptionError(path=self.path, detail=loss.message)
+
+    def _find_loss(self, count: int) -> Finding | None:
+        return find_loss(f"{self._folder}/{TALLY}", count, self.path)
 
     async def write(self, run_id: str, event: EngineEvent) -> int:
         """Appends an event; media go to the content store first."""
@@ -149,16 +160,16 @@ class FileLog:
         """Appends an event; media keep their bytes."""
         if self._descriptor is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
-        line = _Line(self._last + 1, access_now(), run_id, msgspec.Raw(encode_event(event)))
+        number = self._end.lines + 1
+        line = _Line(number, access_now(), run_id, msgspec.Raw(encode_event(event)))
         data = _ENCODER.encode(line) + b"\n"
         try:
             self._disk.write(self._descriptor, data)
+            self._end = Tally(number, self._end.size + len(data))
         except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
-            self._disk.truncate(self._descriptor, self._size)
+            self._disk.truncate(self._descriptor, self._end.size)
             raise
-        self._size += len(data)
-        self._last += 1
-        return self._last
+        return number
 
     async def secure(self, sequence: int) -> None:
         """Waits for the disk."""
@@ -169,11 +180,12 @@ class FileLog:
     @mapping_errors
     def synchronize(self) -> None:
         """Returns when all that was written has reached the disk."""
-        last = self._last
+        end = self._end
         with self._door:
             if self._descriptor is not None:
                 self._disk.synchronize(self._descriptor)
-                self._synchronized = last
+                self._synchronized = end.lines
+                write_tally(self._disk, f"{self._folder}/{TALLY}", end)
 
     def close(self) -> None:
         """Lets others in."""
@@ -192,7 +204,7 @@ class FileLog:
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Returns the events after a sequence number. Changes nothing."""
         try:
-            whole = Path(self.path).read_bytes().split(b"\n")[:-1]  # the last is empty, or torn
+            whole = read_regular(self.path).split(b"\n")[:-1]  # the last is empty, or torn
         except FileNotFoundError:
             return []
         return [self._decode(line, number) for number, line in enumerate(whole[after:], after + 1)]
@@ -201,9 +213,9 @@ class FileLog:
     def examine(self) -> tuple[int, tuple[Finding, ...]]:
         """Proves each line; returns how many there are, and what is wrong. Changes nothing."""
         try:
-            *whole, torn = Path(self.path).read_bytes().split(b"\n")
+            *whole, torn = read_regular(self.path).split(b"\n")
         except FileNotFoundError:
-            return 0, ()
+            whole, torn = [], b""
         findings: list[Finding] = []
         for number, line in enumerate(whole, 1):
             try:
@@ -213,13 +225,14 @@ class FileLog:
         if torn:
             fate = "is still there"
             findings.append(lines.describe_torn(self._folder, fate, len(torn), RUNS))
-        return len(whole), tuple(findings)
+        loss = self._find_loss(len(whole))
+        return len(whole), (*findings, *([loss] if loss else []))
 
     @mapping_errors
     def read_last(self) -> LoggedEvent | None:
         """Returns the last event. Changes nothing."""
         try:
-            descriptor = open_to_read(self.path)
+            descriptor = open_regular(self.path)
         except FileNotFoundError:
             return None
         try:

@@ -131,7 +131,10 @@ def test_shows_hostile_text_as_text_wherever_it_stands() -> None:
         assert text in page.text
 
 
-@given(said=st.lists(canisters, max_size=4), name=st.none() | st.text())
+@given(
+    said=st.lists(canisters, max_size=4, unique_by=lambda canister: canister.id),
+    name=st.none() | st.text(),
+)
 def test_nothing_in_a_conversation_can_act(said: list[AnyCanister], name: str | None) -> None:
     """Any conversation at all becomes a page of known elements, one article a canister."""
     page = check_inert(export(*said, name=name))

@@ -27,7 +27,7 @@ MOMENT = datetime(2025, 11, 15, 10, tzinfo=UTC)
 
 
 @given(
-    said=st.lists(canisters, max_size=4),
+    said=st.lists(canisters, max_size=4, unique_by=lambda canister: canister.id),
     name=st.none() | st.text(max_size=9),
     tags=st.lists(st.text(max_size=4)),
 )

@@ -89,7 +89,7 @@ def test_closes_what_an_answer_leaves_open() -> None:
         assert survey_headings(document) == ["Assistant", "User"], answer
 
 
-@given(said=st.lists(canisters, max_size=4))
+@given(said=st.lists(canisters, max_size=4, unique_by=lambda canister: canister.id))
 def test_every_canister_has_its_heading(said: list[AnyCanister]) -> None:
     """Whatever was said, each canister begins with a heading of its own."""
     headings = survey_headings(export(*said))

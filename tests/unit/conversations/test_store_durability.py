@@ -88,7 +88,7 @@ def test_000_nothing_is_acknowledged_before_it_is_on_the_disk(name: str, tmp_pat
 def test_001_the_disk_asks_the_system_to_synchronize(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An append makes one `fdatasync` of its own file, after the write and before it returns."""
+    """An append makes one `fdatasync`, of its own file, after the write and before the tally."""
     store = populate(tmp_path)
     calls: list[str] = []
     for name in ("write", "fsync", "fdatasync"):
@@ -102,7 +102,11 @@ def test_001_the_disk_asks_the_system_to_synchronize(
 
     store.append("a", [UserCanister("more")])
 
-    assert calls == ["write messages.jsonl", "fdatasync messages.jsonl"]
+    assert calls == [
+        "write messages.jsonl",
+        "fdatasync messages.jsonl",
+        "write messages.tally",
+    ]
 
 
 @pytest.mark.parametrize("failing", ["write", "synchronize"])

@@ -151,7 +151,7 @@ async def test_004_nothing_is_made_before_it_is_claimed(store: DirectoryStore) -
     assert log.read() == []
 
     names = {path.name for path in find_path(store).parent.iterdir()}
-    assert names == {"lock", "messages.jsonl", "metadata.toml"}
+    assert names == {"lock", "messages.jsonl", "messages.tally", "metadata.toml"}
     with pytest.raises(StoreError, match="was not claimed"):
         await log.write("run", EVENTS[0])
 
@@ -279,6 +279,56 @@ async def test_014_durable_events_at_once_share_their_way_to_the_disk(tmp_path: 
 
     log.close()
     assert 1 <= disk.count <= 2
+
+
+@pytest.mark.parametrize("kept", [None, 0, 1])
+async def test_015_a_log_that_has_lost_its_end_is_not_gone_on_with(
+    kept: int | None, store: DirectoryStore
+) -> None:
+    """What took effect and is forgotten would be executed again, in silence."""
+    log = open_log(store)
+    for event in EVENTS:
+        await log.secure(await log.write("run", event))
+    log.close()
+    path = find_path(store)
+    if kept is None:
+        path.unlink()
+    else:
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:kept]))
+
+    with pytest.raises(CorruptionError, match="4 were acknowledged"):
+        open_log(store)
+    _, findings = FileLog(store.locate("a")).examine()
+
+    assert [f"{kept or 0} lines, but 4" in finding.message for finding in findings] == [True]
+    path.with_name("runs.tally").unlink()
+    open_log(store).close()
+
+
+async def test_016_an_interrupt_after_a_line_was_written_leaves_no_number_twice(
+    tmp_path: Path,
+) -> None:
+    """What was not acknowledged is taken back whole."""
+
+    class InterruptedDisk(Disk):
+        is_interrupted = True
+
+        def write(self, descriptor: int, data: bytes) -> None:
+            super().write(descriptor, data)
+            if self.is_interrupted:
+                raise KeyboardInterrupt
+
+    disk = InterruptedDisk()
+    DirectoryStore(tmp_path).create("a", ConversationMetadata())
+    log = open_log(DirectoryStore(tmp_path, disk=disk))
+    with pytest.raises(KeyboardInterrupt):
+        log.append("run", EVENTS[0])
+    disk.is_interrupted = False
+
+    await log.write("run", EVENTS[1])
+
+    assert [logged.event for logged in log.read()] == [EVENTS[1]]
+    log.close()
 
 
 def test_020_two_runs_of_one_conversation_are_refused(store: DirectoryStore) -> None:

@@ -21,14 +21,14 @@ from vibe_llms.conversations.stores.descriptors import (
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.conversations.stores.lines import Part, find_torn_start, measure_lines
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
+from vibe_llms.files import open_regular, read_regular
 
 
 def read_table(layout: Layout, identity: str) -> Table:
     """Reads the metadata of a conversation. Raises UnknownConversationError, CorruptionError."""
     path = layout.metadata(identity)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_regular(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise describe_unknown(layout, identity) from error
     return decode_table(data, path)
@@ -50,7 +50,7 @@ def read_whole_lines(path: str, size: int | None = None) -> bytes:
         CorruptionError: There is no such file.
     """
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             if size is None:
                 size = find_torn_start(file.fileno(), os.fstat(file.fileno()).st_size)
                 file.seek(0)
@@ -94,7 +94,7 @@ def walk_to_root(layout: Layout, identity: str) -> list[Level]:
         except UnknownConversationError as error:
             if not levels:
                 raise
-            raise _describe_broken_link(layout, levels[-1], "is missing") from error
+            raise describe_broken_link(layout, levels[-1], "is missing") from error
         metadata = interpret_table(table, layout.metadata(identity), None)
         levels.append(Level(identity=identity, table=table, link=metadata.parent))
         seen.add(identity)
@@ -102,10 +102,11 @@ def walk_to_root(layout: Layout, identity: str) -> list[Level]:
             return levels
         identity = metadata.parent.identity
         if identity in seen:
-            raise _describe_broken_link(layout, levels[-1], "is its own descendant")
+            raise describe_broken_link(layout, levels[-1], "is its own descendant")
 
 
-def _describe_broken_link(layout: Layout, level: Level, trouble: str) -> CorruptionError:
+def describe_broken_link(layout: Layout, level: Level, trouble: str) -> CorruptionError:
+    """Words what is wrong between a fork and its parent."""
     assert level.link is not None
     return CorruptionError(
         path=layout.metadata(level.identity),
@@ -128,11 +129,11 @@ def read_inherited(layout: Layout, levels: list[Level]) -> list[Part]:
         size = None if link.bytes is None else merged_bytes_of(parent.table) + link.bytes
         data = read_whole_lines(path, size)
         if len(data) < (size or 0):
-            raise _describe_broken_link(layout, child, f"has only {len(data)} of {size} bytes")
+            raise describe_broken_link(layout, child, f"has only {len(data)} of {size} bytes")
         parts.append(Part(path=path, data=data))
         if link.canisters is not None and not _cut(parts, link.canisters):
             trouble = f"has fewer than the {link.canisters} canisters at the fork point"
-            raise _describe_broken_link(layout, child, trouble)
+            raise describe_broken_link(layout, child, trouble)
     return parts
 
 

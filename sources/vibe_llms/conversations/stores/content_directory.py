@@ -22,6 +22,7 @@ from vibe_llms.conversations.stores.locks import WAIT_SECONDS, locked
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
+from vibe_llms.files import read_regular
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now
 
@@ -98,8 +99,7 @@ class ContentDirectory:
         """Returns the data, proven against their id."""
         path = f"{self._folder(content_id)}/data"
         try:
-            with open(path, "rb") as file:
-                data = file.read()
+            data = read_regular(path)
         except FileNotFoundError as error:
             raise _describe_missing(content_id, path) from error
         if compute_content_id(data) != content_id:
@@ -117,8 +117,7 @@ class ContentDirectory:
 
         path = f"{self._folder(content_id)}/metadata.toml"
         try:
-            with open(path, "rb") as file:
-                return _interpret(tomli.load(file)["content"])
+            return _interpret(tomli.loads(read_regular(path).decode())["content"])
         except FileNotFoundError as error:
             raise _describe_missing(content_id, path) from error
         except (ValueError, KeyError, TypeError) as error:

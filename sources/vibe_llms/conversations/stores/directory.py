@@ -11,9 +11,9 @@ from pathlib import Path
 import attrs
 
 from vibe_llms.absence import ABSENT, Absence
-from vibe_llms.conversations.contents import find_required, needs_content_store, replace_media
+from vibe_llms.conversations.contents import needs_content_store, replace_media
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
-from vibe_llms.conversations.stores import chain, lines, locks, removal
+from vibe_llms.conversations.stores import chain, lines, locks, removal, tallies
 from vibe_llms.conversations.stores import descriptors as toml
 from vibe_llms.conversations.stores.content_directory import ContentDirectory
 from vibe_llms.conversations.stores.disk import (
@@ -29,10 +29,11 @@ from vibe_llms.conversations.stores.interfaces import (
     History,
     Position,
     Receipt,
+    Seen,
 )
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.conversations.stores.mapping import mapping_errors
-from vibe_llms.conversations.stores.media import detach
+from vibe_llms.conversations.stores.media import detach, ensure_distinct
 from vibe_llms.conversations.stores.naming import is_identity_form
 from vibe_llms.exceptions import (
     CorruptionError,
@@ -40,6 +41,7 @@ from vibe_llms.exceptions import (
     StaleConversationError,
     StoreError,
 )
+from vibe_llms.files import read_regular
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.identities import produce_identity
@@ -94,7 +96,7 @@ class DirectoryStore:
         temporary = f"{self.layout.creating}/{identity}.{os.urandom(4).hex()}"
         with unfinished_folder(self.disk, temporary):
             write_new_file(self.disk, f"{temporary}/metadata.toml", toml.encode_table(table))
-            for name in (lines.MESSAGES, "lock"):
+            for name in (lines.MESSAGES, tallies.MESSAGES_TALLY, "lock"):
                 os.close(self.disk.create(f"{temporary}/{name}"))
             self.disk.synchronize_folder(temporary)
             try:
@@ -114,6 +116,7 @@ class DirectoryStore:
         """Adds canisters at the end; all or none."""
         from vibe_llms.messages.codec import encode_canisters
 
+        ensure_distinct(canisters)
         holds = needs_content_store(canisters)
         # Held from before the content is there until a line refers to it: a collection of
         # content cannot come between.
@@ -124,6 +127,12 @@ class DirectoryStore:
             with self.guards.opened(identity) as messages:
                 merged = self._ensure_unchanged(identity, messages.size, after)
                 self._write_lines(messages, data)
+                if data:
+                    more = tallies.Tally(len(canisters), len(data))
+                    tally = self.layout.tally(identity)
+                    tallies.advance_tally(
+                        self.disk, tally, messages.descriptor, messages.size, more
+                    )
         position = Position(size=messages.size + len(data), merged=merged)
         return Receipt(position=position, notices=messages.notices)
 
@@ -224,9 +233,9 @@ class DirectoryStore:
             if trouble is not None and not tolerant:
                 raise trouble
             own = self._read_part(identity, table)
-            if own.notices and not tolerant:
+            if own.torn and not tolerant:
                 own = self._mend(identity, own)
-        notices = [*own.notices, *_describe(trouble)]
+        notices = [*own.torn, *([own.loss] if own.loss else []), *_describe(trouble)]
         canisters: list[AnyCanister] = []
         for part in (*parts, own.part):
             read, findings = lines.decode_part(part, tolerant=tolerant)
@@ -249,18 +258,21 @@ class DirectoryStore:
 
     def _read_part(self, identity: str, table: toml.Table) -> _Own:
         """Reads the whole lines of one conversation's own file."""
+        path = self.layout.messages(identity)
         with self.guards.opened(identity, reading=True) as messages:
             data = lines.read_at(messages.descriptor, 0, messages.size)
+            loss = tallies.find_loss(self.layout.tally(identity), data.count(b"\n"), path)
         return _Own(
-            part=lines.Part(path=self.layout.messages(identity), data=data),
+            part=lines.Part(path=path, data=data),
             position=Position(size=messages.size, merged=toml.merged_bytes_of(table)),
-            notices=messages.notices,
+            torn=messages.notices,
+            loss=loss,
         )
 
     def _mend(self, identity: str, own: _Own) -> _Own:
         """Sets a torn end aside, where the disk lets us; what was read is good in any case."""
         with suppress(OSError), self.guards.opened(identity) as messages:
-            return attrs.evolve(own, notices=messages.notices or own.notices)
+            return attrs.evolve(own, torn=messages.notices or own.torn)
         return own
 
     @mapping_errors
@@ -308,30 +320,24 @@ class DirectoryStore:
             return found
         for name in names:
             if name.startswith(("messages.", "runs.")):  # what was set aside counts, too
-                with open(f"{folder}/{name}", "rb") as file:
-                    found.update(match.decode() for match in _REFERENCE.findall(file.read()))
+                data = read_regular(f"{folder}/{name}")
+                found.update(match.decode() for match in _REFERENCE.findall(data))
         return found
 
     @mapping_errors
-    def examine(self, identity: str) -> Examination:
+    def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
         """Proves each line that the conversation has stored itself, and its link."""
-        with self.guards.together():
-            table = chain.read_table(self.layout, identity)
-            own = self._read_part(identity, table)
-            _, trouble = self._read_inherited(identity)
-        canisters, damages = lines.decode_part(own.part, tolerant=True)
-        return Examination(
-            canisters=len(canisters),
-            references=find_required(canisters),
-            findings=(*own.notices, *damages, *_describe(trouble)),
-        )
+        from vibe_llms.conversations.stores.examining import Examiner
+
+        return Examiner(self.layout, self.guards, {} if seen is None else seen).examine(identity)
 
 
 @attrs.frozen(kw_only=True)
 class _Own:
     part: lines.Part
     position: Position
-    notices: tuple[Finding, ...]
+    torn: tuple[Finding, ...]
+    loss: Finding | None
 
 
 def _describe(trouble: CorruptionError | None) -> list[Finding]:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from vibe_llms.files import open_regular
+
 _FILE_MODE = 0o600  # what people tell a model is nobody else's business
 _FOLDER_MODE = 0o700
 _BINARY = getattr(os, "O_BINARY", 0)  # only Windows has another kind
@@ -29,13 +31,21 @@ class Disk:
 
     def open_to_append(self, path: str) -> int:
         """Opens a file that exists, to read it and to write at its end."""
-        return os.open(path, os.O_RDWR | os.O_APPEND | _BINARY)
+        return open_regular(path, os.O_RDWR | os.O_APPEND)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Writes all of the data, or raises OSError having written some of them."""
         written = os.write(descriptor, data)
         while written < len(data):
             written += os.write(descriptor, memoryview(data)[written:])
+
+    def note(self, descriptor: int, data: bytes) -> None:
+        """Writes over the beginning of a file; waits for no disk.
+
+        For what a power failure may take without harm.
+        """
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, data)
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Cuts a file off at a size."""
@@ -78,11 +88,6 @@ class Disk:
         """Sets when the file was last written; to now by default."""
         moment_ns = time.time_ns() if moment_ns is None else moment_ns
         os.utime(path, ns=(moment_ns, moment_ns))
-
-
-def open_to_read(path: str) -> int:
-    """Opens a file that exists; returns a descriptor to read from."""
-    return os.open(path, os.O_RDONLY | _BINARY)
 
 
 def write_new_file(disk: Disk, path: str, data: bytes) -> None:

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 import attrs
 
 from vibe_llms.conversations.stores import chain, lines, locks, removal
-from vibe_llms.conversations.stores.disk import Disk, make_folders, open_to_read
+from vibe_llms.conversations.stores.disk import Disk, make_folders
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.exceptions import Finding
+from vibe_llms.files import open_regular
 
 
 @attrs.frozen(kw_only=True)
@@ -81,7 +82,7 @@ class Guards:
             folder = self.layout.folder(identity)
             path = f"{folder}/{lines.MESSAGES}"
             try:
-                descriptor = open_to_read(path) if reading else self.disk.open_to_append(path)
+                descriptor = open_regular(path) if reading else self.disk.open_to_append(path)
             except FileNotFoundError as error:
                 raise chain.describe_missing_messages(path) from error
             try:

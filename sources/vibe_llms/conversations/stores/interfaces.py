@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import attrs
 
@@ -82,11 +82,17 @@ class Examination:
         canisters: How many lines were proven.
         references: The ids of all content that it needs and that is not held elsewhere, too.
         findings: What is wrong; empty where all is well.
+        remarks: What is not wrong, and yet is to be known, such as what cannot be proven.
     """
 
     canisters: int
     references: frozenset[str]
     findings: tuple[Finding, ...]
+    remarks: tuple[Finding, ...] = ()
+
+
+Seen: TypeAlias = dict[str, object]
+"""What a store remembers of one conversation while it proves others; it alone understands it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -174,8 +180,8 @@ class ConversationStore(Protocol):
 
         Raises:
             StaleConversationError: Others have appended since ``after``.
-            StoreError: Content that is referred to is not there, or writing failed. Nothing
-                was added then.
+            StoreError: Content that is referred to is not there, two canisters have the same
+                id, or writing failed. Nothing was added then.
         """
 
     def read(self, identity: str, *, tolerant: bool = False) -> History:
@@ -226,5 +232,10 @@ class ConversationStore(Protocol):
     def survey_references(self) -> Iterator[str]:
         """Yields the ids of all content that conversations need, damaged lines included."""
 
-    def examine(self, identity: str) -> Examination:
-        """Proves each line that the conversation has stored itself, and its link."""
+    def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
+        """Proves each line that the conversation has stored itself, and its link.
+
+        Args:
+            seen: An empty dictionary, handed over with each conversation that is proven at
+                the same time: what many forks share is read once then.
+        """

@@ -10,8 +10,10 @@
         lock                    held for an append; gone while the messages are replaced
         metadata.toml           makes the folder a conversation
         messages.jsonl          one canister a line
+        messages.tally          how many lines were acknowledged
         messages.torn-<n>       what a crash left of a last line
         runs.jsonl              what happened in the conversation's runs, one event a line
+        runs.tally              how many of its lines were acknowledged
         runs.torn-<n>           what a crash left of its last line
         runs.lock               held by the run that is on its way
     content/
@@ -25,6 +27,7 @@ import attrs
 
 from vibe_llms.conversations.stores.lines import MESSAGES
 from vibe_llms.conversations.stores.naming import ensure_identity
+from vibe_llms.conversations.stores.tallies import MESSAGES_TALLY
 
 
 @attrs.frozen
@@ -59,6 +62,10 @@ class Layout:
     def messages(self, identity: str) -> str:
         """One canister a line."""
         return f"{self.folder(identity)}/{MESSAGES}"
+
+    def tally(self, identity: str) -> str:
+        """How many lines were acknowledged."""
+        return f"{self.folder(identity)}/{MESSAGES_TALLY}"
 
     def conversation_lock(self, identity: str) -> str:
         """The file that is gone while the messages are being replaced."""

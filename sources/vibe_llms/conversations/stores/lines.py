@@ -21,6 +21,7 @@ from vibe_llms.messages.canisters import AnyCanister
 
 MESSAGES = "messages.jsonl"
 _STEP_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 20
 _MORE = b"\t\n"
 """Ends a line that was appended together with the next."""
 
@@ -42,6 +43,15 @@ def read_at(descriptor: int, start: int, size: int) -> bytes:
     while len(data) < size and (more := os.read(descriptor, size - len(data))):
         data += more
     return data
+
+
+def count_lines(descriptor: int, size: int) -> int:
+    """Returns how many lines end within the first bytes of a file."""
+    count = at = 0
+    while block := read_at(descriptor, at, min(_BLOCK_BYTES, size - at)):
+        count += block.count(b"\n")
+        at += len(block)
+    return count
 
 
 def find_torn_start(descriptor: int, size: int) -> int:

@@ -1,14 +1,29 @@
-"""Takes the bytes of media out of canisters, so that only their names go into a line."""
+"""What canisters must be before they become lines: each has its own id, and none has bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from vibe_llms.conversations.contents import is_held_elsewhere
 from vibe_llms.exceptions import StoreError
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
+
+
+def ensure_distinct(canisters: Sequence[AnyCanister]) -> None:
+    """Raises StoreError where one canister is there twice: who merges goes by their ids."""
+    if len(canisters) < 2:
+        return
+    seen: set[str] = set()
+    for canister in canisters:
+        if canister.id in seen:
+            raise StoreError(
+                detail=f"The canister {canister.id} is to be stored twice.",
+                remedy="Give each its own id: `attrs.evolve(canister, id=produce_identity())`.",
+            )
+        seen.add(canister.id)
 
 
 def detach(

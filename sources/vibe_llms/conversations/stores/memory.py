@@ -21,8 +21,9 @@ from vibe_llms.conversations.stores.interfaces import (
     History,
     Position,
     Receipt,
+    Seen,
 )
-from vibe_llms.conversations.stores.media import detach
+from vibe_llms.conversations.stores.media import detach, ensure_distinct
 from vibe_llms.conversations.stores.naming import ensure_content_id, ensure_identity
 from vibe_llms.exceptions import (
     CorruptionError,
@@ -158,6 +159,8 @@ class MemoryStore:
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
         """Adds canisters at the end; all or none."""
+
+        ensure_distinct(canisters)
 
         def put(content: MediaContent) -> MediaContent:
             return detach(content, self._place, self.contents.contains)
@@ -296,7 +299,7 @@ class MemoryStore:
         with self._lock:
             return iter(set().union(*map(_find_references, self._entries.values())))
 
-    def examine(self, identity: str) -> Examination:
+    def examine(self, identity: str, *, seen: Seen | None = None) -> Examination:
         """Proves the link; what is in memory needs no other proof."""
         entry = self._access(identity)
         return Examination(

@@ -32,9 +32,11 @@ from vibe_llms.conversations.stores.lines import (
     measure_lines,
     set_torn_aside,
 )
+from vibe_llms.conversations.stores.tallies import Tally, encode_tally, read_tally
+from vibe_llms.files import read_regular
 
 _GRAVE = "deleted"  # below `.deleting`: the conversation itself; its presence is the decision
-_NEW_MESSAGES, _NEW_METADATA = ".messages", ".metadata"
+_NEW_MESSAGES, _NEW_TALLY, _NEW_METADATA = ".messages", ".tally", ".metadata"
 
 
 @attrs.frozen(kw_only=True)
@@ -84,8 +86,7 @@ def remove_conversation(
 def _is_child(layout: Layout, child: str, parent: str) -> bool:
     path = layout.metadata(child)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     if parent.encode() not in data:  # far cheaper than to read the TOML of all there are
@@ -161,9 +162,18 @@ def _prepare(layout: Layout, disk: Disk, child: str, parent: _Bequeather) -> Non
         _settle(layout, disk, child)
         messages = f"{layout.deleting}/{child}{_NEW_MESSAGES}"
         own = chain.read_whole_lines(path)
+        if len(parent.data) < bequest.size:
+            level = chain.Level(identity=child, table=table, link=link)
+            trouble = f"has only {len(parent.data)} of the {bequest.size} bytes that it needs"
+            raise chain.describe_broken_link(layout, level, trouble)
         # A fork point within an append ends it, or what follows would seem to be missing.
-        write_new_file(disk, messages, end_lines(parent.data[: bequest.size]) + own)
+        shared = end_lines(parent.data[: bequest.size])
+        write_new_file(disk, messages, shared + own)
         disk.touch(messages, os.stat(path).st_mtime_ns)  # nothing new was said
+        known = read_tally(layout.tally(child))
+        if known is not None:
+            total = Tally(shared.count(b"\n") + known.lines, len(shared) + known.size)
+            write_new_file(disk, f"{layout.deleting}/{child}{_NEW_TALLY}", encode_tally(total))
     metadata = encode_table(relink_table(table, bequest.link, bequest.size))
     write_new_file(disk, f"{layout.deleting}/{child}{_NEW_METADATA}", metadata)
 
@@ -173,8 +183,13 @@ def recover(layout: Layout, disk: Disk) -> None:
     if not os.path.lexists(layout.deleting):
         return
     if os.path.lexists(f"{layout.deleting}/{_GRAVE}"):
-        # Messages first: as long as the metadata are here, the fork is known to be unfinished.
-        for suffix, home in ((_NEW_MESSAGES, layout.messages), (_NEW_METADATA, layout.metadata)):
+        # In this order: as long as the metadata are here, the fork is known to be unfinished.
+        homes = {
+            _NEW_MESSAGES: layout.messages,
+            _NEW_TALLY: layout.tally,
+            _NEW_METADATA: layout.metadata,
+        }
+        for suffix, home in homes.items():
             for name in sorted(os.listdir(layout.deleting)):
                 if name.endswith(suffix):
                     identity = name.removesuffix(suffix)

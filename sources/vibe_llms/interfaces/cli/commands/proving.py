@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def verify(identities: tuple[str, ...], as_json: bool) -> int:
     """Prove every line and every content hash, of all conversations or of those named.
 
-    The events of their runs are proven, too.
+    The events of their runs are proven, too, and that no end of a file is lost.
 
     Changes nothing. Ends with exit code 7 where something is damaged.
     """
@@ -41,11 +41,14 @@ def verify(identities: tuple[str, ...], as_json: bool) -> int:
                 "contents": proof.contents,
                 "events": events,
                 "findings": [str(finding) for finding in findings],
+                "remarks": [str(remark) for remark in proof.remarks],
             }
         )
     else:
         for finding in findings:
             write(str(finding))
+        for remark in proof.remarks:
+            note(str(remark))
         note(
             f"Proven: {proof.conversations} conversations, {proof.canisters} canisters, "
             f"{proof.contents} contents, {events} events. Findings: {len(findings)}."

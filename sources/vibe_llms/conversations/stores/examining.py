@@ -1,0 +1,170 @@
+"""Proves one conversation of a directory: its own lines, how many there are, and its link."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+
+import attrs
+
+from vibe_llms.conversations.contents import find_required
+from vibe_llms.conversations.metadata import ParentLink
+from vibe_llms.conversations.stores import chain, lines, tallies
+from vibe_llms.conversations.stores.descriptors import Table, interpret_table, merged_bytes_of
+from vibe_llms.conversations.stores.guards import Guards
+from vibe_llms.conversations.stores.interfaces import Examination, Seen
+from vibe_llms.conversations.stores.layout import Layout
+from vibe_llms.exceptions import CorruptionError, Finding, UnknownConversationError
+from vibe_llms.messages.canisters import AnyCanister
+
+
+@attrs.frozen(kw_only=True)
+class Extent:
+    """How much a conversation offers to its forks.
+
+    It stays true while others append and delete: a history only grows, and a fork that takes
+    over what a deleted parent had keeps the same history.
+
+    Attributes:
+        inherited: How many lines come before its own.
+        merged: How many bytes of its own came over from deleted parents.
+        ends: Where each of its own lines ends.
+    """
+
+    inherited: int
+    merged: int
+    ends: array[int]
+
+    def count(self, link: ParentLink) -> int | None:
+        """Returns how many lines a fork shares; ``None`` where there are not that many."""
+        if link.bytes is None:
+            count = link.canisters or 0
+            return count if count <= self.inherited + len(self.ends) else None
+        size = self.merged + link.bytes
+        if size > (self.ends[-1] if self.ends else 0):
+            return None
+        return self.inherited + bisect_right(self.ends, size)
+
+
+@attrs.frozen
+class Examiner:
+    """Proves conversations.
+
+    Attributes:
+        seen: The extents that were measured before, by identity, so that the parents of many
+            forks are read once.
+    """
+
+    layout: Layout
+    guards: Guards
+    seen: Seen
+
+    def examine(self, identity: str) -> Examination:
+        """Proves one conversation."""
+        path = self.layout.messages(identity)
+        with self.guards.together():
+            table = chain.read_table(self.layout, identity)
+            with self.guards.opened(identity, reading=True) as messages:
+                data = lines.read_at(messages.descriptor, 0, messages.size)
+                loss = tallies.find_loss(self.layout.tally(identity), data.count(b"\n"), path)
+            trouble = self._prove_link(identity, table, data)
+        part = lines.Part(path=path, data=data)
+        canisters, damages = lines.decode_part(part, tolerant=True)
+        findings = [*messages.notices, *damages, *_find_doubles(path, canisters)]
+        findings += [loss] if loss else []
+        findings += [Finding(place=trouble.path, message=trouble.detail)] if trouble else []
+        return Examination(
+            canisters=len(canisters),
+            references=find_required(canisters),
+            findings=tuple(findings),
+            remarks=tuple(self._remark(identity)),
+        )
+
+    def _remark(self, identity: str) -> list[Finding]:
+        """Says what is not known, and what was set aside."""
+        folder = self.layout.folder(identity)
+        remarks = []
+        if tallies.read_tally(self.layout.tally(identity)) is None:
+            message = "Whether its end is whole is not known: nobody has counted its lines yet."
+            remarks.append(Finding(place=self.layout.messages(identity), message=message))
+        for name in sorted(os.listdir(folder)):
+            if ".torn-" in name:
+                message = "This is what was torn off by a crash and set aside."
+                remarks.append(Finding(place=f"{folder}/{name}", message=message))
+        return remarks
+
+    # --- the link ----------------------------------------------------------------------------
+
+    def _prove_link(self, identity: str, table: Table, data: bytes) -> CorruptionError | None:
+        """Measures a conversation, and its ancestors as far as that was not done yet."""
+        try:
+            descent = self._climb(identity, table)
+        except CorruptionError as error:
+            return error
+        for level in reversed(descent):
+            own = data if level.identity == identity else None
+            try:
+                self.seen[level.identity] = self._measure(level, own)
+            except CorruptionError as error:
+                return error
+        return None
+
+    def _climb(self, identity: str, table: Table) -> list[chain.Level]:
+        """Returns a conversation and those of its ancestors that are not measured yet."""
+        levels: list[chain.Level] = []
+        climbed: set[str] = set()
+        while True:
+            link = interpret_table(table, self.layout.metadata(identity), None).parent
+            levels.append(chain.Level(identity=identity, table=table, link=link))
+            climbed.add(identity)
+            if link is None or self._offers(link):
+                return levels
+            identity = link.identity
+            if identity in climbed:
+                trouble = "is its own descendant"
+                raise chain.describe_broken_link(self.layout, levels[-1], trouble)
+            try:
+                table = chain.read_table(self.layout, identity)
+            except UnknownConversationError as error:
+                raise chain.describe_broken_link(self.layout, levels[-1], "is missing") from error
+
+    def _offers(self, link: ParentLink) -> bool:
+        """Tells whether what is known of a parent is enough: it may have grown since."""
+        known = self.seen.get(link.identity)
+        return isinstance(known, Extent) and known.count(link) is not None
+
+    def _measure(self, level: chain.Level, data: bytes | None) -> Extent:
+        inherited = 0
+        if level.link is not None:
+            parent = self.seen[level.link.identity]
+            assert isinstance(parent, Extent)
+            count = parent.count(level.link)
+            if count is None:
+                raise chain.describe_broken_link(self.layout, level, _word_lack(level.link))
+            inherited = count
+        if data is None:
+            data = chain.read_whole_lines(self.layout.messages(level.identity))
+        ends = array("Q", accumulate(len(line) + 1 for line in data.split(b"\n")[:-1]))
+        return Extent(inherited=inherited, merged=merged_bytes_of(level.table), ends=ends)
+
+
+def _word_lack(link: ParentLink) -> str:
+    if link.bytes is None:
+        return f"has fewer than the {link.canisters} canisters at the fork point"
+    return f"has less than the {link.bytes} bytes at the fork point"
+
+
+def _find_doubles(place: str, canisters: Sequence[AnyCanister]) -> list[Finding]:
+    """Finds canisters that stand in a file more than once: no two have the same id."""
+    counts = Counter(canister.id for canister in canisters)
+    doubled = [(name, count) for name, count in counts.items() if count > 1]
+    if not doubled:
+        return []
+    name, count = doubled[0]
+    others = f", and {len(doubled) - 1} more are repeated" if len(doubled) > 1 else ""
+    message = f"The canister {name} stands in it {count} times{others}. Restore it from a backup."
+    return [Finding(place=place, message=message)]

@@ -1,0 +1,121 @@
+"""How many lines a conversation was acknowledged to have, beside the file that holds them.
+
+The tally is written after the lines are on the disk, in place, and is not waited for: whatever
+takes a process or the machine down leaves it right or too low, never too high. So fewer lines than
+it says are lines that somebody was told were kept, and are gone; more say nothing.
+
+It also says how large the file was then. Where that is no longer so, because a writer was killed
+in between, or a person has corrected a line by hand, the lines are counted once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from typing import NamedTuple
+
+from vibe_llms.conversations.stores.disk import Disk
+from vibe_llms.conversations.stores.lines import count_lines
+from vibe_llms.exceptions import Finding
+
+MESSAGES_TALLY = "messages.tally"
+_FORM = b"lines = %-20d\nbytes = %-20d\n"  # always as long, so that one write replaces it
+_SIZE_BYTES = len(_FORM % (0, 0))
+_PATTERN = re.compile(rb"lines = (\d+) *\nbytes = (\d+) *\n")
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is no tally
+_TO_NOTE = os.O_RDWR | os.O_CREAT | _AT_ONCE
+
+
+class Tally(NamedTuple):
+    """What was acknowledged.
+
+    Attributes:
+        lines: How many.
+        size: How large the file was after them.
+    """
+
+    lines: int = 0
+    size: int = 0
+
+
+def read_tally(path: str) -> Tally | None:
+    """Reads a tally; ``None`` where there is none that makes sense, so that nothing is known.
+
+    An empty one is that of a file in which nothing was acknowledged yet.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _AT_ONCE)
+    except OSError:
+        return None
+    try:
+        return _decode(os.read(descriptor, _SIZE_BYTES + 1))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _decode(data: bytes) -> Tally | None:
+    if not data:
+        return Tally()
+    found = _PATTERN.fullmatch(data)
+    return Tally(int(found[1]), int(found[2])) if found and len(data) == _SIZE_BYTES else None
+
+
+def encode_tally(tally: Tally) -> bytes:
+    """Returns the bytes of the file."""
+    return _FORM % tally
+
+
+def advance_tally(disk: Disk, path: str, descriptor: int, size: int, more: Tally) -> None:
+    """Notes that lines were acknowledged behind those that a file had before.
+
+    Never raises for what the disk does: the lines are kept, whether they are tallied or not.
+
+    Args:
+        path: Of the tally, which is made where it is missing.
+        descriptor: Of the file of lines.
+        size: Of that before the new lines.
+        more: The new lines and their bytes.
+    """
+    with suppress(OSError):
+        tally = os.open(path, _TO_NOTE, 0o600)
+        try:
+            known = _decode(os.read(tally, _SIZE_BYTES + 1))
+            if known is None or known.size != size:
+                # What is missing stays missing: the tally never goes down.
+                known = Tally(max(known.lines if known else 0, count_lines(descriptor, size)))
+            disk.note(tally, _FORM % (known.lines + more.lines, size + more.size))
+        finally:
+            os.close(tally)
+
+
+def write_tally(disk: Disk, path: str, tally: Tally) -> None:
+    """Notes how many lines were acknowledged. Never raises, as :func:`advance_tally`."""
+    with suppress(OSError):
+        descriptor = os.open(path, _TO_NOTE, 0o600)
+        try:
+            disk.note(descriptor, encode_tally(tally))
+        finally:
+            os.close(descriptor)
+
+
+def find_loss(path: str, lines: int, place: str) -> Finding | None:
+    """Words how many lines are gone; ``None`` where none are, or where that is not known.
+
+    Args:
+        path: Of the tally.
+        lines: How many there are.
+        place: The file of lines.
+    """
+    known = read_tally(path)
+    if known is None or known.lines <= lines:
+        return None
+    name = os.path.basename(path)
+    return Finding(
+        place=place,
+        message=f"It has {lines} lines, but {known.lines} were acknowledged: "
+        f"{known.lines - lines} are lost. Restore it from a backup; what was set aside as torn "
+        f"may hold a part. To put up with the loss, remove {name} beside it.",
+    )
