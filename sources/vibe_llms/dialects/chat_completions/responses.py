@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ from vibe_llms.dialects.chat_completions.turns import write_turn
 from vibe_llms.dialects.chat_completions.usage import nativize_usage
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.stops import keeps_word, tell_stop
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -30,10 +32,13 @@ from vibe_llms.models.genera import Genus
 from vibe_llms.plain import JsonObject
 
 _WORDS: Final = {
+    StopReason.FAILED: "length",
     StopReason.FILTERED: "content_filter",
+    StopReason.INTERRUPTED: "length",
     StopReason.INVOCATION: "tool_calls",
     StopReason.LIMIT: "length",
     StopReason.OVERFLOW: "length",
+    StopReason.PAUSED: "length",
 }
 """From a stop reason to this dialect's word; for any other it is ``stop``."""
 
@@ -51,8 +56,9 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     given = kept.pop("choices", [{}])
     first_rest, *others = given or [{}]
     place = kept.pop(ANSWER, 0)
-    first = {"index": 0, "message": _write_message(response, ledger)}
-    first["finish_reason"] = _find_word(origin)
+    message = _write_message(response, ledger)
+    first = {"index": 0, "message": message}
+    first["finish_reason"] = _find_word(origin, message, ledger)
     body: dict[str, Any] = {"id": origin.response_id or _name(response)}
     body |= {"object": "chat.completion", "created": _date(response), "model": origin.model}
     others.insert(place, merge(first, first_rest))
@@ -78,12 +84,20 @@ def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
     return write_turn(turn, PartsWriter(attributes, Quirks(), ledger), answering=True)
 
 
-def _find_word(origin: Origin) -> str | None:
+def _find_word(origin: Origin, message: Mapping[str, Any], ledger: Ledger) -> str | None:
     """Returns the finish reason: the vendor's own where it spoke this protocol."""
-    word = origin.native_stop_reason
-    if origin.protocol == PROTOCOL or (word in STOP_REASONS and word in _WORDS.values()):
-        return word
-    return _WORDS.get(origin.stop_reason, "stop")
+    if keeps_word(origin, PROTOCOL):
+        return origin.native_stop_reason
+    word = _WORDS.get(origin.stop_reason, "stop")
+    if origin.stop_reason is StopReason.REFUSED and not message.get("refusal"):
+        word = "content_filter"
+    understood = STOP_REASONS[word]
+    if word == "stop" and message.get("tool_calls"):
+        understood = StopReason.INVOCATION
+    elif word == "stop" and message.get("refusal"):
+        understood = StopReason.REFUSED
+    tell_stop(origin, word, understood, ledger)
+    return word
 
 
 def _name(response: Response) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vibe_llms.dialects.generate_content.fields import merge_residue
@@ -10,11 +10,12 @@ from vibe_llms.dialects.generate_content.grounding import write_grounding
 from vibe_llms.dialects.generate_content.messages import ContentsWriter
 from vibe_llms.dialects.generate_content.parts import PartsWriter
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.generate_content.stops import nativize_stop
+from vibe_llms.dialects.generate_content.stops import nativize_stop, normalize_stop
 from vibe_llms.dialects.generate_content.usage import nativize_usage
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import MARK, Ledger
-from vibe_llms.messages.canisters import AssistantCanister
+from vibe_llms.dialects.stops import keeps_word, tell_stop
+from vibe_llms.messages.canisters import AssistantCanister, Origin
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
@@ -34,7 +35,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     parts = _part(parts, rest.pop(MARK, {}).get("lengths", ()))
     candidates = rest.pop("candidates", [])
     first, *others = candidates or [{}]
-    reason = origin.native_stop_reason if is_ours else nativize_stop(origin.stop_reason)
+    reason = _find_reason(origin, parts, ledger)
     body: dict[str, Any] = {}
     blocked = (rest.get("promptFeedback") or {}).get("blockReason")
     if parts or (candidates is not None and (not blocked or blocked != reason)):
@@ -51,6 +52,15 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     if origin.response_id:
         body["responseId"] = origin.response_id
     return Translation(merge_residue(body, rest), ledger.losses)
+
+
+def _find_reason(origin: Origin, parts: Sequence[Mapping[str, Any]], ledger: Ledger) -> str | None:
+    if keeps_word(origin, PROTOCOL):
+        return origin.native_stop_reason
+    word = nativize_stop(origin.stop_reason)
+    calls = any("functionCall" in part for part in parts)
+    tell_stop(origin, word, normalize_stop(word, calls=calls), ledger)
+    return word
 
 
 def _part(parts: list[dict[str, Any]], lengths: Sequence[Sequence[int]]) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ _WORDS: Final = {
     StopReason.FILTERED: "SAFETY",
     StopReason.OVERFLOW: "MAX_TOKENS",
     StopReason.INTERRUPTED: "OTHER",
-    StopReason.FAILED: "OTHER",
+    StopReason.FAILED: "MALFORMED_RESPONSE",
     StopReason.UNKNOWN: "OTHER",
 }
 """For what another vendor answered; whatever is not here has simply come to its end."""

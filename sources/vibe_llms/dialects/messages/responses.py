@@ -12,6 +12,7 @@ from vibe_llms.dialects.messages.decoder import STOP_REASONS
 from vibe_llms.dialects.messages.messages import write_execution, write_invocation
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.usage import nativize_usage
+from vibe_llms.dialects.stops import keeps_word, tell_stop
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -27,8 +28,11 @@ from vibe_llms.messages.requests import Response
 from vibe_llms.plain import JsonObject
 
 _WORDS: Final = {reason: word for word, reason in STOP_REASONS.items() if word != "compaction"} | {
-    StopReason.FILTERED: "refusal"
+    StopReason.FAILED: "max_tokens",
+    StopReason.FILTERED: "refusal",
+    StopReason.INTERRUPTED: "max_tokens",
 }
+"""From a stop reason to this dialect's word; for any other it is ``end_turn``."""
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
@@ -93,13 +97,11 @@ def _make_up_id(response: Response, ledger: Ledger) -> str:
 
 
 def _find_stop_reason(origin: Origin, ledger: Ledger) -> str | None:
-    if origin.protocol == PROTOCOL:
+    if keeps_word(origin, PROTOCOL):
         return origin.native_stop_reason
-    word = _WORDS.get(origin.stop_reason)
-    if word is None:
-        reason = f"there is no word for {origin.stop_reason}; it goes as the end of the turn"
-        ledger.coerce("metadata.origin.stop_reason", reason)
-    return word or "end_turn"
+    word = _WORDS.get(origin.stop_reason, "end_turn")
+    tell_stop(origin, word, STOP_REASONS[word], ledger)
+    return word
 
 
 def _write_usage(origin: Origin) -> dict[str, Any]:

@@ -6,11 +6,13 @@ from typing import Any, Final
 
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ollama_chat.decoder import STOP_REASONS
 from vibe_llms.dialects.ollama_chat.messages import MessagesWriter
 from vibe_llms.dialects.ollama_chat.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.residues import merge_residue
 from vibe_llms.dialects.ollama_chat.usage import nativize_usage
+from vibe_llms.dialects.stops import keeps_word, tell_stop
 from vibe_llms.messages.canisters import Origin, StopReason
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
@@ -23,7 +25,12 @@ _WORDS: Final = {
     StopReason.ANSWERED: "stop",
     StopReason.INVOCATION: "stop",
     StopReason.LIMIT: "length",
+    StopReason.OVERFLOW: "length",
+    StopReason.INTERRUPTED: "length",
+    StopReason.FAILED: "length",
+    StopReason.PAUSED: "length",
 }
+"""From a stop reason to this dialect's word; for any other it is ``stop``."""
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
@@ -35,12 +42,13 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     origin = response.metadata.origin
     native = response.metadata.native
     residue = ledger.open(native, "metadata")
+    message = _write_message(response, ledger)
     body: dict[str, Any] = {
         "model": origin.model,
         "created_at": _tell_moment(response),
-        "message": _write_message(response, ledger),
+        "message": message,
         "done": True,
-        **_nativize_reason(origin, ledger),
+        **_nativize_reason(origin, ledger, calls=bool(message.get("tool_calls"))),
         **nativize_usage(origin.usage, ledger),
     }
     merge_residue(body, residue)
@@ -66,11 +74,13 @@ def _tell_moment(response: Response) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _nativize_reason(origin: Origin, ledger: Ledger) -> dict[str, str]:
-    if origin.protocol == PROTOCOL:
+def _nativize_reason(origin: Origin, ledger: Ledger, *, calls: bool) -> dict[str, str]:
+    if keeps_word(origin, PROTOCOL):
         word = origin.native_stop_reason
         return {} if word is None else {"done_reason": word}
-    if origin.stop_reason not in _WORDS:
-        reason = f"{origin.stop_reason} goes as 'stop': this protocol has no word for it"
-        ledger.coerce("metadata.stop_reason", reason)
-    return {"done_reason": _WORDS.get(origin.stop_reason, "stop")}
+    word = _WORDS.get(origin.stop_reason, "stop")
+    understood = STOP_REASONS[word]
+    if calls and understood is StopReason.ANSWERED:
+        understood = StopReason.INVOCATION
+    tell_stop(origin, word, understood, ledger)
+    return {"done_reason": word}

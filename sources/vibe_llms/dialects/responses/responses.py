@@ -7,12 +7,15 @@ from typing import Any, Final
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calls import produce_item_id
+from vibe_llms.dialects.responses.endings import INCOMPLETE_REASONS
 from vibe_llms.dialects.responses.messages import ItemsWriter
 from vibe_llms.dialects.responses.parts import PartsWriter
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.residue import merge
 from vibe_llms.dialects.responses.usage import nativize_usage
-from vibe_llms.messages.canisters import StopReason
+from vibe_llms.dialects.stops import keeps_word, tell_stop
+from vibe_llms.messages.canisters import InvocationCanister, Origin, Owner, StopReason
+from vibe_llms.messages.contents import RefusalContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 from vibe_llms.models.addresses import ModelAddress
@@ -24,7 +27,16 @@ _REASONS: Final = {
     StopReason.LIMIT: "max_output_tokens",
     StopReason.OVERFLOW: "max_output_tokens",
     StopReason.FILTERED: "content_filter",
+    StopReason.PAUSED: "max_messages",
 }
+"""From a stop reason to the reason for an incomplete response."""
+
+_STATUSES: Final = {
+    StopReason.FAILED: "failed",
+    StopReason.INTERRUPTED: "cancelled",
+    StopReason.UNKNOWN: "incomplete",
+}
+"""From a stop reason to the status which alone says it; for any other it is ``completed``."""
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
@@ -44,7 +56,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         "model": origin.model,
         "error": None,
         "output": [each.item for each in writer.written],
-        **_compose_status(response),
+        **_compose_status(response, ledger),
     }
     if origin.usage is not None:
         verbatim = origin.protocol == PROTOCOL
@@ -55,15 +67,40 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     return Translation(merge(native, residue), ledger.losses)
 
 
-def _compose_status(response: Response) -> dict[str, Any]:
+def _compose_status(response: Response, ledger: Ledger) -> dict[str, Any]:
     origin = response.metadata.origin
-    reason = _REASONS.get(origin.stop_reason)
     word = origin.native_stop_reason
-    if origin.protocol == PROTOCOL and word is not None:
+    if keeps_word(origin, PROTOCOL) and word is not None:
         reason = None if word == "completed" else word
+    else:
+        reason = _REASONS.get(origin.stop_reason)
+        if status := _STATUSES.get(origin.stop_reason):
+            return {"status": status, "incomplete_details": None, **_tell_failure(status, origin)}
+        word = reason or "completed"
+        understood = INCOMPLETE_REASONS.get(word) or _find_end(response)
+        tell_stop(origin, word, understood, ledger)
     if reason is None:
         return {"status": "completed", "incomplete_details": None}
     return {"status": "incomplete", "incomplete_details": {"reason": reason}}
+
+
+def _tell_failure(status: str, origin: Origin) -> dict[str, Any]:
+    """Returns the error of an answer that has failed: of it the vendor's word alone is known."""
+    if status != "failed":
+        return {}
+    word = origin.native_stop_reason or "it gave no reason"
+    message = f"The model of {origin.provider} failed to end its answer: {word}."
+    return {"error": {"code": "server_error", "message": message}}
+
+
+def _find_end(response: Response) -> StopReason:
+    """Returns what a completed response says by what it holds."""
+    calls = (each for each in response.canisters if isinstance(each, InvocationCanister))
+    if any(call.owner is Owner.OURS for call in calls):
+        return StopReason.INVOCATION
+    contents = (content for each in response.canisters for content in each.content)
+    refuses = any(isinstance(content, RefusalContent) for content in contents)
+    return StopReason.REFUSED if refuses else StopReason.ANSWERED
 
 
 def _produce_attributes() -> ModelAttributes:

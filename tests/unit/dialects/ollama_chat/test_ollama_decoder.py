@@ -230,7 +230,7 @@ def test_another_vendor_s_response_goes_with_its_losses() -> None:
     assert back.value["done_reason"] == "stop"
     assert (back.value["prompt_eval_count"], back.value["eval_count"]) == (3, 7)
     assert [loss.path for loss in back.losses] == [
-        "metadata.stop_reason",
+        "metadata.origin.stop_reason",
         "usage.cache_read_tokens",
         "usage.reasoning_tokens",
     ]
