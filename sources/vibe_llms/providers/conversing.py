@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from vibe_llms.events.reactors import ConversationReactors
-from vibe_llms.exceptions import TranslationLossError
+from vibe_llms.exceptions import RequestError, TranslationLossError
 from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import RefusalContent, TextualContent
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability
@@ -121,9 +123,10 @@ class ModelBase(abc.ABC, Generic[_Native]):
         """Translates a request, and holds it to being strict.
 
         Raises:
-            RequestError: The model cannot do what is asked.
+            RequestError: Nothing is asked, or the model cannot do it.
             TranslationLossError: Something would be lost, and the request is strict.
         """
+        ensure_asked(request)
         translation = self.nativize(request, streaming=streaming)
         if request.strict:
             refuse_losses(translation.losses)
@@ -179,3 +182,31 @@ def refuse_losses(losses: Sequence[Loss]) -> None:
             losses=tuple(str(loss) for loss in losses),
             remedy="Change the request, or do without strict.",
         )
+
+
+def ensure_asked(request: Request) -> None:
+    """Refuses a request in which nothing is asked: blank texts alone, since the model has spoken.
+
+    Vendors differ: some refuse them, some answer at random, Ollama loads the model and says
+    nothing. A result may be empty: a tool may have nothing to say.
+
+    Raises:
+        RequestError: Neither a text that is not blank, nor any other content, is there.
+    """
+    said: list[AnyCanister] = []
+    for canister in reversed(request.canisters):
+        if canister.role in ("assistant", "invocation", "result"):
+            break
+        said.append(canister)
+    asked = [canister for canister in said if canister.role != "supervisor"] or said
+    if asked and not request.continuation and not any(map(_says_something, asked)):
+        raise RequestError(
+            path=f"canisters[{len(request.canisters) - 1}]",
+            detail="The prompt is empty: nothing but blanks is asked.",
+            remedy="Say something, or give a file with it.",
+        )
+
+
+def _says_something(canister: AnyCanister) -> bool:
+    texts = (TextualContent, RefusalContent)
+    return any(not isinstance(each, texts) or each.text.strip() for each in canister.content)

@@ -70,6 +70,16 @@ def test_ask_reads_its_question_from_standard_input(vibe: Vibe) -> None:
     assert vibe("ask", stdin="日本語?\n".encode()).out == "日本語?\n"
 
 
+@pytest.mark.parametrize("question", ["", " ", "\n\t"])
+def test_a_question_of_blanks_is_none(vibe: Vibe, question: str) -> None:
+    """Nothing is asked of a model; an empty question beside an input leaves the input's."""
+    refused = vibe("ask", question, stdin=b" \n")
+
+    assert (refused.code, refused.out) == (ExitCode.USAGE, "")
+    assert "There is no question." in refused.err
+    assert vibe("ask", question, stdin=b"Hello").out == "Hello\n"
+
+
 def test_with_a_question_the_input_is_a_document(vibe: Vibe) -> None:
     """What is piped in is what the question is about."""
     identity = _ask(vibe, "--no-stream", "Sum it up")

@@ -164,7 +164,7 @@ def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
         session.attach(path)
     if not sys.stdin.isatty() and "-" not in options["files"]:
         text = _read_stdin(session, text)
-    if not text and not session.attachments and not _has_open_end(session):
+    if not text.strip() and not session.attachments and not _has_open_end(session):
         raise click.UsageError("There is no question.")
     return text
 
@@ -185,10 +185,10 @@ def _read_stdin(session: ChatSession, text: str) -> str:
     if not isinstance(piped, DocumentCanister):
         return text
     said = text_of(piped).strip()
-    if said and text:
+    if said and text.strip():
         return text
     session.attachments.remove(piped)
-    return text or said
+    return text if text.strip() else said
 
 
 def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json: bool) -> Answer:
