@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 import embedded
+from terminals import Terminals
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.local import produce_provider
@@ -20,6 +21,14 @@ def weights() -> Path:
     """The GGUF file that ``VIBE_LLMS_WEIGHTS`` names, else the one found or fetched for tests."""
     named = os.environ.get("VIBE_LLMS_WEIGHTS")
     return Path(named) if named else embedded.acquire_shared_weights()
+
+
+@pytest.fixture
+def open_terminal(tmp_path: Path) -> Iterator[Terminals]:
+    """Opens terminals in which ``vibe`` runs, and closes them at the end."""
+    terminals = Terminals(tmp_path)
+    yield terminals
+    terminals.close()
 
 
 class NobodyToAsk:

@@ -1,104 +1,22 @@
-"""A chat in a real terminal program, as a person sees it: tmux draws, and is asked what it drew."""
+"""A chat in a real terminal program, as a person sees it."""
 
 from __future__ import annotations
 
-import re
-import shlex
 import shutil
-import subprocess
 import tempfile
-import time
-import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tomli_w
 
-from command_line import VIBE, produce_environment
+from terminals import Terminals
 from vibe_llms.testing.simulator import SynchronousSimulator
 
 pytestmark = pytest.mark.terminal
 
-PATIENCE_SECONDS = 30.0
-
-
-class Terminal:
-    """A tmux window of its own in which ``vibe chat`` runs."""
-
-    def __init__(self, home: Path, columns: int, rows: int, *arguments: str) -> None:
-        self._socket = f"vibe-{uuid.uuid4().hex[:8]}"
-        command = shlex.join([*VIBE, "chat", *arguments])
-        environment = produce_environment(home, TERM="screen-256color", LANG="C.UTF-8")
-        size = ["-x", str(columns), "-y", str(rows)]
-        self._tmux("-f", "/dev/null", "new-session", "-d", *size, command, env=environment)
-
-    def _tmux(self, *arguments: str, env: dict[str, str] | None = None) -> str:
-        done = subprocess.run(
-            ["tmux", "-u", "-L", self._socket, *arguments],
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout
-
-    def type(self, text: str) -> None:
-        """Types text, and Enter."""
-        self._tmux("send-keys", "-l", text)
-        self.press("Enter")
-
-    def press(self, key: str) -> None:
-        """Presses one key, such as ``C-c``."""
-        self._tmux("send-keys", key)
-
-    def read(self) -> str:
-        """Returns what has been drawn, with what has scrolled off, blanks at ends removed."""
-        screen = self._tmux("capture-pane", "-p", "-S", "-")
-        return "\n".join(line.rstrip() for line in screen.splitlines())
-
-    def wait_for(self, pattern: str) -> str:
-        """Waits until something is on the screen and returns the screen."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not re.search(pattern, screen := self.read(), re.DOTALL):
-            assert time.monotonic() < end, f"{pattern!r} did not come:\n{screen}"
-            time.sleep(0.05)
-        return screen
-
-    def is_alive(self) -> bool:
-        """Tells whether the program still runs."""
-        return bool(self._tmux("list-panes").strip())
-
-    def close(self) -> None:
-        """Ends the terminal and whatever runs in it."""
-        self._tmux("kill-server")
-
-
-@pytest.fixture
-def open_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
-    """Opens terminals, and closes them at the end."""
-    opened: list[Terminal] = []
-
-    def open_one(
-        columns: int, rows: int, *arguments: str, settings: dict[str, Any] | None = None
-    ) -> Terminal:
-        if settings is not None:
-            configuration = tmp_path / ".config" / "vibe-llms" / "config.toml"
-            configuration.parent.mkdir(parents=True)
-            configuration.write_text(tomli_w.dumps(settings), encoding="utf-8")
-        opened.append(Terminal(tmp_path, columns, rows, *arguments))
-        return opened[-1]
-
-    yield open_one
-    for terminal in opened:
-        terminal.close()
-
 
 @pytest.mark.parametrize("columns", [40, 160])
-def test_an_answer_is_drawn_once_whatever_the_width(
-    open_terminal: Callable[..., Terminal], columns: int
-) -> None:
+def test_an_answer_is_drawn_once_whatever_the_width(open_terminal: Terminals, columns: int) -> None:
     """Headings, tables, code and other scripts stream into a narrow and into a wide window."""
     terminal = open_terminal(columns, 60, "--model", "scripted:demo")
     terminal.type("こんにちは, مرحبا 🎉")
@@ -113,10 +31,10 @@ def test_an_answer_is_drawn_once_whatever_the_width(
 
 
 def test_an_answer_can_be_stopped_and_the_program_goes_on(
-    open_terminal: Callable[..., Terminal],
+    open_terminal: Terminals,
 ) -> None:
     """Ctrl-C stops the answer and keeps what came; the next one is asked for as ever."""
-    terminal = open_terminal(80, 24, "--model", "scripted:slow")
+    terminal = open_terminal(80, 24, "chat", "--model", "scripted:slow")
     terminal.type("Count, please.")
     terminal.wait_for("One, and")
     terminal.press("C-c")
@@ -131,17 +49,14 @@ def test_an_answer_can_be_stopped_and_the_program_goes_on(
     assert "and ten" not in screen
     assert terminal.is_alive()
     terminal.press("C-d")
-    end = time.monotonic() + PATIENCE_SECONDS
-    while terminal.is_alive():
-        assert time.monotonic() < end, "Ctrl-D did not end the chat"
-        time.sleep(0.05)
+    terminal.wait_until_closed()
 
 
 def test_a_broken_provider_costs_one_line_and_not_the_chat(
-    open_terminal: Callable[..., Terminal],
+    open_terminal: Terminals,
 ) -> None:
     """What had arrived stays, the error says what happened, and the next answer is whole."""
-    terminal = open_terminal(100, 24, "--model", "scripted:broken")
+    terminal = open_terminal(100, 24, "chat", "--model", "scripted:broken")
     terminal.type("First.")
     screen = terminal.wait_for("ended without saying")
     assert "This answer breaks o" in screen
@@ -162,7 +77,7 @@ VENDORS = {
 
 
 def test_a_conversation_moves_from_vendor_to_vendor(
-    tmp_path: Path, simulator: SynchronousSimulator, open_terminal: Callable[..., Terminal]
+    tmp_path: Path, simulator: SynchronousSimulator, open_terminal: Terminals
 ) -> None:
     """Thoughts are seen, losses and retries told in a line, and Ctrl-C stops one answer only."""
     providers = {
@@ -172,7 +87,7 @@ def test_a_conversation_moves_from_vendor_to_vendor(
     file = tmp_path / ".config" / "vibe-llms" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(tomli_w.dumps({"providers": providers}), encoding="utf-8")
-    terminal = open_terminal(120, 60, "--model", "anthropic:m")
+    terminal = open_terminal(120, 60, "chat", "--model", "anthropic:m")
 
     terminal.type("think of one")
     terminal.wait_for(r"The user asks something\..*think of one\n")
@@ -210,14 +125,21 @@ contents = [{ text = "Written down." }]
 """
 
 
-def test_a_person_decides_what_is_done(open_terminal: Callable[..., Terminal]) -> None:
+def test_a_person_decides_what_is_done(open_terminal: Terminals) -> None:
     """The call is shown and waits; edited, it is done as edited; then the answer follows."""
     home = Path(tempfile.mkdtemp(prefix="vibe-acting-"))
     arguments = '{"path": "list.txt", "text": "eggs"}'
     (home / "script.toml").write_text(_PAYING.replace("{args}", arguments), encoding="utf-8")
     settings = {"ensembles": {"io": {"directories": [str(home)]}}}
     terminal = open_terminal(
-        100, 30, "--tools", "io", "--model", f"scripted:{home / 'script.toml'}", settings=settings
+        100,
+        30,
+        "chat",
+        "--tools",
+        "io",
+        "--model",
+        f"scripted:{home / 'script.toml'}",
+        settings=settings,
     )
 
     terminal.wait_for("/help for commands")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import attrs
 
-from vibe_llms.interfaces.cli.approving import Screen, read_line
-from vibe_llms.interfaces.cli.consent import can_ask
+from vibe_llms.interfaces.cli.approving import Screen
+from vibe_llms.interfaces.cli.keyboard import ask_line_aside, can_ask, forget_typed
 from vibe_llms.interfaces.cli.output import sanitize, style
 from vibe_llms.invocables.mcp.elicitation import Action, Answer, Field, Question
 from vibe_llms.plain import JsonValue
@@ -43,17 +43,18 @@ class TerminalElicitor:
 
 
 async def _ask(question: Question) -> Answer:
+    forget_typed()
     _write(f"The MCP server {question.server} asks: {question.message}", "yellow", "bold")
     for fault in question.faults:
         _write(f"That does not fit: {fault}", "red")
     if question.address:
         _write(f"It wants you to go to {question.address}")
-        went = await read_line("Will you? Press Enter when you have been there, or type no: ")
+        went = await ask_line_aside("Will you? Press Enter when you have been there, or type no: ")
         return Answer(action=Action.DECLINE if went else Action.ACCEPT)
     _write(f"It gets what you type here; {_REFUSAL} refuses.", "dim")
     values: dict[str, JsonValue] = {}
     for field in question.fields:
-        text = await read_line(_compose_prompt(field))
+        text = await ask_line_aside(_compose_prompt(field))
         if text == _REFUSAL:
             return Answer(action=Action.DECLINE)
         if text:

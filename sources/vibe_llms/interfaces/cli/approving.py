@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Callable, Collection
@@ -10,7 +9,7 @@ from typing import NoReturn, Protocol
 
 import attrs
 
-from vibe_llms.interfaces.cli.consent import can_ask, read_answer
+from vibe_llms.interfaces.cli.keyboard import ask_line_aside, can_ask, forget_typed
 from vibe_llms.interfaces.cli.output import sanitize, shorten, style
 from vibe_llms.invocables.approvals import (
     Approval,
@@ -67,9 +66,10 @@ class TerminalApprover:
                 self.screen.resume()
 
     async def _ask(self, request: ApprovalRequest) -> Approval:
+        forget_typed()
         is_cut = _show(request)
         while True:
-            answer = await read_line(f"[s]how all, {_CHOICES}" if is_cut else _CHOICES)
+            answer = await ask_line_aside(f"[s]how all, {_CHOICES}" if is_cut else _CHOICES)
             match answer[:1].lower():
                 case "s" if is_cut:
                     sys.stderr.write(f"{sanitize(_write_arguments(request))}\n")
@@ -78,7 +78,7 @@ class TerminalApprover:
                 case "a":
                     return allow(request, scope=Scope.CALL)
                 case "n":
-                    reason = await read_line("Why not (for the model; Enter for no reason)? ")
+                    reason = await ask_line_aside("Why not (for the model; Enter for no reason)? ")
                     return deny(request, reason, scope=Scope.CALL)
                 case "e":
                     arguments = await _read_arguments(request)
@@ -113,7 +113,7 @@ def _show(request: ApprovalRequest) -> bool:
 
 async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
     """Reads other arguments; ``None`` where there are none, or they make no sense."""
-    text = await read_line(f"Arguments, as JSON, instead of {request.arguments}: ")
+    text = await ask_line_aside(f"Arguments, as JSON, instead of {request.arguments}: ")
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
@@ -127,13 +127,3 @@ async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number of JSON")
-
-
-async def read_line(prompt: str) -> str:
-    """Asks for a line on the terminal; gives up when the user presses Ctrl-C."""
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    answer = await asyncio.to_thread(read_answer)
-    if not answer.endswith("\n"):
-        sys.stderr.write("\n")
-    return answer.strip()

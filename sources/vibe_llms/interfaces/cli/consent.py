@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-
 import attrs
-
-_POLL_SECONDS = 0.1
 
 
 @attrs.define
@@ -23,42 +18,26 @@ class TerminalConsent:
 
     def ask(self, subject: str, question: str) -> bool:
         """Returns whether the user agrees."""
+        from vibe_llms.interfaces.cli.interrupts import access_interruption
+        from vibe_llms.interfaces.cli.keyboard import can_ask
+
         if self.yes:
             return True
         if subject not in self._answers:
-            self._answers[subject] = can_ask() and confirm(question)
+            answer = can_ask() and confirm(question)
+            if access_interruption().is_set():  # that was no answer
+                return False
+            self._answers[subject] = answer
         return self._answers[subject]
-
-
-def can_ask() -> bool:
-    """Tells whether there is somebody to ask."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm(question: str) -> bool:
     """Asks a question that is answered with yes or no; whatever is not yes is no."""
+    from vibe_llms.interfaces.cli.keyboard import ask_line, forget_typed
     from vibe_llms.interfaces.cli.output import sanitize
 
-    sys.stderr.write(f"{sanitize(question)} [y/N] ")
-    sys.stderr.flush()
-    answer = read_answer()
-    if not answer.endswith("\n"):
-        sys.stderr.write("\n")
-    return answer.strip().lower() in ("y", "yes")
-
-
-def read_answer() -> str:
-    """Reads a line; a thread that waits for one gives up when the user presses Ctrl-C."""
-    if threading.current_thread() is threading.main_thread() or sys.platform == "win32":
-        return sys.stdin.readline()
-    import select
-
-    from vibe_llms.interfaces.cli.interrupts import was_interrupted
-
-    while not was_interrupted():
-        if select.select([sys.stdin], [], [], _POLL_SECONDS)[0]:
-            return sys.stdin.readline()
-    return ""
+    forget_typed()
+    return ask_line(f"{sanitize(question)} [y/N] ").lower() in ("y", "yes")
 
 
 def require_consent(question: str, *, remedy: str) -> None:
@@ -68,6 +47,7 @@ def require_consent(question: str, *, remedy: str) -> None:
         TrustError: The user said no, or there is nobody to ask.
     """
     from vibe_llms.exceptions import Stage, TrustError
+    from vibe_llms.interfaces.cli.keyboard import can_ask
 
     if not can_ask():
         raise TrustError(

@@ -3,20 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
+import attrs
+
 _T = TypeVar("_T")
 
-_interruption = threading.Event()
+
+@attrs.frozen
+class Interruption:
+    """Tells the threads of some work, which cannot be cancelled, that it is over.
+
+    Attributes:
+        terminal: Held by the thread that reads the terminal in the name of this work.
+    """
+
+    terminal: threading.Lock = attrs.field(factory=threading.Lock)
+    _event: threading.Event = attrs.field(factory=threading.Event)
+
+    def set(self) -> None:
+        """Lets whoever waits for a person give up, soon."""
+        self._event.set()
+
+    def is_set(self) -> bool:
+        """Tells whether the work was interrupted, or has ended."""
+        return self._event.is_set()
 
 
-def was_interrupted() -> bool:
-    """Tells threads which wait for a person whether the work they wait for was interrupted."""
-    return _interruption.is_set()
+_interruption = contextvars.ContextVar("interruption", default=Interruption())  # noqa: B039
+"""Of the work in whose context, or in a thread of which, this is asked."""
+
+
+def access_interruption() -> Interruption:
+    """Returns what tells that the work is over in whose name this is called."""
+    return _interruption.get()
+
+
+@contextmanager
+def begin_work() -> Iterator[Interruption]:
+    """Gives work its own interruption; at the end no thread of it reads the terminal."""
+    interruption = Interruption()
+    token = _interruption.set(interruption)
+    try:
+        yield interruption
+    finally:
+        interruption.set()
+        with interruption.terminal:  # whoever reads it looks ten times in a second
+            _interruption.reset(token)
 
 
 async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
@@ -25,26 +64,50 @@ async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed; the work has cleaned up.
     """
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    presses = 0
-    _interruption.clear()
+    with begin_work() as interruption:
+        task = asyncio.ensure_future(work)
+        loop = asyncio.get_running_loop()
+        presses = 0
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal presses
-        presses += 1
-        _interruption.set()
-        if presses > 1 or task.done():
+        def stop(number: int, frame: FrameType | None) -> None:
+            nonlocal presses
+            presses += 1
+            interruption.set()
+            if presses > 1 or task.done():
+                raise KeyboardInterrupt
+            loop.call_soon_threadsafe(task.cancel)
+
+        previous = signal.signal(signal.SIGINT, stop)
+        try:
+            result = await task
+        except asyncio.CancelledError:
+            if presses:
+                raise KeyboardInterrupt from None
+            task.cancel()
+            raise
+        finally:
+            signal.signal(signal.SIGINT, previous)
+        if presses:  # at the last moment, too late to cancel it: no press is lost
             raise KeyboardInterrupt
-        loop.call_soon_threadsafe(task.cancel)
+        return result
 
-    previous = signal.signal(signal.SIGINT, stop)
+
+def run(work: Coroutine[Any, Any, _T]) -> _T:
+    """Performs the work of a command in a loop of its own; Ctrl-C cancels it.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed; the work has cleaned up.
+    """
+    return asyncio.run(run_interruptibly(work))
+
+
+@contextmanager
+def block() -> Iterator[None]:
+    """Lets Ctrl-C raise at once in what holds up the loop on purpose, or just before."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return await task
-    except asyncio.CancelledError:
-        if presses:
-            raise KeyboardInterrupt from None
-        task.cancel()
-        raise
+        if access_interruption().is_set():
+            raise KeyboardInterrupt
+        yield
     finally:
         signal.signal(signal.SIGINT, previous)

@@ -130,7 +130,7 @@ async def _add_tools(
     session.tools = await application.produce_ensembles(names)
     if servers:
         from vibe_llms.interfaces.cli.answering import TerminalElicitor
-        from vibe_llms.interfaces.cli.consent import can_ask
+        from vibe_llms.interfaces.cli.keyboard import can_ask
         from vibe_llms.interfaces.cli.output import note
         from vibe_llms.invocables.mcp.oauth import TellingAuthorizer
 

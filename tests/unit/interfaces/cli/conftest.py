@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
+from keyboards import Keyboard, open_keyboard
 from vibe_llms.interfaces.cli.running import run
 
 
@@ -52,3 +53,10 @@ def vibe(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         return Outcome(code, captured.out, captured.err)
 
     return perform
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
+    """A terminal to be plugged in."""
+    with open_keyboard(monkeypatch) as keyboard:
+        yield keyboard

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from keyboards import type_answers
 from vibe_llms.application import Application
 from vibe_llms.conversations.stores.memory import MemoryStore
-from vibe_llms.interfaces.cli import approving
 from vibe_llms.interfaces.cli.approving import TerminalApprover
 from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.output import PlainOutput
@@ -41,8 +41,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Types lines, one for each question."""
 
     def type_lines(*lines: str) -> None:
-        typed: Iterator[str] = iter(lines)
-        monkeypatch.setattr(approving, "read_answer", lambda: f"{next(typed)}\n")
+        type_answers(monkeypatch, *lines)
 
     return type_lines
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from vibe_llms.interfaces.cli import approving
+from keyboards import type_answers
 from vibe_llms.interfaces.cli.answering import TerminalElicitor
 from vibe_llms.invocables.mcp.elicitation import Action, Choice, Field, Question
 
@@ -25,8 +25,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Types lines, one for each question."""
 
     def type_lines(*lines: str) -> None:
-        typed: Iterator[str] = iter(lines)
-        monkeypatch.setattr(approving, "read_answer", lambda: f"{next(typed)}\n")
+        type_answers(monkeypatch, *lines)
 
     return type_lines
 

@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
 import sys
-import threading
-from collections.abc import Iterator
-from typing import TextIO
 
-import attrs
 import pytest
 
+from keyboards import Keyboard
 from vibe_llms.exceptions import TrustError
-from vibe_llms.interfaces.cli import interrupts
-from vibe_llms.interfaces.cli.consent import TerminalConsent, confirm, require_consent
+from vibe_llms.interfaces.cli.consent import TerminalConsent, require_consent
 from vibe_llms.interfaces.cli.progress import TerminalProgress
-
-
-@attrs.frozen
-class Keyboard:
-    """A terminal for standard input and standard error."""
-
-    _stdin: TextIO
-    _stderr: TextIO
-    _keys: TextIO
-    _monkeypatch: pytest.MonkeyPatch
-
-    def plug_in(self, typed: str = "") -> None:
-        """Lets the process use the terminal, in which something was typed already.
-
-        Not in the fixture: pytest sets the standard streams anew between set-up and test.
-        """
-        self._monkeypatch.setattr(sys, "stdin", self._stdin)
-        self._monkeypatch.setattr(sys, "stderr", self._stderr)
-        self._keys.write(typed)
-        self._keys.flush()
-
-
-@pytest.fixture
-def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
-    """A terminal to be plugged in."""
-    master, slave = pty.openpty()
-    with (
-        open(slave, encoding="utf-8") as stdin,  # noqa: PTH123
-        open(os.dup(slave), "w", encoding="utf-8") as stderr,  # noqa: PTH123
-        open(master, "w", encoding="utf-8") as keys,  # noqa: PTH123
-    ):
-        yield Keyboard(stdin, stderr, keys, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +18,8 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
 )
 def test_only_yes_is_yes(keyboard: Keyboard, answer: str, agreed: bool) -> None:
     """Whatever else is typed, and Enter alone, mean no."""
-    keyboard.plug_in(f"{answer}\n")
+    keyboard.plug_in()
+    keyboard.answer("[y/N]", f"{answer}\n")
 
     assert TerminalConsent().ask("x", "Shall I?") is agreed
 
@@ -64,7 +27,8 @@ def test_only_yes_is_yes(keyboard: Keyboard, answer: str, agreed: bool) -> None:
 def test_the_same_question_is_asked_once(keyboard: Keyboard) -> None:
     """An answer holds for its subject."""
     consent = TerminalConsent()
-    keyboard.plug_in("y\n")
+    keyboard.plug_in()
+    keyboard.answer("[y/N]", "y\n")
     assert consent.ask("weights:a", "Fetch a?")
 
     assert consent.ask("weights:a", "Fetch a?")  # would wait for ever if it asked again
@@ -82,21 +46,6 @@ def test_where_nobody_sits_the_answer_is_no(monkeypatch: pytest.MonkeyPatch) -> 
     assert not TerminalConsent().ask("x", "Shall I?")
     with pytest.raises(TrustError, match="--yes"):
         require_consent("Delete it?", remedy="Say --yes.")
-
-
-def test_control_c_ends_a_question_that_a_thread_asks(keyboard: Keyboard) -> None:
-    """A provider asks from a thread, which must not keep the program from ending."""
-    keyboard.plug_in()
-    answers: list[bool] = []
-    interrupts._interruption.clear()
-    thread = threading.Thread(target=lambda: answers.append(confirm("Fetch?")))
-    thread.start()
-
-    interrupts._interruption.set()
-    thread.join(10)
-
-    assert not thread.is_alive()
-    assert answers == [False]
 
 
 def test_progress_in_a_file_is_a_line_at_each_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError, UnknownNameError
 from vibe_llms.interfaces.cli.chat.standings import Standing
+from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 
 if TYPE_CHECKING:
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop
@@ -69,8 +70,6 @@ async def new(loop: ChatLoop, argument: str) -> None:
 
 async def compact(loop: ChatLoop, argument: str) -> None:
     """Goes on in a new conversation that begins with a summary of this one."""
-    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
-
     former = loop.session.conversation.id
     try:
         summary = await run_interruptibly(loop.session.compact())
@@ -122,7 +121,7 @@ async def fork(loop: ChatLoop, argument: str) -> None:
 async def model(loop: ChatLoop, argument: str) -> None:
     """Shows the model, or goes on with another."""
     if argument:
-        await loop.session.switch_model(argument)
+        await run_interruptibly(loop.session.switch_model(argument))
     loop.output.say(f"The model is {loop.session.model_name}.")
 
 
@@ -192,7 +191,7 @@ async def tokens(loop: ChatLoop, argument: str) -> None:
     if not loop.session.conversation.canisters:
         loop.output.say("Nothing has been said yet.")
         return
-    count = await loop.session.count_tokens()
+    count = await run_interruptibly(loop.session.count_tokens())
     about = f", give or take {count.error_tokens}" if count.error_tokens else ""
     loop.output.say(f"The conversation takes {count.tokens} tokens{about}.")
 

@@ -38,7 +38,10 @@ class PlainInput:
         Reading blocks the loop on purpose: nothing else is going on, and a thread that reads
         could not be stopped.
         """
-        while line := self._file.readline():
-            if line.strip():
-                return line.rstrip("\r\n")
+        from vibe_llms.interfaces.cli.interrupts import block
+
+        with block():
+            while line := self._file.readline():
+                if line.strip():
+                    return line.rstrip("\r\n")
         raise EOFError

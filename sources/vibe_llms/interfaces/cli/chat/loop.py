@@ -67,8 +67,13 @@ class ChatLoop:
             if text.startswith("/") and not text.startswith("//"):
                 await perform(self, text.strip())
             elif text.strip():
-                await self.session.say(text[1:] if text.startswith("//") else text)
+                said = text[1:] if text.startswith("//") else text
+                await run_interruptibly(self.session.say(said))
                 await self.answer()
+        except KeyboardInterrupt:
+            if not self.input.is_interactive:
+                raise
+            self.output.say("Stopped.")
         except ConverseError as error:
             if not self.input.is_interactive:
                 raise

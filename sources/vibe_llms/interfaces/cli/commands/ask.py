@@ -192,12 +192,11 @@ def _read_stdin(session: ChatSession, text: str) -> str:
 
 
 def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json: bool) -> Answer:
-    import asyncio
     import io
     import sys
 
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
-    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+    from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.interfaces.cli.tooling import equip
 
     output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
@@ -205,18 +204,18 @@ def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json
     async def perform() -> Answer:
         try:
             instructions = await equip(session, options, output)
-            await run_interruptibly(session.open())  # before anything is stored
+            await session.open()  # before anything is stored
             if instructions:
                 session.instruct(instructions)
             if text or session.attachments:
                 await session.say(text)
             else:
                 await session.prepare_continuation()
-            return await run_interruptibly(session.answer(output))
+            return await session.answer(output)
         finally:
             await session.close()
 
-    return asyncio.run(perform())
+    return run(perform())
 
 
 def _tell_cut(session: ChatSession, answer: Answer) -> None:

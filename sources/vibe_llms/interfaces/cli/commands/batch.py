@@ -77,12 +77,12 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
 
     Ends with 1 where any failed; what failed is in the output, too.
     """
-    import asyncio
+    from vibe_llms.interfaces.cli.interrupts import run
 
     options["template"] = _read_template(options["template"])
     form = _choose_form(prompts, options)
     source, total = _open_source(prompts, form)
-    return asyncio.run(_perform(source, total, output, options, as_json=as_json))
+    return run(_perform(source, total, output, options, as_json=as_json))
 
 
 def _read_template(path: str | None) -> Prompt | None:
@@ -120,13 +120,12 @@ async def _perform(
     source: Inputs, total: int | None, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
     from vibe_llms.interfaces.cli.batches.display import Account
-    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 
     model = _produce_model(options)
     channel = _produce_channel(model, output, options)
     account = Account()
     try:
-        await run_interruptibly(_work(channel, source, total, account, options))
+        await _work(channel, source, total, account, options)
     except BaseException:
         _tell_how_to_go_on(channel, output)
         raise

@@ -38,10 +38,9 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     Where standard input is not a terminal, each of its lines is a message and the answers are
     written as they are.
     """
-    import asyncio
     import sys
 
-    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+    from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.interfaces.cli.tooling import equip
 
     loop = _produce_loop(continued, options)
@@ -49,7 +48,7 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     async def perform() -> None:
         try:
             instructions = await equip(loop.session, options, loop.output)
-            await run_interruptibly(loop.session.open())  # before anything is stored
+            await loop.session.open()  # before anything is stored
             if instructions:
                 loop.session.instruct(instructions)
             if loop.input.is_interactive:
@@ -58,7 +57,7 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
         finally:
             await loop.session.close()
 
-    asyncio.run(perform())
+    run(perform())
     if loop.input.is_interactive and len(loop.session.conversation):
         from vibe_llms.interfaces.cli.output import note
         from vibe_llms.interfaces.cli.program import compose_command

@@ -71,23 +71,21 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
 
 def _refresh(application: Application, providers: Sequence[str]) -> None:
     """Asks each vendor; one that cannot be asked is told of, and its old list stays."""
-    import asyncio
-
     from vibe_llms.exceptions import ConverseError
-    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+    from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.interfaces.cli.output import note
 
     async def perform() -> None:
         try:
             for name in providers:
                 try:
-                    await run_interruptibly(application.survey_models(name, refresh=True))
+                    await application.survey_models(name, refresh=True)
                 except ConverseError as error:
                     note(f"{name} cannot be asked: {error}")
         finally:
             await application.close()
 
-    asyncio.run(perform())
+    run(perform())
 
 
 def _survey(application: Application, provider: str) -> list[tuple[str, Survey | None]]:
@@ -134,10 +132,8 @@ def pull(address: str | None, yes: bool) -> None:
 
     Asks first, and shows how far it has come. Without ADDRESS, for the configured model.
     """
-    import asyncio
-
     from vibe_llms.interfaces.cli.access import load_application
-    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+    from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.interfaces.cli.output import note
 
     application = load_application(yes=yes)
@@ -145,11 +141,11 @@ def pull(address: str | None, yes: bool) -> None:
 
     async def perform() -> None:
         try:
-            await run_interruptibly(application.access_model(target))
+            await application.access_model(target)
         finally:
             await application.close()
 
-    asyncio.run(perform())
+    run(perform())
     note(f"{target} is ready.")
 
 

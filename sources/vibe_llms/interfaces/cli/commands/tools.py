@@ -109,13 +109,12 @@ def call(name: str, arguments: tuple[str, ...], yes: bool, as_json: bool, **opti
         vibe tools call read_file path=notes.txt
         vibe tools call read_file '{"path": "notes.txt"}'
     """
-    import asyncio
-
     from vibe_llms.interfaces.cli.access import load_application
+    from vibe_llms.interfaces.cli.interrupts import run
 
     application = load_application(yes=yes)
     given = _read_arguments(arguments)
-    asyncio.run(_call(application, name, given, options, as_json=as_json))
+    run(_call(application, name, given, options, as_json=as_json))
 
 
 async def _call(
@@ -126,7 +125,6 @@ async def _call(
     *,
     as_json: bool,
 ) -> None:
-    from vibe_llms.interfaces.cli.interrupts import run_interruptibly
     from vibe_llms.interfaces.cli.output import note, write, write_json
     from vibe_llms.invocables import InvocationContext, perform
     from vibe_llms.messages.codec import produce_converter
@@ -135,7 +133,7 @@ async def _call(
         invoker = registry.access(name)
         settled = await _approve(invoker, arguments, options)
         context = InvocationContext(invocation_id="call", listener=note)
-        outcome = await run_interruptibly(perform(invoker, settled, context))
+        outcome = await perform(invoker, settled, context)
     if as_json:
         unstructure = produce_converter().unstructure
         contents = [unstructure(content) for content in outcome.contents]
@@ -214,7 +212,7 @@ async def _produce_servers(
     application: Application, sources: Sequence[str] | None
 ) -> Sequence[Ensemble]:
     from vibe_llms.interfaces.cli.answering import TerminalElicitor
-    from vibe_llms.interfaces.cli.consent import can_ask
+    from vibe_llms.interfaces.cli.keyboard import can_ask
     from vibe_llms.interfaces.cli.output import note
     from vibe_llms.invocables.mcp.oauth import TellingAuthorizer
 
@@ -229,8 +227,7 @@ def _survey(
     application: Application, options: dict[str, Any]
 ) -> tuple[list[tuple[Registration, int]], list[str]]:
     """Returns the invocables with what their schemas cost, and what could not be connected."""
-    import asyncio
-
+    from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.models.counting import count_invocable
 
     async def perform() -> tuple[list[tuple[Registration, int]], list[str]]:
@@ -240,7 +237,7 @@ def _survey(
             ]
             return rows, [*map(str, registry.failures.values()), *registry.collisions]
 
-    return asyncio.run(perform())
+    return run(perform())
 
 
 def _sum(rows: Sequence[tuple[Registration, int]]) -> list[tuple[str, int, int]]:

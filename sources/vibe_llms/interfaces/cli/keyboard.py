@@ -1,0 +1,120 @@
+"""Reads lines from the person at the terminal: the one way to do so, from whatever thread.
+
+Two things would hang a program for good, and neither can happen here. A thread that waits for a
+line looks up often whether the work which asked is over, for it cannot be cancelled. And it never
+reads what is not there: between the moment when there is a line and the moment when it is read,
+Ctrl-C may have taken the line away, or somebody else may have put the terminal into another mode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from vibe_llms.interfaces.cli.interrupts import access_interruption, begin_work
+from vibe_llms.interfaces.cli.output import repair
+
+_POLL_SECONDS = 0.1
+_BLOCK_BYTES = 4096
+"""A terminal gives no longer line."""
+
+
+def can_ask() -> bool:
+    """Tells whether there is somebody to ask."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def forget_typed() -> None:
+    """Throws away what was typed before a question was there to be read: it is no answer to it."""
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        return
+    import termios
+
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+def ask_line(prompt: str) -> str:
+    """Asks for a line; empty where the work that asks was interrupted, or nothing will come."""
+    answer = read_answer(prompt)
+    if not answer.endswith("\n"):
+        sys.stderr.write("\n")
+    return answer.strip()
+
+
+async def ask_line_aside(prompt: str) -> str:
+    """Asks for a line without holding up the loop; whoever cancels it has the terminal back."""
+    with begin_work():
+        return await asyncio.to_thread(ask_line, prompt)
+
+
+def read_answer(prompt: str) -> str:
+    """Shows a prompt and reads a line, with its end; empty where none will come."""
+    if sys.platform == "win32":  # pragma: no cover  # Ctrl-C ends this by itself
+        _show(prompt)
+        return sys.stdin.readline()
+    interruption = access_interruption()
+    with interruption.terminal:
+        if interruption.is_set():
+            return ""
+        with _open_terminal() as descriptor:
+            _show(prompt)
+            line = _read_line(descriptor, interruption.is_set)
+    return repair(line.decode(sys.stdin.encoding or "utf-8", "surrogateescape"))
+
+
+def _show(prompt: str) -> None:
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+
+
+def _read_line(descriptor: int, is_over: Callable[[], bool]) -> bytes:
+    line = b""
+    while not is_over():
+        if not select.select([descriptor], [], [], _POLL_SECONDS)[0]:
+            continue
+        try:
+            piece = os.read(descriptor, _BLOCK_BYTES)
+        except BlockingIOError:  # Ctrl-C has taken it away
+            continue
+        except OSError:  # the terminal is gone
+            return b""
+        line += piece
+        if not piece or piece.endswith(b"\n"):
+            return line
+    return b""
+
+
+@contextmanager
+def _open_terminal() -> Iterator[int]:
+    """Opens the terminal of standard input once more: lines are edited in it, and seen.
+
+    Not to block is a matter of how it was opened, which we share with the shell that started us,
+    and with our own output; so this is another opening of it, where the system allows that.
+    """
+    import termios
+
+    try:
+        name = os.ttyname(sys.stdin.fileno())
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        descriptor = os.dup(sys.stdin.fileno())
+    try:
+        former = termios.tcgetattr(descriptor)
+        plain = [*former]
+        plain[0] |= termios.ICRNL
+        plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
+        if plain != former:
+            termios.tcsetattr(descriptor, termios.TCSANOW, plain)
+        try:
+            yield descriptor
+        finally:
+            if plain != former:
+                with suppress(termios.error):  # the terminal is gone
+                    termios.tcsetattr(descriptor, termios.TCSANOW, former)
+    finally:
+        os.close(descriptor)

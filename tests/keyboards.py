@@ -1,0 +1,89 @@
+"""A terminal at which nobody sits but a test, which types."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+import attrs
+import pytest
+
+from vibe_llms.interfaces.cli import keyboard
+
+
+@attrs.frozen
+class Keyboard:
+    """A terminal for standard input and standard error."""
+
+    _stdin: TextIO
+    _stderr: TextIO
+    _master: int
+    _monkeypatch: pytest.MonkeyPatch
+
+    def plug_in(self) -> None:
+        """Lets the process use the terminal.
+
+        Not in the fixture: pytest sets the standard streams anew between set-up and test.
+        """
+        self._monkeypatch.setattr(sys, "stdin", self._stdin)
+        self._monkeypatch.setattr(sys, "stderr", self._stderr)
+
+    def type(self, text: str) -> None:
+        """Types something, now."""
+        os.write(self._master, text.encode())
+
+    def wait_for(self, text: str) -> str:
+        """Waits until something has been shown; returns all that was shown until then."""
+        shown = b""
+        while text.encode() not in shown:
+            shown += os.read(self._master, 4096)
+        return shown.decode()
+
+    def answer(self, question: str, text: str) -> None:
+        """Types something once the question is shown."""
+
+        def wait_and_type() -> None:
+            with suppress(OSError):  # the test has failed, and closed the terminal
+                self.wait_for(question)
+                self.type(text)
+
+        threading.Thread(target=wait_and_type, daemon=True).start()
+
+    def read_modes(self) -> list[Any]:
+        """Returns what ``tcgetattr`` says of the terminal."""
+        return termios.tcgetattr(self._stdin.fileno())
+
+    def set_modes(self, modes: list[Any]) -> None:
+        """Puts the terminal into other modes."""
+        termios.tcsetattr(self._stdin.fileno(), termios.TCSANOW, modes)
+
+
+@contextmanager
+def open_keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
+    """Makes a terminal, to be plugged in."""
+    master, slave = pty.openpty()
+    try:
+        with (
+            open(slave, encoding="utf-8") as stdin,  # noqa: PTH123
+            open(os.dup(slave), "w", encoding="utf-8") as stderr,  # noqa: PTH123
+        ):
+            yield Keyboard(stdin, stderr, master, monkeypatch)
+    finally:
+        os.close(master)
+
+
+def type_answers(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Lets each question be answered with the next line, without a terminal."""
+    left = iter(lines)
+
+    def read_answer(prompt: str) -> str:
+        sys.stderr.write(prompt)
+        return f"{next(left)}\n"
+
+    monkeypatch.setattr(keyboard, "read_answer", read_answer)
