@@ -12,3 +12,26 @@ if TYPE_CHECKING:
 else:
     JsonValue = Any  # whoever evaluates annotations at run time would never come to an end
 JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+
+def is_whole(text: str) -> bool:
+    """Tells whether a text can be written as UTF-8: it holds no half of a surrogate pair."""
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def escape_halves(text: str) -> str:
+    r"""Makes a text whole: halves that belong together are joined, others written as ``\udce9``.
+
+    Python hands out halves for bytes that are no UTF-8, as in names of files, and JSON may hold
+    some. Written out, they can be seen, and two names that differ stay different.
+    """
+    if is_whole(text):
+        return str.__str__(text)
+    joined = str.encode(text, "utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return joined.encode("utf-8", "backslashreplace").decode("utf-8")

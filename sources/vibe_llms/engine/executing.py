@@ -25,7 +25,7 @@ from vibe_llms.invocables.performing import perform
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import TextualContent
-from vibe_llms.plain import JsonObject
+from vibe_llms.plain import JsonObject, escape_halves
 
 OPERATION = "tool.call"
 
@@ -145,7 +145,7 @@ class Executor:
                 key=canister.id,
                 invocation_id=canister.invocation_id,
                 name=invoker.name,
-                text=text,
+                text=escape_halves(str(text)),
             )
             self._context.tell(event)
 

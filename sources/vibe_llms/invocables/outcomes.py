@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any, Final
@@ -16,10 +17,13 @@ from vibe_llms.messages.contents import (
     TextualContent,
     ensure_contents,
 )
+from vibe_llms.plain import escape_halves
 
 _CONTENTS: Final = tuple(CONTENT_CLASSES.values())
 CONTENTS_LIMIT: Final = 1_000
 """How many contents one outcome may have."""
+
+_ITEMS_LIMIT: Final = 1_000_000
 
 
 @attrs.frozen(kw_only=True)
@@ -42,14 +46,15 @@ class Outcome:
 
 def fail(text: str) -> Outcome:
     """Produces the outcome of a call that failed, in words for the model."""
-    return Outcome(contents=text, is_error=True)
+    return Outcome(contents=escape_halves(text), is_error=True)
 
 
 def produce_outcome(value: Any) -> Outcome:
     """Makes an outcome of whatever a function returned.
 
     Text stays text; contents stay contents; ``None`` is nothing; anything else is written as
-    JSON: plain data, dates, paths, enumerations, attrs, dataclass and pydantic objects.
+    JSON: plain data, dates, paths, enumerations, attrs, dataclass and pydantic objects. Halves of
+    surrogate pairs, as names of files may hold them, are written out: ``\\udce9``.
 
     Raises:
         TypeError: The value can be said in no such way.
@@ -60,11 +65,13 @@ def produce_outcome(value: Any) -> Outcome:
         case None:
             return Outcome()
         case str():
-            return Outcome(contents=value) if value else Outcome()
+            text = escape_halves(value)
+            return Outcome(contents=text) if text else Outcome()
         case _ if isinstance(value, _CONTENTS):
             return Outcome(contents=value)
         case list() | tuple() if any(isinstance(item, _CONTENTS) for item in value):
-            return Outcome(contents=value)
+            mended = (escape_halves(each) if isinstance(each, str) else each for each in value)
+            return Outcome(contents=list(mended))
     if inspect.isgenerator(value) or inspect.isasyncgen(value):
         raise TypeError("it yields; return a list, or a text")
     return Outcome(contents=_write_json(value))
@@ -73,7 +80,20 @@ def produce_outcome(value: Any) -> Outcome:
 def _write_json(value: Any) -> str:
     import msgspec  # a function that returns text needs none of it
 
-    return msgspec.json.encode(value, enc_hook=_simplify).decode("utf-8")
+    try:
+        return msgspec.json.encode(value, enc_hook=_simplify).decode("utf-8")
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, enc_hook=_simplify, str_keys=True)
+        return msgspec.json.encode(_escape(plain)).decode("utf-8")
+
+
+def _escape(value: Any) -> Any:
+    """Makes all texts in plain data whole."""
+    if isinstance(value, str):
+        return escape_halves(value)
+    if isinstance(value, dict):
+        return {_escape(key): _escape(each) for key, each in value.items()}
+    return [_escape(each) for each in value] if isinstance(value, list) else value
 
 
 def _simplify(value: Any) -> Any:
@@ -84,7 +104,10 @@ def _simplify(value: Any) -> Any:
     if dump is not None:
         return dump(value, mode="json")
     if isinstance(value, Iterable):
-        return list(value)
+        items = list(itertools.islice(value, _ITEMS_LIMIT))
+        if len(items) < _ITEMS_LIMIT:
+            return items
+        raise TypeError(f"a {type(value).__name__} yields {_ITEMS_LIMIT} items and more")
     raise TypeError(f"a value of type {type(value).__name__} is no text, content or plain data")
 
 

@@ -34,6 +34,9 @@ THREADS_LIMIT: Final = 32
 GRACE_SECONDS: Final = 5.0
 """How long a cancelled function may take to clean up."""
 
+_OURS: Final = (asyncio.CancelledError, KeyboardInterrupt)
+"""What goes through an execution: we end it, or somebody ends the host."""
+
 _ERROR_CHARACTERS: Final = 4_000
 _threads: Final = Gates(THREADS_LIMIT)
 
@@ -202,9 +205,11 @@ def _explain_time(invoker: Invoker, goes_on: bool) -> str:
 async def _run(invoker: Invoker, bound: Bound, places: _Places) -> Outcome:
     try:
         value = await invoker.function(*bound.positional, **bound.named)
-        return produce_outcome(value)
-    except (Exception, SystemExit) as error:
+    except _OURS:
+        raise
+    except BaseException as error:  # whatever a function raises, a call has an outcome
         return _explain_failure(invoker, error)
+    return _conclude(invoker, value)
 
 
 async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> Outcome:
@@ -241,17 +246,32 @@ async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> Out
     if isinstance(result, Outcome):
         return result
     try:
-        return produce_outcome(await result)
-    except (Exception, SystemExit) as error:
+        value = await result
+    except _OURS:
+        raise
+    except BaseException as error:
         return _explain_failure(invoker, error)
+    return _conclude(invoker, value)
 
 
 def _call(invoker: Invoker, bound: Bound) -> Outcome | Awaitable[Any]:
     try:
         value = invoker.function(*bound.positional, **bound.named)
-        return value if inspect.isawaitable(value) else produce_outcome(value)
+        if inspect.isawaitable(value):
+            return value
     except BaseException as error:  # nothing may end the thread in silence
         return _explain_failure(invoker, error)
+    return _conclude(invoker, value)
+
+
+def _conclude(invoker: Invoker, value: Any) -> Outcome:
+    """Makes an outcome of what a function returned, also where that can be told in no way."""
+    try:
+        return produce_outcome(value)
+    except BaseException as error:  # of the value's own methods
+        return fail(
+            f"{invoker.name} was executed, but what it returned cannot be told: {_tell(error)}"
+        )
 
 
 def _explain_failure(invoker: Invoker, error: BaseException) -> Outcome:
@@ -262,9 +282,10 @@ def _explain_failure(invoker: Invoker, error: BaseException) -> Outcome:
 def _tell(error: BaseException) -> str:
     """Returns what an error says, in bounds; some cannot even be printed."""
     try:
-        text = str(error)
-    except Exception:
+        text = str.__str__(str(error))
+    except BaseException:  # of the error's own method
         text = ""
     if not isinstance(error, ConverseError):
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        name = type.__dict__["__name__"].__get__(type(error))  # a metaclass may say otherwise
+        text = f"{name}: {text}" if text else name
     return text if len(text) <= _ERROR_CHARACTERS else f"{text[:_ERROR_CHARACTERS]} …"

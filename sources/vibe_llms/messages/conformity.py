@@ -15,11 +15,12 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.plain import is_whole
 
 _T = TypeVar("_T")
 
@@ -75,6 +76,10 @@ def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
     words = frozenset(word for kind in literals for word in typing.get_args(kind))
 
     def conform(value: Any) -> Any:
+        if value.__class__ is str and str in admitted:
+            if value.isascii() or is_whole(value):
+                return value
+            raise _explain_half(name, value)
         if value.__class__ in admitted or (value.__class__ is str and value in words):
             return value
         fits = bounded.get(value.__class__)  # most numbers are plain, and go no further
@@ -83,10 +88,20 @@ def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
         for kind in wanted:
             plain = _coerce(value, kind)
             if plain is not None:
-                return plain
+                return conform(plain) if kind is str else plain
         raise _explain_misfit(f"{name} needs", name, value, wanted[0])
 
     return attrs.Converter(conform)
+
+
+def _explain_half(name: str, text: str) -> RequestError:
+    place = next(index for index, each in enumerate(text) if "\ud800" <= each <= "\udfff")
+    return RequestError(
+        path=name,
+        detail=f"{name} holds half of a surrogate pair, its character {place + 1}: no text can be"
+        " written with it.",
+        remedy="Read bytes with errors='replace', or use vibe_llms.plain.escape_halves.",
+    )
 
 
 def _is_told_by_class(kind: Any) -> bool:
@@ -149,6 +164,8 @@ def ensure_members(
         raise _explain_misfit(f"{field} needs a list, each", field, given, *classes)
     members = tuple(given)
     for index, member in enumerate(members):
+        if member.__class__ is str and not is_whole(cast("str", member)):
+            raise _explain_half(f"{field}[{index}]", cast("str", member))
         if member.__class__ not in classes:
             place = f"{field}[{index}]"
             if classes == (str,) and isinstance(member, str):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.plain import JsonObject
+from vibe_llms.plain import JsonObject, is_whole
 
 DEPTH_LIMIT = 100
 """How deeply plain data may nest; vendors take a tenth of it. Ends rings, too."""
@@ -41,7 +41,7 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
         case None | bool():
             return value
         case str():
-            return str.__str__(value)
+            return _copy_text(value, path)
         case int() if _SMALLEST <= value < _BEYOND:
             return int(value)
         case float() if math.isfinite(value):
@@ -58,6 +58,13 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
     raise RequestError(path=path, detail=f"JSON cannot say {shown}.", remedy=_REMEDY)
 
 
+def _copy_text(value: str, path: str) -> str:
+    if is_whole(value):
+        return str.__str__(value)
+    detail = f"A text holds half of a surrogate pair, which JSON in UTF-8 cannot carry: {value!r}."
+    raise RequestError(path=path, detail=detail, remedy="Leave it out, or replace it.")
+
+
 def _copy_mapping(
     value: Mapping[Any, Any], path: str, keeps_order: bool, depth: int
 ) -> dict[str, Any]:
@@ -66,7 +73,7 @@ def _copy_mapping(
             detail = f"The key {key!r} is not a text."
             raise RequestError(path=path, detail=detail, remedy="Give objects with texts as keys.")
     return {
-        str.__str__(key): copy_plain(
+        _copy_text(key, path): copy_plain(
             value[key], f"{path}.{key}", keeps_order=keeps_order, depth=depth + 1
         )
         for key in (value if keeps_order else sorted(value))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from strategies.messages import json_objects, requests, responses
-from vibe_llms.exceptions import CodecError
+from vibe_llms.exceptions import CodecError, RequestError
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.codec import (
     decode_request,
@@ -109,11 +109,11 @@ def test_true_is_not_written_as_one() -> None:
 
 
 def test_half_of_a_surrogate_pair_in_a_control_is_named() -> None:
-    """The error names the control which holds the text."""
-    with pytest.raises(CodecError, match="surrogate") as caught:
-        encode_request(_ask(controls={"stop": ["\ud800"]}))
+    """The error names the control which holds the text, and comes where the request is made."""
+    with pytest.raises(RequestError, match="surrogate") as caught:
+        _ask(controls={"stop": ["\ud800"]})
 
-    assert caught.value.path == "$.controls.stop[0]"
+    assert caught.value.path == "controls.stop[0]"
 
 
 def test_a_bottomless_document_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.messages import canisters, contents, conversations, json_values
-from vibe_llms.exceptions import CodecError
+from vibe_llms.exceptions import CodecError, RequestError
 from vibe_llms.messages.canisters import (
     CANISTER_CLASSES,
     AnyCanister,
@@ -35,7 +36,14 @@ from vibe_llms.messages.codec import (
 from vibe_llms.messages.codec.converter import structure
 from vibe_llms.messages.codec.lines import REFUSALS
 from vibe_llms.messages.codec.mirrors import access_mirror, reflect_type
-from vibe_llms.messages.contents import AnyContent, ImageContent, Native, TextualContent
+from vibe_llms.messages.contents import (
+    AnyContent,
+    FileContent,
+    ImageContent,
+    Native,
+    ReasoningContent,
+    TextualContent,
+)
 
 MOMENT = "2025-11-15T10:00:00Z"
 
@@ -348,16 +356,28 @@ def test_what_is_no_json_is_refused(line: bytes | str) -> None:
         decode_canister(line)
 
 
-def test_half_of_a_surrogate_pair_cannot_be_written() -> None:
-    """A text that UTF-8 cannot carry is refused with its place, not changed in silence."""
-    canister = DocumentCanister([TextualContent("ok"), TextualContent("\ud83d")])
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [
+        (lambda text: TextualContent(text), "text"),
+        (lambda text: UserCanister(text), "text"),
+        (lambda text: ReasoningContent(summary=["fine", text]), "summary[1]"),
+        (lambda text: Native(protocol="p", data=text), "data"),
+        (lambda text: DocumentCanister("a", title=text), "title"),
+        (lambda text: InvocationCanister(invocation_id=text, name="n"), "invocation_id"),
+        (lambda text: FileContent(mime_type="a/b", data=b"", name=text), "name"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused_where_it_is_given(
+    make: Callable[[str], object], path: str
+) -> None:
+    """A text that UTF-8 cannot carry becomes no canister: what is one can be stored."""
+    make("caf\u00e9 \U0001f600")
 
-    with pytest.raises(CodecError, match="surrogate") as caught:
-        encode_canister(canister)
-    assert caught.value.path == "$.content[1].text"
-    with pytest.raises(CodecError) as caught:
-        encode_canisters([UserCanister("ok"), canister])
-    assert caught.value.path == "$[1].content[1].text"
+    for half in ("caf\udce9", "\ud83d", "\ude00\ud83d"):
+        with pytest.raises(RequestError, match="half of a surrogate pair") as caught:
+            make(half)
+        assert caught.value.path == path
 
 
 def test_a_vendors_words_are_kept_to_the_letter() -> None:
