@@ -124,6 +124,14 @@ async def test_schemas_that_take_for_ever_hold_neither_a_call_nor_the_loop(
     assert after.text == '{"word": "again"}'
 
 
+async def test_half_a_character_does_not_leave_a_call_without_its_answer() -> None:
+    """The sign for what cannot be read takes its place."""
+    async with connect() as registry:
+        outcome = await call(registry, "half")
+
+    assert outcome.text == "caf\ufffd"
+
+
 async def test_a_result_of_very_many_contents_is_cut() -> None:
     """The model is told how many there were."""
     async with connect() as registry:
@@ -160,7 +168,7 @@ async def test_what_can_be_borne_is(manner: str, monkeypatch: pytest.MonkeyPatch
         assert (await call(registry, "echo", word=manner)).text == f'{{"word": "{manner}"}}'
         names = [each.invoker.name for each in registry.survey()]
 
-    assert len(names) == len(set(names)) == (1 if manner == "pages" else 8)
+    assert len(names) == len(set(names)) == (1 if manner == "pages" else 9)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,10 @@ from vibe_llms.invocables.mcp import McpEnsemble, McpServer
 from vibe_llms.invocables.mcp.kit import load_kit
 from vibe_llms.limits import Limits
 
-TOOLS = ("echo", "cut", "drop", "hang", "html", "huge", "packed", "stream", "torrent")
+TOOLS = (
+    *("echo", "cut", "drop", "half", "halves", "hang", "html", "huge", "packed", "stream"),
+    "torrent",
+)
 Answer = Callable[[web.Request, Any], Awaitable[web.StreamResponse]]
 
 
@@ -106,6 +109,11 @@ class FaultyService:
             case "stream":
                 event = f"data: {json.dumps(produce_result(number, 'flown'))}\n\n"
                 return await self.stream(request, event.encode(), "text/event-stream")
+            case "half":
+                return web.json_response(produce_result(number, "caf\udce9"))
+            case "halves":
+                event = f"data: {json.dumps(produce_result(number, 'caf' + chr(0xDCE9)))}\n\n"
+                return await self.stream(request, event.encode(), "text/event-stream")
             case "torrent":
                 return await self.stream(request, b"data: " + b"x" * 2_000_000, "text/event-stream")
         return web.json_response(produce_result(number, "echo"))
@@ -169,6 +177,15 @@ async def test_a_failure_stays_with_its_request(tool: str, words: str) -> None:
     assert failed.text.endswith("The call may have taken effect.")
     assert served.text == "flown"
     assert service.sessions == 1
+
+
+@pytest.mark.parametrize("tool", ["half", "halves"])
+async def test_half_a_character_does_not_leave_a_call_without_its_answer(tool: str) -> None:
+    """As one body or as an event: the sign for what cannot be read takes its place."""
+    async with connect(FaultyService()) as registry:
+        outcome = await call(registry, tool)
+
+    assert outcome.text == "caf\ufffd"
 
 
 async def test_a_session_that_was_forgotten_is_begun_anew() -> None:

@@ -40,7 +40,7 @@ def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
     try:
         return msgspec.json.decode(data), ()
     except msgspec.DecodeError:
-        mended = _ESCAPE.sub(_mend, data)
+        mended = mend_escapes(data)
         if mended == data:
             raise
         return msgspec.json.decode(mended), (_LOSS,)
@@ -63,6 +63,11 @@ def produce_emptiness(provider: str) -> ConverseError:
         remedy="Ask again; if it stays, the server may speak another protocol.",
         stage=Stage.DECODE,
     )
+
+
+def mend_escapes(data: bytes) -> bytes:
+    """Replaces each escape of half a character in JSON by that of the sign for it, U+FFFD."""
+    return _ESCAPE.sub(_mend, data) if b"\\u" in data else data
 
 
 def _mend(found: re.Match[bytes]) -> bytes:

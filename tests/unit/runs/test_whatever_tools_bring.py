@@ -85,7 +85,7 @@ def make_ring() -> list[Any]:
     return ring
 
 
-TEXTS = st.text(st.characters(exclude_categories=()), max_size=8)  # halves of surrogate pairs included
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=8)  # with halves of pairs
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.binary(max_size=4)
     | st.complex_numbers() | st.dates() | st.uuids() | st.decimals(),

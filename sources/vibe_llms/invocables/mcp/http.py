@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.mcp.endings import Ending
 from vibe_llms.invocables.mcp.settings import McpServer
@@ -113,9 +114,35 @@ async def _judge(
     if reason:
         await response.aclose()
         return _answer(request, reason, is_begun=status not in (401, 403, 404))
-    if kind != "text/event-stream":
-        response.stream = _bound(response.stream, limits.event_bytes)
+    is_stream = kind == "text/event-stream"
+    stream = response.stream if is_stream else _bound(response.stream, limits.event_bytes)
+    response.stream = _mend(stream, limits.event_bytes)
     return response
+
+
+def _mend(stream: Any, limit: int) -> Any:
+    """Replaces, line by line, what JSON may say and the official package cannot read."""
+    import httpx2
+
+    class MendedStream(httpx2.AsyncByteStream):
+        """A body without halves of characters, which would leave a call without its answer."""
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            line: list[bytes] = []
+            size = 0
+            async for part in stream:
+                whole, end, rest = part.rpartition(b"\n")
+                size = len(rest) if end else size + len(rest)
+                if end or size > limit:  # no line is so long; whoever reads it says so
+                    yield mend_escapes(b"".join((*line, whole, end)))
+                    line = []
+                line.append(rest)
+            yield mend_escapes(b"".join(line))
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return MendedStream()
 
 
 def _bound(stream: Any, limit: int) -> Any:

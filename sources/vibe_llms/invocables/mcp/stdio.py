@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import LimitError
 from vibe_llms.invocables.mcp.children import ServerProcess, start_server
 from vibe_llms.invocables.mcp.endings import Ending
@@ -115,7 +116,8 @@ async def _pass_on(
             return f"sent a message of more than event_bytes = {limits.event_bytes:,} bytes"
         for frame in frames:
             try:
-                message = jsonrpc_message_adapter.validate_json(frame.data, by_name=False)
+                data = mend_escapes(frame.data)  # else a call would never have its answer
+                message = jsonrpc_message_adapter.validate_json(data, by_name=False)
             except ValueError:
                 stray += 1
                 child.log.write(frame.data[:_CHUNK_BYTES] + b"\n")
