@@ -126,18 +126,22 @@ class Application:
         Raises:
             ConverseError: The provider cannot be loaded, or its vendor cannot be asked.
         """
-        shared = await self._access_client(provider, self)
+        shared = await self._access_client(self.configuration.follow_aliases(provider), self)
         return await shared.client.survey_models(refresh=refresh)
 
     def resolve_address(self, address: str = "") -> ModelAddress:
         """Reads what somebody calls a model; see :meth:`access_model`."""
         from vibe_llms.models.addresses import ModelAddress
 
-        address = address or self.configuration.model
-        provider, colon, _ = address.partition(":")
-        if colon or provider in self.configuration.providers:
-            return ModelAddress.parse(address)
-        return self.catalogue.resolve_address(address)
+        configuration = self.configuration
+        text = configuration.follow_aliases((address or configuration.model).strip())
+        if ":" not in text and text not in configuration.providers:
+            preferred = set(configuration.aliases.values())
+            return self.catalogue.resolve_address(text, preferred=preferred)
+        resolved = ModelAddress.parse(text)
+        if not resolved.name and (entry := configuration.providers.get(resolved.provider)):
+            return ModelAddress(resolved.provider, str(entry.settings.get("model", "")))
+        return resolved
 
     async def produce_reactors(self) -> Sequence[ConversationReactors]:
         """Makes the reactors which plugins and telemetry have for a conversation; once per turn."""

@@ -178,8 +178,12 @@ class UnknownNameError(ConverseError, LookupError):
     def describe(self) -> str:
         if self.detail:
             return self.detail
-        text = f"There is no {self.kind} {self.name!r}."
-        return f"{text} Known: {', '.join(self.known)}." if self.known else text
+        from vibe_llms.nearness import find_nearest
+
+        text = f"There is no {self.kind} {self.name!r}"
+        if nearest := find_nearest(self.name, self.known):
+            return f"{text}; did you mean {nearest!r}?"
+        return f"{text}. Known: {', '.join(self.known)}." if self.known else f"{text}."
 
 
 class WeightsError(ConverseError, OSError):

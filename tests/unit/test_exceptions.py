@@ -195,7 +195,7 @@ def test_the_cause_is_kept() -> None:
         ),
         (
             UnknownNameError(kind="provider", name="lokal", known=("local", "scripted")),
-            "There is no provider 'lokal'. Known: local, scripted.",
+            "There is no provider 'lokal'; did you mean 'local'?",
         ),
         (UnknownNameError(name="x"), "There is no name 'x'."),
         (ControlError(detail="Too warm.", control="temperature"), "Too warm."),

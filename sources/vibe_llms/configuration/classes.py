@@ -91,16 +91,17 @@ class PluginEntry(NamedTuple):
 
 
 class ModelOverride(NamedTuple):
-    """What a user says about the models whose names match a pattern: one ``[[models]]``.
+    """What a user says about models: one ``[[models]]``, or ``[defaults]``.
 
     Attributes:
-        pattern: A regular expression that compiles.
+        pattern: A regular expression that compiles; ``None`` where it is ``[defaults]``, which
+            means all models.
         source: Where it was written.
         provider: Whose models are meant; ``None`` means everybody's.
         attributes: The other keys, flat, as in the files of ``data/providers``.
     """
 
-    pattern: str
+    pattern: str | None
     source: Source
     provider: str | None = None
     attributes: Mapping[str, Any] = _NOTHING
@@ -154,6 +155,27 @@ class Configuration(NamedTuple):
     def model(self) -> str:
         """The model to converse with: ``provider:name``, or a provider for its default."""
         return str(self.settings["model"].value)
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """From another name to the provider, or to the address of the model, that it stands for."""
+        return self.access_table("aliases")
+
+    def follow_aliases(self, address: str) -> str:
+        """Returns what a person calls a model or a provider, without the aliases in it.
+
+        An alias stands for a whole address, or for a provider before a colon. It hides no provider.
+        """
+        aliases, providers = self.aliases, self.providers
+        for _ in aliases:  # an alias of an alias is fine; one of itself ends, too
+            provider, colon, name = address.partition(":")
+            if address in aliases and address not in providers:
+                address = aliases[address]
+            elif provider in aliases and provider not in providers:
+                address = f"{aliases[provider]}{colon}{name}"
+            else:
+                break
+        return address
 
     @property
     def stream(self) -> bool:

@@ -181,6 +181,12 @@ PLUGIN_TABLES = ("providers", "ensembles", "plugins")
 NAMED_TABLES = ("mcp",)
 """Tables of tables, each with a name that the user chose; their keys are checked later, too."""
 
+ALIASES = "aliases"
+"""The table from another name to what it stands for."""
+
+DEFAULTS = "defaults"
+"""The table of what is said about all models."""
+
 FREE_TABLES = frozenset({"controls"})
 """Tables whose keys are checked later, by the one who knows them."""
 

@@ -13,7 +13,7 @@ from vibe_llms.configuration.classes import (
     Setting,
     TrustRequest,
 )
-from vibe_llms.configuration.definitions import PLUGIN_KEYS, PLUGIN_TABLES, Definition
+from vibe_llms.configuration.definitions import DEFAULTS, PLUGIN_KEYS, PLUGIN_TABLES, Definition
 from vibe_llms.configuration.reading import LayerValues
 from vibe_llms.configuration.trust import is_harmless, is_trusted
 
@@ -108,7 +108,8 @@ def _produce_trust_request(
 
 
 def _describe_override(override: ModelOverride) -> Setting:
-    return Setting(("models", override.pattern), dict(override.attributes), override.source)
+    path = (DEFAULTS,) if override.pattern is None else ("models", override.pattern)
+    return Setting(path, dict(override.attributes), override.source)
 
 
 def _withhold(project: LayerValues, request: TrustRequest) -> LayerValues:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vibe_llms.configuration.classes import Layer, ModelOverride, Setting, Source
 from vibe_llms.configuration.definitions import (
+    ADDRESS,
+    ALIASES,
+    DEFAULTS,
     FREE_TABLES,
     NAMED_TABLES,
     PATH,
@@ -44,6 +47,8 @@ class LayerReader:
         produce_source: Tells where the key with a path was written.
         resolve: Makes a path that was written in this layer absolute.
         findings: The mistakes found so far; shared with the other layers.
+        synonyms: From another name of a provider to its own: what is said of the one is said of
+            the other, unless it names a module and so means a provider of its own.
     """
 
     def __init__(
@@ -54,12 +59,14 @@ class LayerReader:
         produce_source: Callable[[KeyPath], Source],
         resolve: Callable[[str], Path],
         findings: list[Finding],
+        synonyms: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.layer = layer
         self.definitions = definitions
         self.produce_source = produce_source
         self.resolve = resolve
         self.findings = findings
+        self.synonyms = synonyms
         self.settings: dict[tuple[str, ...], Setting] = {}
         self.overrides: list[ModelOverride] = []
 
@@ -74,6 +81,14 @@ class LayerReader:
                 self._read_plugin_tables(key, value, keys={})
             elif key == "models":
                 self._read_overrides(value)
+            elif key == DEFAULTS:
+                attributes = dict(self._survey_table((key,), value))
+                source = self.produce_source((key,))
+                self.overrides.insert(0, ModelOverride(None, source, attributes=attributes))
+            elif key == ALIASES:
+                for name, inner in self._survey_table((key,), value):
+                    if self._check_name((key, name)) and self._check((key, name), inner, ADDRESS):
+                        self._add((key, name), inner)
             elif key in FREE_TABLES:
                 for name, inner in self._survey_table((key,), value):
                     self._add((key, name), inner)
@@ -119,16 +134,22 @@ class LayerReader:
         self, table: str, value: Any, keys: Mapping[str, Kind] = PLUGIN_KEYS
     ) -> None:
         for name, entry in self._survey_table((table,), value):
-            if not is_plugin_name(name):
-                self._report(
-                    (table, name),
-                    f"{name!r} cannot be a name: only letters, digits, '_', '.' and '-' can.",
-                )
+            if not self._check_name((table, name)):
                 continue
+            meant = name
+            if table == "providers" and isinstance(entry, Mapping) and "module" not in entry:
+                meant = self.synonyms.get(name, name)
             for key, inner in self._survey_table((table, name), entry):
                 kind = keys.get(key)
                 if kind is None or self._check((table, name, key), inner, kind):
-                    self._add((table, name, key), inner)
+                    self._add((table, meant, key), inner, written=(table, name, key))
+
+    def _check_name(self, path: tuple[str, str]) -> bool:
+        if is_plugin_name(path[1]):
+            return True
+        message = f"{path[1]!r} cannot be a name: only letters, digits, '_', '.' and '-' can."
+        self._report(path, message)
+        return False
 
     def _read_overrides(self, value: Any) -> None:
         if not isinstance(value, list | tuple):
@@ -170,12 +191,14 @@ class LayerReader:
         self._report(path, f"{'.'.join(path)!r} must be {kind.words}, not {value!r}.")
         return False
 
-    def _add(self, path: tuple[str, ...], value: Any) -> None:
-        self.settings[path] = Setting(path, value, self.produce_source(path))
+    def _add(
+        self, path: tuple[str, ...], value: Any, written: tuple[str, ...] | None = None
+    ) -> None:
+        self.settings[path] = Setting(path, value, self.produce_source(written or path))
 
     def _report_unknown(self, path: tuple[str, ...]) -> None:
         name = ".".join(path)
-        tables = (*PLUGIN_TABLES, *NAMED_TABLES, "models", *FREE_TABLES)
+        tables = (*PLUGIN_TABLES, *NAMED_TABLES, "models", ALIASES, DEFAULTS, *FREE_TABLES)
         known = {*self.definitions, *(known.partition(".")[0] for known in self.definitions)}
         self._report(path, f"There is no setting {name!r}{suggest(name, {*known, *tables})}")
 

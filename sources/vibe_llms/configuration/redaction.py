@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.configuration.classes import Setting
-from vibe_llms.configuration.definitions import NAMED_TABLES, PLUGIN_TABLES
+from vibe_llms.configuration.definitions import DEFAULTS, NAMED_TABLES, PLUGIN_TABLES
 
 HIDDEN = "********"
 
@@ -36,7 +36,7 @@ def redact_setting(setting: Setting) -> Any:
     a server every text except those that are known to be harmless.
     """
     table, *rest = setting.path
-    if table == "models":  # the rest is a pattern, no name
+    if table in ("models", DEFAULTS):  # the rest is a pattern, or nothing: no name
         return _redact("", setting.value)
     name = rest[-1] if rest else table
     if table in PLUGIN_TABLES and len(rest) > 1:

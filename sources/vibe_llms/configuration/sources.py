@@ -18,6 +18,7 @@ from vibe_llms.configuration.classes import (
     Source,
 )
 from vibe_llms.configuration.definitions import (
+    ALIASES,
     ENVIRONMENT_PREFIX,
     SETTINGS,
     Definition,
@@ -84,6 +85,7 @@ class _Loader:
         self.working_directory = working_directory
         self.findings: list[Finding] = []
         self.definitions: dict[str, Definition] = dict(SETTINGS)
+        self.synonyms: dict[str, str] = {}
 
     def load(self, command_line: Mapping[str, Any]) -> Configuration:
         files = self.read_files()
@@ -93,10 +95,19 @@ class _Loader:
             for setting in defaults.settings.values()
             if setting.path[0] == "limits"
         }
+        self.synonyms = {
+            path[1]: setting.value
+            for path, setting in defaults.settings.items()
+            if path[0] == ALIASES and ":" not in setting.value
+        }
+        user = self.parse_file(files[Layer.USER])
+        for name in list(self.synonyms):
+            if ("providers", name, "module") in user.settings:
+                del self.synonyms[name]  # the user has a provider of that name
         project = files.get(Layer.PROJECT)
         layers = Layers(
             defaults=self.add_directories(defaults),
-            user=self.parse_file(files[Layer.USER]),
+            user=user,
             project=self.parse_file(project) if project else LayerValues(),
             environment=self.read_environment(),
             command_line=self.read_command_line(command_line),
@@ -201,6 +212,7 @@ class _Loader:
             produce_source=produce_source,
             resolve=functools.partial(resolve_path, base=base, environment=self.environment),
             findings=self.findings,
+            synonyms=self.synonyms,
         )
 
     def add_directories(self, defaults: LayerValues) -> LayerValues:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import attrs
@@ -66,10 +66,11 @@ class Catalogue:
         names = self.access_integrator(provider).survey_models()
         return tuple(ModelAddress(provider, name) for name in names)
 
-    def resolve_address(self, text: str) -> ModelAddress:
+    def resolve_address(self, text: str, *, preferred: Collection[str] = ()) -> ModelAddress:
         """Reads what a user typed: ``provider:model``, a provider, or a model's bare name.
 
-        A bare name goes to the only provider that has a record or a family for it.
+        A bare name goes to the only provider that has a record or a family for it; of several, to
+        the only one that has them under its own name, or else is preferred.
 
         Raises:
             UnknownNameError: No provider, or more than one, knows the bare name.
@@ -81,6 +82,8 @@ class Catalogue:
         if not text:
             return ModelAddress.parse(text)
         fitting = self._find_providers(text)
+        for is_better in (self._has_folder, preferred.__contains__):
+            fitting = [provider for provider in fitting if is_better(provider)] or fitting
         if len(fitting) == 1:
             return ModelAddress(fitting[0], text)
         if fitting:
@@ -111,6 +114,9 @@ class Catalogue:
         if errors and not fitting:
             raise errors[0]
         return fitting
+
+    def _has_folder(self, provider: str) -> bool:
+        return is_provider_name(provider) and (self.directory / provider).is_dir()
 
     def _complete(self, address: ModelAddress) -> ModelAddress:
         if address.name:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from vibe_llms.exceptions import DependencyError
+from vibe_llms.installing import advise_extra
 
 if TYPE_CHECKING:
     from vibe_llms.models.attributes import ModelAttributes
@@ -93,7 +94,7 @@ def _access_tokenizer(encoding: str) -> Any:
         raise DependencyError(
             package="bpe-openai",
             detail="Counting tokens exactly needs bpe-openai, which is not installed.",
-            remedy='Install it: pip install "vibe-llms[tokens]"',
+            remedy=advise_extra("tokens", "bpe-openai"),
         ) from error
     return tokenizer_for_encoding(encoding)
 

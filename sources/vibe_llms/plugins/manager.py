@@ -23,6 +23,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
 from vibe_llms.plugins.listings import PluginListing, PluginState
+from vibe_llms.resources import access_data
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.events.reactors import ConversationReactors
@@ -217,8 +218,9 @@ class PluginManager:
 
     def _access_entry(self, table: str, name: str) -> PluginEntry:
         entries = {each.name: each for each in self.configuration.plugins if each.table == table}
-        if name in entries:
-            return entries[name]
+        meant = self.configuration.follow_aliases(name) if table == "providers" else name
+        if meant in entries:
+            return entries[meant]
         from vibe_llms.nearness import find_nearest
 
         known = sorted(entries)
@@ -403,11 +405,18 @@ class PluginManager:
         return catalogue.access_integrator(entry.name)
 
     def _survey_directories(self, entry: PluginEntry) -> tuple[Path, ...]:
-        from vibe_llms.plugins.specification import ModelAttributesSpecification
+        """Lists where the plugin has data about a provider's models.
+
+        What it has for any name holds where nothing is known by the name itself.
+        """
+        from vibe_llms.plugins.specification import ANY_NAME, ModelAttributesSpecification
 
         host = self._load(entry)
         found = host.call(entry, "survey_model_attributes", ModelAttributesSpecification)
-        return tuple(item.directory for item in found if item.provider == entry.name)
+        own = tuple(item.directory for item in found if item.provider == entry.name)
+        if own or access_data("providers", entry.name).is_dir():
+            return own
+        return tuple(item.directory for item in found if item.provider == ANY_NAME)
 
     def _produce_catalogue(self, directories: dict[str, tuple[Path, ...]]) -> Catalogue:
         from vibe_llms.models.catalogue import Catalogue
@@ -415,11 +424,14 @@ class PluginManager:
 
         overrides = []
         for override in self.configuration.overrides:
-            table: dict[str, object] = {**override.attributes, "pattern": override.pattern}
+            table: dict[str, object] = dict(override.attributes)
             if override.provider is not None:
-                table["provider"] = override.provider
+                table["provider"] = self.configuration.follow_aliases(override.provider)
+            whole: dict[str, object] = {"defaults": table}
+            if override.pattern is not None:
+                whole = {"models": [{**table, "pattern": override.pattern}]}
             place = f"{override.source.place}:{override.source.line}"
-            overrides.append(Overrides(place=place, table={"models": [table]}))
+            overrides.append(Overrides(place=place, table=whole))
         return Catalogue(
             providers=tuple(directories),
             plugin_directories=directories,

@@ -176,7 +176,8 @@ class ModelAttributesSpecification:
     """A directory of TOML files that describe the models of a provider.
 
     Attributes:
-        provider: Whose models are described.
+        provider: Whose models are described. :data:`ANY_NAME` stands for all names under which
+            the plugin's module is configured and of which nothing else is known.
         directory: Holds ``attributes.toml`` and, where there are any, ``model-families/``
             and ``models/``, as the folders of ``data/providers`` do.
     """

@@ -45,6 +45,16 @@ def acquire_key(
     return None
 
 
+def advise_key(provider: str, variable: str = "") -> str:
+    """Says how a key that is missing is given.
+
+    Args:
+        variable: The usual one of the environment; empty where there is none.
+    """
+    first = f"Set {variable}, or" if variable else "Set"
+    return f"{first} api_key_file in [providers.{provider}]."
+
+
 def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...]) -> None:
     """Lets the error of a key that the vendor refused say where the key is looked for.
 

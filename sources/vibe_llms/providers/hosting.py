@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import shutil
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.children import ChildServer, ChildSettings
+from vibe_llms.providers.needs import Need, NeedKind
 from vibe_llms.providers.rates import Turn
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider, Vendor
 from vibe_llms.providers.settings import RemoteSettings
@@ -54,6 +56,20 @@ class HostedVendor(Vendor):
     @abc.abstractmethod
     def compose_child(self) -> ChildSettings:
         """Says what is started. Raises ConfigurationError."""
+
+    def survey_needs(self) -> tuple[Need, ...]:
+        """Says what is missing: the server, or what starts it where we are to do that."""
+        if not self.settings.values.get("start"):
+            return super().survey_needs()
+        child = self.compose_child()
+        if shutil.which(child.command[0]) is not None:
+            return ()
+        return (Need(NeedKind.PROGRAM, child.command[0], child.remedy),)
+
+    def advise_server(self) -> str:
+        """Says what to do where the server does not run."""
+        name = self.context.name
+        return f"Start it: {self.server_command}; or set start = true in [providers.{name}]."
 
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings. Raises ConfigurationError."""

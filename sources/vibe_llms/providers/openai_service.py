@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding
+from vibe_llms.installing import advise_extra
 from vibe_llms.plain import JsonObject
+from vibe_llms.providers.needs import Need, find_packages
 from vibe_llms.providers.remote import Vendor
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.secrets import Secret
@@ -17,10 +20,15 @@ def check_text(value: Any) -> str | None:
     return None if isinstance(value, str) and value.strip() else "a text"
 
 
+_BEHALVES: Final = {"organization": "OPENAI_ORG_ID", "project": "OPENAI_PROJECT_ID"}
+"""From what a key is used on behalf of to its variable, which the official package honours, too."""
+
+
 class OpenAIService(Vendor):
     """OpenAI, or by its package Azure."""
 
     base_url = "https://api.openai.com/v1"
+    base_url_variables: ClassVar[tuple[str, ...]] = ("OPENAI_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "apim-request-id")
     further_settings: ClassVar[Mapping[str, Any]] = dict.fromkeys(
@@ -48,10 +56,24 @@ class OpenAIService(Vendor):
         headers: dict[str, str | Secret] = {}
         if key is not None:
             headers["authorization"] = Secret(f"Bearer {key.reveal()}")
-        for name in ("organization", "project"):
-            if name in self.settings.values:
-                headers[f"openai-{name}"] = str(self.settings.values[name])
+        for name, variable in _BEHALVES.items():
+            behalf = str(self.settings.values.get(name) or os.environ.get(variable, "")).strip()
+            if behalf and self._is_itself():
+                headers[f"openai-{name}"] = behalf
         return headers
+
+    def _is_itself(self) -> bool:
+        """Whether the account is one at OpenAI itself, of which the environment may say more."""
+        return self.settings.base_url == self.base_url or any(
+            name in self.settings.values for name in _BEHALVES
+        )
+
+    def survey_needs(self) -> tuple[Need, ...]:
+        """Says what is missing before anything can be asked."""
+        needs = super().survey_needs()
+        if self.settings.values.get("transport") != "sdk":
+            return needs
+        return (*needs, *find_packages(("openai",), advise_extra("openai", "openai")))
 
     def produce_sdk_client(self, key: Secret | None) -> Any:
         """Makes the official library's client, for Azure where an endpoint is set.
@@ -68,7 +90,7 @@ class OpenAIService(Vendor):
             raise DependencyError(
                 package="openai",
                 detail="The transport 'sdk' needs the package openai, which is not installed.",
-                remedy='Install it: pip install "vibe-llms[openai]"',
+                remedy=advise_extra("openai", "openai"),
             ) from error
         try:
             return self._produce_client(openai, key)

@@ -18,8 +18,16 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
-from vibe_llms.providers.credentials import acquire_key, advise_of_key
+from vibe_llms.providers.credentials import acquire_key, advise_key, advise_of_key
 from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
+from vibe_llms.providers.needs import (
+    Need,
+    NeedKind,
+    advise_of_server,
+    find_server,
+    find_variable,
+    refuse_for_want,
+)
 from vibe_llms.providers.rates import Pace, SettlingSource, Turn
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.providers.settings import RemoteSettings, read_settings
@@ -41,9 +49,12 @@ class Vendor(abc.ABC):
 
     Attributes:
         protocol: The dialect that is spoken.
-        base_url: Where its service is, unless the user says otherwise.
+        base_url: Where its service is, unless the user says otherwise; it may name variables of the
+            environment, as ``{NAME}``.
+        base_url_variables: Of the environment, which say otherwise as well.
         key_variables: The environment variables of its key; none where it takes no key.
         needs_key: Whether nothing can be asked without one.
+        server_command: What starts its server, where that can run on this machine.
         framing: How a streamed answer is cut.
         request_id_headers: Where it names an exchange.
         further_settings: What the user can set besides, and what each must be.
@@ -51,8 +62,10 @@ class Vendor(abc.ABC):
 
     protocol: ClassVar[str]
     base_url: ClassVar[str]
+    base_url_variables: ClassVar[tuple[str, ...]] = ()
     key_variables: ClassVar[tuple[str, ...]] = ()
     needs_key: ClassVar[bool] = True
+    server_command: ClassVar[str] = ""
     framing: ClassVar[Literal["sse", "ndjson"]] = "sse"
     request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "request-id")
     further_settings: ClassVar[Mapping[str, Any]] = {}
@@ -63,7 +76,31 @@ class Vendor(abc.ABC):
 
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings. Raises ConfigurationError."""
-        return read_settings(self.context, self.base_url, self.further_settings)
+        return read_settings(
+            self.context,
+            self.base_url,
+            self.further_settings,
+            variables=self.base_url_variables,
+        )
+
+    def survey_needs(self) -> tuple[Need, ...]:
+        """Says what is missing before anything can be asked. Asks nobody but this machine."""
+        name, values = self.context.name, self.settings.values
+        needs = find_variable(name, self.settings.missing_variables, "base_url")
+        needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))
+        if values.get("transport") == "sdk":
+            return needs
+        if self.needs_key and acquire_key(name, values, self.key_variables) is None:
+            variable = str(values.get("api_key_variable") or (*self.key_variables, "")[0])
+            remedy = advise_key(name, variable)
+            needs = (*needs, Need(NeedKind.KEY, variable or "api_key", remedy))
+        return needs
+
+    def advise_server(self) -> str:
+        """Says what to do where its server, on this machine, does not run."""
+        place = f"base_url in [providers.{self.context.name}]"
+        begun = f"Start it: {self.server_command};" if self.server_command else "Start it,"
+        return f"{begun} or correct {place}."
 
     @abc.abstractmethod
     def nativize(
@@ -155,6 +192,10 @@ class RemoteProvider:
             self._pace = Pace(settings.rates, longest_seconds=longest, clock=self._context.clock)
         return self._pace
 
+    def survey_needs(self) -> tuple[Need, ...]:
+        """Says what is missing before its models can be asked. Raises ConfigurationError."""
+        return self._vendor(self._context).survey_needs()
+
     def produce_client(self) -> RemoteClient:
         """Makes a client. Connects to nothing yet. Raises ConfigurationError."""
         return RemoteClient(self, self._vendor(self._context), self._transport)
@@ -185,7 +226,22 @@ class RemoteClient:
         Raises:
             UnknownNameError: The name is empty and there is no default model.
         """
-        return RemoteModel(self.describe(name or self.vendor.settings.model), self)
+        return RemoteModel(self.describe(name or await self.choose_model()), self)
+
+    async def choose_model(self) -> str:
+        """Returns the default model; of a server of the user's own, the only one that it has.
+
+        Raises:
+            UnknownNameError: There is none, or several.
+            ConverseError: The server cannot be asked which it has.
+        """
+        from vibe_llms.providers.surveys import choose_only
+
+        vendor = self.vendor
+        if vendor.settings.model or vendor.needs_key:
+            return vendor.settings.model or self.describe("").name
+        models = await self.survey_models(refresh=True)
+        return choose_only(self.provider.name, [model.name for model in models])
 
     async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
         """Lists the models that the vendor tells of, as of at most a day ago.
@@ -279,6 +335,7 @@ class RemoteClient:
         try:
             return await self._send(method, path, body, model, turn)
         except ConverseError as error:
+            advise_of_server(error, self.vendor.server_command and self.vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
 
     def clean(self, error: ConverseError) -> ConverseError:
@@ -328,12 +385,9 @@ class RemoteClient:
         name = self.provider.name
         key = self._key = acquire_key(name, vendor.settings.values, vendor.key_variables)
         is_theirs = self._given is not None or vendor.settings.values.get("transport") == "sdk"
-        if key is None and vendor.needs_key and not is_theirs:
-            variable = (*vendor.key_variables, "its environment variable")[0]
-            raise ConfigurationError(
-                detail=f"There is no key for {name}.",
-                remedy=f"Set {variable}, or api_key_file in [providers.{name}].",
-            )
+        is_keyless = key is None and vendor.needs_key and not is_theirs
+        if is_keyless or vendor.settings.missing_variables:
+            refuse_for_want(name, vendor.survey_needs())
         return key
 
     def _access_transport(self) -> Transport:

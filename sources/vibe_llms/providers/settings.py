@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -10,12 +12,14 @@ from urllib.parse import urlsplit
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.nearness import suggest_among
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.rates import Rates
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.exchanges import Timeouts
 
 _Check = Callable[[Any], str | None]
+_VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def _check_text(value: Any) -> str | None:
@@ -33,6 +37,8 @@ def _check_count(value: Any) -> str | None:
 
 
 def _check_address(value: Any) -> str | None:
+    if isinstance(value, str):  # a variable stands for a whole address, or for a part of one
+        value = _VARIABLE.sub("variable", re.sub(r"^\{\w+\}", "https://variable", value))
     try:
         parts = urlsplit(value) if isinstance(value, str) else None
     except ValueError:
@@ -90,6 +96,8 @@ class RemoteSettings:
 
     Attributes:
         values: All of them, those of the vendor's own included, as the user wrote them.
+        base_url: Where the service is; variables of the environment that it names and that are not
+            set are still in it, as ``{NAME}``.
         headers: Are sent with each request, in place of ours of the same name; their names are in
             lower case, and their values are the user's secret.
     """
@@ -100,6 +108,11 @@ class RemoteSettings:
     timeouts: Timeouts
     model: str
     rates: Rates = Rates()
+
+    @property
+    def missing_variables(self) -> tuple[str, ...]:
+        """The variables of the environment that the address names and that are not set."""
+        return tuple(_VARIABLE.findall(self.base_url))
 
     def access_secret(self, name: str) -> Secret | None:
         """Returns the text of a setting, if it is set, so that it does not print."""
@@ -112,13 +125,19 @@ class RemoteSettings:
 
 
 def read_settings(
-    context: ProviderContext, base_url: str, further: Mapping[str, _Check] | None = None
+    context: ProviderContext,
+    base_url: str,
+    further: Mapping[str, _Check] | None = None,
+    *,
+    variables: Sequence[str] = (),
 ) -> RemoteSettings:
     """Checks a remote provider's table in the configuration.
 
     Args:
-        base_url: Of the vendor, where the user names none.
+        base_url: Of the vendor, where the user names none. It may name variables of the
+            environment, as ``https://{RESOURCE}.example.org/v1``.
         further: What this vendor can be told besides.
+        variables: Of the environment, which can name another address than the vendor's.
 
     Raises:
         ConfigurationError: With all the mistakes in it.
@@ -130,7 +149,7 @@ def read_settings(
     seconds = {name: values[name] for name in _TIMEOUTS if name in values}
     return RemoteSettings(
         values=values,
-        base_url=str(values.get("base_url", base_url)).rstrip("/"),
+        base_url=_find_address(values, base_url, variables),
         headers={name.lower(): Secret(text) for name, text in values.get("headers", {}).items()},
         timeouts=Timeouts(**seconds),
         model=str(values.get("model", "")),
@@ -138,13 +157,32 @@ def read_settings(
     )
 
 
+def _find_address(values: Mapping[str, Any], base_url: str, variables: Sequence[str]) -> str:
+    """Returns the address that the settings name, else the environment, else the vendor's."""
+    written, place = str(values.get("base_url", "")), "base_url"
+    if not written:
+        named = [name for name in variables if os.environ.get(name, "").strip()]
+        written, place = (os.environ[named[0]].strip(), named[0]) if named else (base_url, place)
+    used = _VARIABLE.findall(written)
+    filled = _VARIABLE.sub(_fill, written)
+    if filled and not _VARIABLE.search(filled) and (wanted := _check_address(filled)):
+        place = " and ".join(used) or place
+        finding = Finding(place=place, message=f"It must be {wanted}.")
+        raise ConfigurationError(findings=(finding,))
+    return filled.rstrip("/")
+
+
+def _fill(match: re.Match[str]) -> str:
+    return os.environ.get(match[1], "").strip().rstrip("/") or match[0]
+
+
 def _check_settings(context: ProviderContext, checks: Mapping[str, _Check]) -> tuple[Finding, ...]:
     place = f"providers.{context.name}"
     findings = []
     for name, value in context.settings.items():
         if name not in checks:
-            message = f"{name!r} is no setting of this provider; it has {', '.join(checks)}."
-            findings.append(Finding(place=place, message=message))
+            message = f"{name!r} is no setting of this provider{suggest_among(name, checks)}"
+            findings.append(Finding(place=f"{place}.{name}", message=message))
         elif wanted := checks[name](value):
             findings.append(Finding(place=f"{place}.{name}", message=f"It must be {wanted}."))
         elif name in _LEFT_TO_PACKAGES and context.settings.get("transport") == "sdk":

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.plain import JsonValue
 
 MAXIMUM_AGE_SECONDS: Final = 86_400.0
@@ -122,6 +122,21 @@ def access_survey(directory: Path) -> Survey | None:
         return _decode(document)
     except (OSError, msgspec.DecodeError, RecursionError, TypeError, ValueError, LookupError):
         return None
+
+
+def choose_only(provider: str, names: Sequence[str]) -> str:
+    """Returns the only model that there is. Raises UnknownNameError where there are others."""
+    if len(names) == 1:
+        return names[0]
+    several = f"{provider} has several models: {', '.join(names)}."
+    example = f"{provider}:{(*names, 'NAME')[0]}"
+    raise UnknownNameError(
+        kind="model",
+        name=provider,
+        known=tuple(names),
+        detail=several if names else f"{provider} tells of no model.",
+        remedy=f"Name one, as {example}, or set model in [providers.{provider}].",
+    )
 
 
 def describe_age(seconds: float) -> str:

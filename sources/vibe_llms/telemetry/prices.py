@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
+from vibe_llms.installing import advise_extra
 from vibe_llms.messages.canisters import Usage
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def price_usage(
     try:
         found = _find_prices(source, model, moment)
     except ImportError:
-        return Unpriced('Prices need genai-prices: pip install "vibe-llms[prices]"')
+        return Unpriced(f"Prices need genai-prices. {advise_extra('prices', 'genai-prices')}")
     except LookupError:
         return Unpriced(f"No price is known for the model {model!r} of {provider}.")
     prices, version = found

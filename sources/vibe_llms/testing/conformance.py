@@ -10,6 +10,7 @@ from pathlib import Path
 import attrs
 
 from vibe_llms.exceptions import DependencyError, PluginError
+from vibe_llms.installing import advise_extra
 
 _SUITE = "vibe_llms.testing.contracts.suite"
 
@@ -57,7 +58,7 @@ def run_contract(
         raise DependencyError(
             package="pytest",
             detail="The contract is run by pytest, which is not installed.",
-            remedy="Run: pip install pytest",
+            remedy=advise_extra("testing", "pytest"),
         ) from error
     from vibe_llms.testing.contracts.worlds import find_provider
 

@@ -160,7 +160,7 @@ attachment_bites = 1
 reactor_queue_events = 0
 [directories]
 data = 7
-[providers.gemini]
+[providers.harbour]
 region = "eu"
 [providers.x]
 module = "not a module"
@@ -188,7 +188,7 @@ provider = "local"
         "position 0.",
         "user.toml:17: [[models]] needs a 'pattern', a regular expression.",
         "VIBE_LLMS_STREM:0: Nothing reads this variable; did you mean VIBE_LLMS_STREAM?",
-        "user.toml:10: 'providers.gemini' has no 'module', and no shipped plugin has that name.",
+        "user.toml:10: 'providers.harbour' has no 'module', and no shipped plugin has that name.",
     ]
 
 

@@ -23,6 +23,10 @@ SCHEMA: dict[str, Any] = json.loads(
 )
 
 
+FREE = ("aliases", "controls", "defaults", "ensembles", "limits", "mcp", "models", "providers")
+"""Tables whose keys are the user's, or are named elsewhere."""
+
+
 def is_accepted(text: str, folder: Path) -> tuple[bool, bool]:
     """Returns whether the schema, and whether the loader accepts a user's file."""
     validator = jsonschema.Draft202012Validator(
@@ -49,7 +53,7 @@ def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
         f"{name}.{key}" if "properties" in table else name: inner["description"]
         for name, table in tables.items()
         for key, inner in table.get("properties", {"": table}).items()
-        if name not in ("limits", "controls", "providers", "ensembles", "mcp", "models")
+        if name not in FREE
     }
 
     assert described == {name: definition.summary for name, definition in SETTINGS.items()}
@@ -73,6 +77,13 @@ def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
         "modle = 1",
         "controls = { temperature = 1 }",
         "controls = 1",
+        "aliases = { fast = 'groq:m', openai = 'openai_conversations' }",
+        "aliases = { 'a b' = 'groq' }",
+        "aliases = { fast = 'groq:' }",
+        "aliases = { fast = 1 }",
+        "aliases = 1",
+        "defaults = { temperature = 1.0 }",
+        "defaults = 1",
         "limits = { attachment_bytes = 1 }",
         "limits = { attachment_bytes = 0 }",
         "limits = { attachment_bytes = 0.5 }",

@@ -162,7 +162,7 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
     write(tmp_path, {"one/attributes.toml": family, "two/attributes.toml": family})
     catalogue = Catalogue(directory=tmp_path)
 
-    with pytest.raises(UnknownNameError, match="Known: two, one") as caught:
+    with pytest.raises(UnknownNameError, match="did you mean 'two'") as caught:
         catalogue.resolve_address("twoo")
     assert caught.value.known == ("two", "one")
     with pytest.raises(UnknownNameError, match="one:fam-1, two:fam-1"):

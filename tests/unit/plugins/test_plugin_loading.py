@@ -231,7 +231,7 @@ def test_why_a_provider_cannot_be_loaded_is_one_line(configure: Configure, tmp_p
     check_refusal(manager, "wrong_provider", PluginError, "names 'makes_text', 'fails'")
     check_refusal(manager, "makes_text", PluginError, "cannot produce_client")
     check_refusal(manager, "fails", PluginError, "OSError: no such parrot")
-    check_refusal(manager, "scriptd", UnknownNameError, "Known: scripted, ")
+    check_refusal(manager, "scriptd", UnknownNameError, "did you mean 'scripted'?")
 
 
 def test_a_provider_is_made_once_with_its_context(configure: Configure, tmp_path: Path) -> None:

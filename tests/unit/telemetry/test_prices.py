@@ -208,7 +208,7 @@ def test_nothing_heavy_is_imported_before_a_price_is_asked_for() -> None:
         "sys.modules['genai_prices'] = None\n"
         "from vibe_llms.messages.canisters import Usage\n"
         "said = prices.price_usage(Usage(input_tokens=1), provider='anthropic', model='x')\n"
-        "assert 'pip install \"vibe-llms[prices]\"' in said.reason, said\n"
+        "assert '-m pip install \"genai-prices' in said.reason, said\n"
     )
 
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

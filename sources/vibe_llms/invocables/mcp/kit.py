@@ -7,6 +7,7 @@ import importlib
 import logging
 
 from vibe_llms.exceptions import DependencyError
+from vibe_llms.installing import advise_extra
 
 _SILENCE = logging.NullHandler()
 
@@ -29,5 +30,5 @@ def _load() -> None:
         raise DependencyError(
             package="mcp",
             detail=f"Speaking to MCP servers needs the package mcp: {error}.",
-            remedy="Run: pip install 'vibe-llms[mcp]'",
+            remedy=advise_extra("mcp", "mcp"),
         ) from error

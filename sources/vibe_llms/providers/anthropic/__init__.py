@@ -10,7 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
+from vibe_llms.plugins.specification import (
+    ANY_NAME,
+    ModelAttributesSpecification,
+    ProviderContext,
+    ProviderSpecification,
+)
+from vibe_llms.resources import access_data
 
 if TYPE_CHECKING:
     from vibe_llms.providers.interfaces import Provider
@@ -18,8 +24,14 @@ if TYPE_CHECKING:
 
 @hook
 def survey_providers() -> list[ProviderSpecification]:
-    """Names the one provider that there is here."""
-    return [ProviderSpecification("anthropic", "Claude, by Anthropic", produce_provider)]
+    """Names what there is here: the service, under whatever names."""
+    return [ProviderSpecification(ANY_NAME, "Claude, by Anthropic", produce_provider)]
+
+
+@hook
+def survey_model_attributes() -> list[ModelAttributesSpecification]:
+    """Says what is known of the models of a provider that has a name of its own."""
+    return [ModelAttributesSpecification(ANY_NAME, access_data("providers", "anthropic"))]
 
 
 def produce_provider(context: ProviderContext) -> Provider:

@@ -10,12 +10,17 @@ from vibe_llms.dialects.messages import PROTOCOL, Decoder, Quirks, nativize_requ
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
-from vibe_llms.providers.anthropic.clouds import CLOUDS, produce_cloud_client
+from vibe_llms.providers.anthropic.clouds import (
+    CLOUDS,
+    find_cloud_packages,
+    produce_cloud_client,
+)
 from vibe_llms.providers.anthropic.controls import is_sampled
 from vibe_llms.providers.anthropic.decoder import produce_decoder
 from vibe_llms.providers.anthropic.errors import explain_answer
 from vibe_llms.providers.anthropic.tokenizer import AnthropicTokenizer
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.needs import Need
 from vibe_llms.providers.remote import RemoteClient, Vendor
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.secrets import Secret
@@ -46,6 +51,7 @@ class AnthropicVendor(Vendor):
 
     protocol = PROTOCOL
     base_url = "https://api.anthropic.com"
+    base_url_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
     request_id_headers: ClassVar[tuple[str, ...]] = ("request-id", "x-request-id")
     further_settings: ClassVar[Mapping[str, Any]] = {
@@ -59,6 +65,8 @@ class AnthropicVendor(Vendor):
 
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings: only the official clients know the way to a cloud."""
+        if "cloud" in self.context.settings:  # neither the key nor the address is a cloud's
+            self.key_variables = self.base_url_variables = ()  # type: ignore[misc]
         settings = super().read_settings()
         if "cloud" in settings.values and settings.values.get("transport") != "sdk":
             place = f"providers.{self.context.name}.cloud"
@@ -118,6 +126,13 @@ class AnthropicVendor(Vendor):
     def produce_sdk_client(self, key: Secret | None) -> Any:
         """Makes the official client. Raises ConfigurationError, DependencyError."""
         return produce_cloud_client(self.context.name, self.settings.values, key)
+
+    def survey_needs(self) -> tuple[Need, ...]:
+        """Says what is missing before anything can be asked."""
+        needs, values = super().survey_needs(), self.settings.values
+        if values.get("transport") != "sdk":
+            return needs
+        return (*needs, *find_cloud_packages(values.get("cloud")))
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks for the models that can be asked. Raises ConverseError."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.exceptions import ConfigurationError, DependencyError
+from vibe_llms.installing import advise_extra, advise_packages
+from vibe_llms.providers.needs import Need, find_packages
 from vibe_llms.secrets import Secret
 
 CLOUDS: Final = {
@@ -22,7 +24,22 @@ CLOUDS: Final = {
 What is not set, the clients look for in the environment and in the clouds' own files.
 """
 
+_MODULES: Final = {"bedrock": ("boto3",), "vertex": ("google.auth",)}
+"""What the package needs besides for a cloud: its own extras."""
+
 _ITSELF: Final = ("AsyncAnthropic", "api_key", dict[str, str]())
+
+
+def advise_cloud(cloud: str | None) -> str:
+    """Says how the package is installed, with what a cloud needs besides."""
+    if cloud in _MODULES:
+        return advise_packages(f"anthropic[{cloud}] >= 2.12, < 3")
+    return advise_extra("anthropic", "anthropic")
+
+
+def find_cloud_packages(cloud: str | None) -> tuple[Need, ...]:
+    """Returns the need of the package, and of what a cloud needs besides, where one is missing."""
+    return find_packages(("anthropic", *_MODULES.get(cloud or "", ())), advise_cloud(cloud))
 
 
 def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret | None) -> Any:
@@ -44,11 +61,10 @@ def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret
 
         return getattr(anthropic, name)(max_retries=0, **options)
     except ImportError as error:
-        extra = f"anthropic[{cloud}]" if cloud in ("bedrock", "vertex") else "anthropic"
         raise DependencyError(
             package="anthropic",
             detail=f"The transport 'sdk' of {provider} needs a package that is not installed.",
-            remedy=f'Install it: pip install "{extra}"',
+            remedy=advise_cloud(cloud),
         ) from error
     except (anthropic.AnthropicError, TypeError, ValueError) as error:
         raise ConfigurationError(

@@ -37,6 +37,7 @@ class GoogleVendor(Vendor):
 
     protocol = PROTOCOL
     base_url = "https://generativelanguage.googleapis.com"
+    base_url_variables: ClassVar[tuple[str, ...]] = ("GOOGLE_GEMINI_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     further_settings: ClassVar[Mapping[str, Any]] = {"api_version": check_word}
     version: ClassVar[str] = "v1beta"

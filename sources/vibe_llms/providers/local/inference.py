@@ -20,6 +20,7 @@ import attrs
 import msgspec
 
 from vibe_llms.exceptions import ConverseError, DependencyError, Stage, WeightsError
+from vibe_llms.installing import advise_extra
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.local.seats import Seats
 
@@ -235,7 +236,7 @@ def _load(settings: ServerSettings, key: str) -> Any:
         raise DependencyError(
             package="xllamacpp",
             detail="The local provider needs xllamacpp, which is not installed.",
-            remedy='Install it: pip install "vibe-llms[local]"',
+            remedy=advise_extra("local", "xllamacpp"),
         ) from error
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(settings.path)

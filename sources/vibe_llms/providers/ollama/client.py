@@ -16,7 +16,6 @@ from vibe_llms.exceptions import (
     Finding,
     ProviderError,
     Stage,
-    TransportError,
 )
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import estimate_request
@@ -26,16 +25,14 @@ from vibe_llms.providers.hosting import HostedVendor, HostingClient, HostingProv
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 from vibe_llms.providers.ollama.controls import QUIRKS
 from vibe_llms.providers.ollama.decoder import OllamaDecoder
-from vibe_llms.providers.ollama.errors import explain_unreachable, is_missing, produce_error
+from vibe_llms.providers.ollama.errors import is_missing, produce_error
 from vibe_llms.providers.ollama.learning import learn, read_tags
 from vibe_llms.providers.ollama.pulling import pull
 from vibe_llms.providers.ollama.tokenizer import OllamaTokenizer
 from vibe_llms.providers.ollama.windows import choose_window, count_least
-from vibe_llms.providers.rates import Turn
 from vibe_llms.providers.remote import RemoteClient, RemoteModel
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.secrets import Secret
-from vibe_llms.wire.exchanges import Exchange
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
@@ -84,6 +81,7 @@ class OllamaVendor(HostedVendor):
     base_url: ClassVar[str] = f"http://127.0.0.1:{DEFAULT_PORT}"
     key_variables: ClassVar[tuple[str, ...]] = ("OLLAMA_API_KEY",)
     needs_key: ClassVar[bool] = False
+    server_command = "ollama serve"
     framing = "ndjson"
 
     def read_settings(self) -> RemoteSettings:
@@ -175,27 +173,12 @@ class OllamaClient(HostingClient):
                 name is empty and there is no default model.
             TransportError: The server is not there.
         """
-        known = self.describe(name or self.vendor.settings.model)
+        known = self.describe(name or await self.choose_model())
         learnt = await self._acquire_learnt(known.name)
         attributes = self._integrator.integrate(
             known.name, learnt=learnt, learnt_from="what the server says of the model"
         )
         return RemoteModel(attrs.evolve(known, attributes=attributes), self)
-
-    async def send(
-        self,
-        method: str,
-        path: str,
-        body: JsonObject | None = None,
-        *,
-        model: str = "",
-        turn: Turn | None = None,
-    ) -> Exchange:
-        """Sends a request, once; says how a server is started where there is none."""
-        try:
-            return await super().send(method, path, body, model=model, turn=turn)
-        except TransportError as error:
-            raise explain_unreachable(error, self.provider.name) from error
 
     async def _acquire_learnt(self, model: str) -> JsonObject:
         """Returns what the server says of a model; little where it cannot say it."""

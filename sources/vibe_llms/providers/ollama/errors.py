@@ -7,9 +7,6 @@ from vibe_llms.exceptions import (
     ConverseError,
     ProviderError,
     ProviderFault,
-    Stage,
-    TransportError,
-    TransportTimeoutError,
     UnknownNameError,
 )
 
@@ -27,16 +24,4 @@ def produce_missing_model(provider: str, model: str, address: str) -> UnknownNam
         name=model,
         detail=f"The server at {address} has no model {model!r}.",
         remedy=f"Fetch it: vibe models pull {provider}:{model}",
-    )
-
-
-def explain_unreachable(error: TransportError, provider: str) -> TransportError:
-    """Adds what can be done where nobody listens; other errors stay as they are."""
-    if error.stage is not Stage.CONNECT or isinstance(error, TransportTimeoutError):
-        return error
-    return TransportError(
-        detail=error.detail,
-        remedy=f"Start it by 'ollama serve', or set start = true in [providers.{provider}].",
-        address=error.address,
-        stage=error.stage,
     )

@@ -10,7 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import ANY_NAME, ProviderContext, ProviderSpecification
+from vibe_llms.plugins.specification import (
+    ANY_NAME,
+    ModelAttributesSpecification,
+    ProviderContext,
+    ProviderSpecification,
+)
+from vibe_llms.resources import access_data
 
 if TYPE_CHECKING:
     from vibe_llms.providers.interfaces import Provider
@@ -21,6 +27,12 @@ def survey_providers() -> list[ProviderSpecification]:
     """Names what there is here: any number of providers, under whatever names."""
     summary = "a service that speaks Chat Completions"
     return [ProviderSpecification(ANY_NAME, summary, produce_provider)]
+
+
+@hook
+def survey_model_attributes() -> list[ModelAttributesSpecification]:
+    """Says what is known of the models of a provider that has a name of its own."""
+    return [ModelAttributesSpecification(ANY_NAME, access_data("providers", "openai_compatible"))]
 
 
 def produce_provider(context: ProviderContext) -> Provider:

@@ -35,7 +35,12 @@ class CompatibleVendor(CompletionsVendor):
         """Checks the user's settings, the quirks among them. Raises ConfigurationError."""
         values, place = self.context.settings, f"providers.{self.context.name}"
         kind = self._find_kind()
-        settings = read_settings(self.context, kind.base_url if kind else "", self.further_settings)
+        settings = read_settings(
+            self.context,
+            kind.base_url if kind else "",
+            self.further_settings,
+            variables=kind.base_url_variables if kind else (),
+        )
         base = kind.quirks if kind else Quirks(fields={"max_tokens": "max_tokens"})
         self.quirks, findings = read_quirks(values.get("quirks", {}), f"{place}.quirks", base)
         if not settings.base_url:
@@ -43,8 +48,11 @@ class CompatibleVendor(CompletionsVendor):
             findings = (*findings, Finding(place=place, message=message))
         if findings:
             raise ConfigurationError(findings=findings)
-        self.key_variables = kind.key_variables if kind else ()  # type: ignore[misc]
-        self.needs_key = bool(self.key_variables) and "base_url" not in values  # type: ignore[misc]
+        if kind:
+            is_service = bool(kind.key_variables) and not kind.start and "base_url" not in values
+            self.key_variables = kind.key_variables  # type: ignore[misc]
+            self.needs_key = is_service  # type: ignore[misc]
+            self.server_command = kind.start  # type: ignore[misc]
         return settings
 
     def _find_kind(self) -> Kind | None:

@@ -28,6 +28,8 @@ class Kind:
     Attributes:
         base_url: With its version; empty where the user must say it.
         key_variables: The environment variables of its key; none where it takes no key.
+        base_url_variables: Those that name another address.
+        start: The command that starts it, where it is a server of one's own, which needs no key.
         source: What the row was written from.
         date: When that was read, as ``2026-11-22``.
     """
@@ -36,6 +38,8 @@ class Kind:
     summary: str
     base_url: str
     key_variables: tuple[str, ...]
+    base_url_variables: tuple[str, ...] = ()
+    start: str = ""
     quirks: Quirks
     source: str
     date: str
@@ -114,12 +118,15 @@ def _check_row(row: Any) -> Iterator[str]:
     known = {field.name for field in attrs.fields(Kind)} - {"name"}
     for name in row.keys() - known:
         yield f"{name!r} is no field of a kind{suggest_among(name, tuple(known))}."
+    if not isinstance(row.get("start", ""), str):
+        yield "'start' must be a text."
     for name in ("summary", "base_url", "source", "date"):
         if not row.get(name) or (name != "date" and not isinstance(row[name], str)):
             yield f"It lacks {name!r}, a text."
-    variables = row.get("key_variables", [])
-    if not isinstance(variables, list) or not all(isinstance(each, str) for each in variables):
-        yield "'key_variables' must be a list of texts."
+    for name in ("key_variables", "base_url_variables"):
+        variables = row.get(name, [])
+        if not isinstance(variables, list) or not all(isinstance(each, str) for each in variables):
+            yield f"{name!r} must be a list of texts."
 
 
 def _produce_kind(name: str, row: Mapping[str, Any], quirks: Quirks) -> Kind:
@@ -128,6 +135,8 @@ def _produce_kind(name: str, row: Mapping[str, Any], quirks: Quirks) -> Kind:
         summary=row["summary"],
         base_url=row["base_url"],
         key_variables=tuple(row.get("key_variables", ())),
+        base_url_variables=tuple(row.get("base_url_variables", ())),
+        start=row.get("start", ""),
         quirks=quirks,
         source=row["source"],
         date=str(row["date"]),

@@ -11,7 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
+from vibe_llms.plugins.specification import (
+    ANY_NAME,
+    ModelAttributesSpecification,
+    ProviderContext,
+    ProviderSpecification,
+)
+from vibe_llms.resources import access_data
 
 if TYPE_CHECKING:
     from vibe_llms.providers.interfaces import Provider
@@ -19,9 +25,16 @@ if TYPE_CHECKING:
 
 @hook
 def survey_providers() -> list[ProviderSpecification]:
-    """Names the one provider that there is here."""
+    """Names what there is here: the service, under whatever names."""
     summary = "OpenAI's models, by Chat Completions"
-    return [ProviderSpecification("openai_conversations", summary, produce_provider)]
+    return [ProviderSpecification(ANY_NAME, summary, produce_provider)]
+
+
+@hook
+def survey_model_attributes() -> list[ModelAttributesSpecification]:
+    """Says what is known of the models of a provider that has a name of its own."""
+    directory = access_data("providers", "openai_conversations")
+    return [ModelAttributesSpecification(ANY_NAME, directory)]
 
 
 def produce_provider(context: ProviderContext) -> Provider:

@@ -12,7 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
+from vibe_llms.plugins.specification import (
+    ANY_NAME,
+    ModelAttributesSpecification,
+    ProviderContext,
+    ProviderSpecification,
+)
+from vibe_llms.resources import access_data
 
 if TYPE_CHECKING:
     from vibe_llms.providers.interfaces import Provider
@@ -20,8 +26,14 @@ if TYPE_CHECKING:
 
 @hook
 def survey_providers() -> list[ProviderSpecification]:
-    """Names the one provider that there is here."""
-    return [ProviderSpecification("openai_responses", "OpenAI, by its Responses", produce_provider)]
+    """Names what there is here: the service, under whatever names."""
+    return [ProviderSpecification(ANY_NAME, "OpenAI, by its Responses", produce_provider)]
+
+
+@hook
+def survey_model_attributes() -> list[ModelAttributesSpecification]:
+    """Says what is known of the models of a provider that has a name of its own."""
+    return [ModelAttributesSpecification(ANY_NAME, access_data("providers", "openai_responses"))]
 
 
 def produce_provider(context: ProviderContext) -> Provider:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.installing import advise_packages
 from vibe_llms.providers.children import ChildSettings
 from vibe_llms.providers.completions import CompletionsVendor
 from vibe_llms.providers.hosting import HostedVendor
@@ -20,6 +21,7 @@ class VllmVendor(CompletionsVendor, HostedVendor):
     base_url = "http://127.0.0.1:8000/v1"
     key_variables: ClassVar[tuple[str, ...]] = ("VLLM_API_KEY",)
     needs_key = False
+    server_command = "vllm serve MODEL"
     quirks = QUIRKS
 
     def compose_child(self) -> ChildSettings:
@@ -40,5 +42,5 @@ class VllmVendor(CompletionsVendor, HostedVendor):
             health_path="/health",
             startup_seconds=float(values.get("startup_seconds", STARTUP_SECONDS)),
             log_path=self.context.cache_directory / "server.log",
-            remedy="Install it: pip install vllm, or name it in full as command.",
+            remedy=f"{advise_packages('vllm')}, or name the program in full as command.",
         )

@@ -32,6 +32,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.exceptions import DependencyError
+from vibe_llms.installing import advise_extra
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.views import text_of
 from vibe_llms.telemetry.accounts import add_usages
@@ -85,7 +86,7 @@ class OpenTelemetryObserver:
         except ImportError as error:
             raise DependencyError(
                 detail="Spans and metrics need opentelemetry-api, which is not installed.",
-                remedy='Run: pip install "vibe-llms[opentelemetry]"',
+                remedy=advise_extra("opentelemetry", "opentelemetry-api"),
             ) from error
         from vibe_llms import __version__
 

@@ -15,6 +15,7 @@ from vibe_llms.exceptions import PluginError
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability
 from vibe_llms.plugins.manager import PluginManager
+from vibe_llms.plugins.specification import ANY_NAME
 from vibe_llms.providers.interfaces import Client, ConverserModel, Provider
 from vibe_llms.testing.clocks import HurriedClock
 
@@ -76,7 +77,7 @@ class World:
 
 
 def find_provider(module: str) -> str:
-    """Returns the name of the one provider that a plugin has.
+    """Returns the name of the one provider that a plugin has; the module's where any will do.
 
     Raises:
         PluginError: It cannot be imported, or has none, or several.
@@ -89,7 +90,7 @@ def find_provider(module: str) -> str:
         ) from error
     names = [specification.name for specification in specifications]
     if len(names) == 1:
-        return str(names[0])
+        return module.rpartition(".")[2] if names == [ANY_NAME] else str(names[0])
     raise PluginError(
         plugin=module,
         detail=f"Which provider of {module} is meant? It has {', '.join(names) or 'none'}.",

@@ -102,7 +102,7 @@ def test_a_form_that_there_is_not_is_told_with_the_nearest(vibe: Vibe, plug: Plu
     ending = vibe("export", identity, "--output", "out.txt")
 
     assert (slip.code, slip.out) == (ExitCode.NOT_FOUND, "")
-    assert "There is no form 'screnplay'. Known: screenplay, markdown, json, html." in slip.err
+    assert "There is no form 'screnplay'; did you mean 'screenplay'?" in slip.err
     assert ".md, .markdown, .json, .html, .play" in ending.err
 
 
@@ -168,7 +168,7 @@ def test_a_file_in_no_known_form_is_refused(home: Path, plug: Plug) -> None:
             choose_importer(forms, home / name)
         assert name in str(caught.value)
         assert words in str(caught.value)
-    with pytest.raises(UnknownNameError, match=r"no form 'jsn'\. Known: json"):
+    with pytest.raises(UnknownNameError, match="no form 'jsn'; did you mean 'json'"):
         access_form(forms, "jsn")
 
 

@@ -59,7 +59,8 @@ def test_the_kinds_that_ship_are_in_order() -> None:
     """Each says where it is and where that was read; the local one takes no key."""
     kinds = read_kinds()
 
-    assert set(kinds) == {"deepseek", "groq", "llamacpp", "mistral", "openrouter", "xai"}
+    assert {"deepseek", "groq", "llamacpp", "mistral", "openrouter", "xai"} < set(kinds)
+    assert len(kinds) >= 30
     assert kinds["llamacpp"].key_variables == ()
     assert all(kind.source and kind.date and kind.base_url for kind in kinds.values())
 

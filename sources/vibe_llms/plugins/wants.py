@@ -1,0 +1,45 @@
+"""What each configured provider lacks before it can be asked, as it says itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.plugins.manager import PluginManager
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.needs import Need
+
+
+@attrs.frozen
+class Wants:
+    """What a provider lacks.
+
+    Attributes:
+        needs: As it says itself; a stranger's may say nothing.
+        error: Why it cannot be made, where it cannot: its settings do not hold, say.
+    """
+
+    needs: tuple[Need, ...] = ()
+    error: ConverseError | None = None
+
+
+def survey_wants(plugins: PluginManager, providers: Iterable[str]) -> dict[str, Wants]:
+    """Asks providers what they lack; loads them, but neither their models nor their vendors' packages.
+
+    Installs nothing: what is not usable as it stands says so by its state.
+    """
+    usable = {each.entry.name: each.is_usable for each in plugins.survey() if each.is_provider}
+    return {name: _ask(plugins, name) if usable.get(name) else Wants() for name in providers}
+
+
+def _ask(plugins: PluginManager, name: str) -> Wants:
+    try:
+        provider = plugins.load_provider(name)
+        survey = getattr(provider, "survey_needs", None)
+        return Wants(tuple(survey()) if survey is not None else ())
+    except ConverseError as error:
+        return Wants(error=error)
