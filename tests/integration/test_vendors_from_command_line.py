@@ -312,7 +312,9 @@ def test_the_vendors_tell_their_models(
     known = len(at_vendors.requests)
     again = vibe("models", "list", "--provider", "groq")
 
-    assert (asked.code, asked.err) == (0, "")
+    assert asked.code == 0
+    assert asked.err.startswith("Not asked, for want of a key, a package or a server: azure, ")
+    assert len(asked.err.splitlines()) == 1
     addresses = {row["address"] for row in json.loads(asked.out) if row["fetched_at"]}
     assert {address.partition(":")[0] for address in addresses} == PLACES.keys()
     assert again.out.startswith("\tgroq:simulated-large\tas of ")
@@ -343,13 +345,43 @@ def test_the_providers_are_listed_with_no_vendor_asked(
     assert at_vendors.requests == []
 
 
-@pytest.mark.parametrize("name", sorted(PLACES))
+@pytest.mark.parametrize("name", ["azure", "bedrock"])
 def test_a_vendor_without_a_model_says_how_to_find_one(home: Path, vibe: Vibe, name: str) -> None:
-    """There is no default that would be charged for by surprise; the user can set one."""
+    """What is asked at a cloud is a deployment of the user's own, which can be set."""
     line = expect_one_line(vibe("ask", "-m", name, "Hello"), ExitCode.NOT_FOUND)
 
     assert f"{name}:model" in line
-    assert f"vibe models list --provider {name} --refresh" in line
+    assert f"set model in [providers.{name}]" in line
+
+
+@pytest.mark.parametrize(
+    "name", sorted(PLACES.keys() - {"llamacpp", "ollama", "vllm"} | {"openai", "gemini"})
+)
+def test_the_name_of_a_vendor_is_enough(
+    home: Path, vibe: Vibe, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """``vibe ask --provider`` has a default model, and lacks nothing but the key."""
+    for variable in [each for each in os.environ if each.endswith("_API_KEY")]:
+        monkeypatch.delenv(variable)
+
+    line = expect_one_line(vibe("ask", "--provider", name, "Hello"), ExitCode.CONFIGURATION)
+
+    assert "There is no key for" in line
+    assert "_API_KEY, or api_key_file in [providers." in line
+
+
+@pytest.mark.parametrize("name", ["llamacpp", "ollama", "vllm", "lmstudio"])
+def test_a_server_that_does_not_run_says_how_it_is_started(
+    home: Path, vibe: Vibe, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It is asked which model it has, and nobody is there."""
+    configure_nowhere = f'[providers.{name}]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    (home / "nowhere.toml").write_text(configure_nowhere)
+    monkeypatch.setenv("VIBE_LLMS_CONFIG", str(home / "nowhere.toml"))
+
+    line = expect_one_line(vibe("ask", "--provider", name, "Hello"), ExitCode.PROVIDER)
+
+    assert "Start it: " in line
 
 
 def test_a_model_that_the_user_has_set_is_the_default(

@@ -35,6 +35,11 @@ class PluginListing:
     reason: str = ""
 
     @property
+    def is_provider(self) -> bool:
+        """Whether it is configured as a provider."""
+        return self.entry.table == "providers"
+
+    @property
     def is_usable(self) -> bool:
         """Whether it can be used without asking anybody for anything."""
         return self.state in (PluginState.AVAILABLE, PluginState.LOADED)

@@ -28,7 +28,7 @@ class Wants:
 
 
 def survey_wants(plugins: PluginManager, providers: Iterable[str]) -> dict[str, Wants]:
-    """Asks providers what they lack; loads them, but neither their models nor their vendors' packages.
+    """Asks providers what they lack; loads them, but no model and no vendor's package.
 
     Installs nothing: what is not usable as it stands says so by its state.
     """
@@ -40,6 +40,8 @@ def _ask(plugins: PluginManager, name: str) -> Wants:
     try:
         provider = plugins.load_provider(name)
         survey = getattr(provider, "survey_needs", None)
+        if survey is None:
+            provider.produce_client()  # a stranger's says at least whether its settings hold
         return Wants(tuple(survey()) if survey is not None else ())
     except ConverseError as error:
         return Wants(error=error)

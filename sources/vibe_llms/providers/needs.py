@@ -49,8 +49,14 @@ class Need:
     name: str
     remedy: str
 
+    @property
+    def prevents(self) -> bool:
+        """Whether nothing can be asked before somebody acts; weights are fetched on the way."""
+        return self.kind is not NeedKind.WEIGHTS
+
     def __str__(self) -> str:
-        return f"{self.kind} {self.name}"
+        words = {NeedKind.KEY: "", NeedKind.SETTING: "", NeedKind.SERVER: "a server at "}
+        return f"{words.get(self.kind, f'the {self.kind} ')}{self.name}"
 
 
 def find_packages(modules: Iterable[str], remedy: str) -> tuple[Need, ...]:

@@ -270,6 +270,34 @@ def test_providers_are_listed_with_their_state_and_source(vibe: Vibe) -> None:
     assert "defaults.toml" in listed["local"]["source"]
 
 
+def test_each_provider_says_what_it_lacks_and_how_that_is_had(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key, a variable, a server; also that its table does not hold. One line for each."""
+    for variable in [name for name in os.environ if name.endswith(("_API_KEY", "_ENDPOINT"))]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("GROQ_API_KEY", "k")
+    (home / "own.toml").write_text(
+        '[providers.llamacpp]\nbase_url = "http://127.0.0.1:9/v1"\n[providers.xai]\nmodell = "m"\n'
+    )
+    monkeypatch.setenv("VIBE_LLMS_CONFIG", str(home / "own.toml"))
+
+    listed = {each["name"]: each for each in vibe("providers", "--json").read_json()}
+    lines = dict(line.split("\t", 1) for line in vibe("providers").out.splitlines())
+
+    missing = {name: [each["name"] for each in row["missing"]] for name, row in listed.items()}
+    assert missing["scripted"] == missing["groq"] == []
+    assert missing["anthropic"] == ["ANTHROPIC_API_KEY"]
+    assert missing["azure"] == ["AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY"]
+    assert missing["llamacpp"] == ["127.0.0.1:9"]
+    assert "Start it: llama-server" in listed["llamacpp"]["missing"][0]["remedy"]
+    assert listed["xai"]["state"] == "failed"
+    assert "did you mean 'model'?" in listed["xai"]["reason"]
+    assert lines["groq"] == "\tready\t"
+    assert lines["openai_responses"].startswith("openai\tneeds OPENAI_API_KEY\tSet OPENAI_API_KEY")
+    assert lines["xai"].startswith("\tmisconfigured\t")
+
+
 def test_each_attribute_of_a_model_has_a_source(vibe: Vibe) -> None:
     """``vibe models show`` explains where every value comes from."""
     shown = vibe("models", "show", "local:smollm2", "--json").read_json()

@@ -42,10 +42,11 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
 
     application = load_application()
     if provider is not None:
+        provider = application.configuration.follow_aliases(provider)
         require_provider(application.configuration, provider)
     chosen = [name for name in application.configuration.providers if provider in (None, name)]
     if refresh:
-        _refresh(application, chosen)
+        _refresh(application, chosen if provider else _select_ready(application, chosen))
     rows = [row for name in chosen for row in _survey(application, name)]
     if as_json:
         write_json(
@@ -67,6 +68,18 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
         )
         for address, survey in rows
     )
+
+
+def _select_ready(application: Application, providers: Sequence[str]) -> list[str]:
+    """Leaves out who lacks something, and says so in one line."""
+    from vibe_llms.interfaces.cli.output import note
+    from vibe_llms.plugins.wants import survey_wants
+
+    wants = survey_wants(application.plugins, providers)
+    lacking = [name for name in providers if any(need.prevents for need in wants[name].needs)]
+    if lacking:
+        note(f"Not asked, for want of a key, a package or a server: {', '.join(sorted(lacking))}")
+    return [name for name in providers if name not in lacking]
 
 
 def _refresh(application: Application, providers: Sequence[str]) -> None:

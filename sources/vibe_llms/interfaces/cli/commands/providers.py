@@ -2,54 +2,79 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vibe_llms.interfaces.cli.options import command, json_option
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.listings import PluginListing
+    from vibe_llms.plugins.wants import Wants
 
 
 @command("providers")
 @json_option
 def providers(as_json: bool) -> None:
-    """List the configured providers, how far each is from being used, and where it is named.
+    """List the configured providers, what each lacks before it can be asked, and how that is had.
 
-    Imports none of them.
+    Asks no vendor; a server of yours is looked for on this machine alone.
     """
     from vibe_llms.interfaces.cli.access import load_configuration, tell_untrusted
     from vibe_llms.interfaces.cli.output import write_json, write_table
     from vibe_llms.plugins.manager import PluginManager
+    from vibe_llms.plugins.wants import survey_wants
 
     configuration = load_configuration()
-    listings = [
-        listing
-        for listing in PluginManager(configuration=configuration).survey()
-        if listing.entry.table == "providers"
-    ]
+    manager = PluginManager(configuration=configuration)
+    listings = [each for each in manager.survey() if each.is_provider]
+    wants = survey_wants(manager, [listing.entry.name for listing in listings])
     if as_json:
-        write_json([_encode(listing) for listing in listings])
+        write_json([_encode(each, wants[each.entry.name]) for each in listings])
         return
     tell_untrusted(configuration)
+    other_names: dict[str, list[str]] = {}
+    for alias, meant in configuration.aliases.items():
+        other_names.setdefault(meant, []).append(alias)
     write_table(
         (
             (
-                listing.entry.name,
-                str(listing.state),
-                listing.entry.module,
-                str(listing.entry.source),
+                each.entry.name,
+                ", ".join(other_names.get(each.entry.name, ())),
+                _describe(each, wants[each.entry.name]),
+                _advise(each, wants[each.entry.name]),
             )
-            for listing in listings
+            for each in listings
         ),
-        styles=("cyan", "", "", "dim"),
+        styles=("cyan", "cyan", "", "dim"),
     )
 
 
-def _encode(listing: PluginListing) -> dict[str, str]:
+def _describe(listing: PluginListing, wants: Wants) -> str:
+    """Says in a word or two whether it can be asked."""
+    if not listing.is_usable:
+        return str(listing.state)
+    if wants.error is not None:
+        return "misconfigured"
+    return f"needs {', '.join(map(str, wants.needs))}" if wants.needs else "ready"
+
+
+def _advise(listing: PluginListing, wants: Wants) -> str:
+    """Says what can be done about it; where all is well, nothing."""
+    if wants.error is not None:
+        return str(wants.error)
+    if wants.needs:
+        return " ".join(need.remedy for need in wants.needs)
+    return "" if listing.is_usable else (listing.reason or str(listing.entry.source))
+
+
+def _encode(listing: PluginListing, wants: Wants) -> dict[str, Any]:
     return {
         "name": listing.entry.name,
-        "state": str(listing.state),
-        "reason": listing.reason,
+        "state": "failed" if wants.error is not None else str(listing.state),
+        "reason": listing.reason or (str(wants.error) if wants.error is not None else ""),
+        "missing": [
+            {"kind": str(need.kind), "name": need.name, "remedy": need.remedy}
+            for need in wants.needs
+        ],
         "module": listing.entry.module,
         "package": listing.entry.package,
         "source": str(listing.entry.source),
