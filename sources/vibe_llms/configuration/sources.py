@@ -155,7 +155,10 @@ class _Loader:
             lines = locate_keys(text)
         except UnicodeDecodeError as error:
             line = file.raw.count(b"\n", 0, error.start) + 1
-            self.report(file.path, "TOML must be written in UTF-8.", line)
+            from vibe_llms.encodings import explain_misencoding
+
+            reason = explain_misencoding(file.raw, "This file")
+            self.report(file.path, f"TOML must be written in UTF-8. {reason}", line)
         except tomli.TOMLDecodeError as error:
             self.report(file.path, f"This is not TOML: {error.msg}.", error.lineno)
         except RecursionError:

@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from vibe_llms.encodings import explain_misencoding
 from vibe_llms.nearness import suggest
 
 MAXIMUM_BYTES: Final = 1_000_000
@@ -73,4 +74,4 @@ def read_source(path: Path) -> str:
     try:
         return raw.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise PartialProblem(f"{path} is not written in UTF-8.") from error
+        raise PartialProblem(explain_misencoding(raw, str(path))) from error

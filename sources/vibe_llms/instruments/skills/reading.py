@@ -13,6 +13,7 @@ from vibe_llms.configuration.classes import Layer, Setting, Source
 from vibe_llms.configuration.definitions import ADDRESS, NAMES, TEXT, is_plugin_name
 from vibe_llms.configuration.lines import locate_keys
 from vibe_llms.configuration.trust import is_harmless
+from vibe_llms.encodings import explain_misencoding
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.instruments.prompts.prompt import Prompt
 from vibe_llms.instruments.skills.skill import Skill
@@ -80,7 +81,8 @@ def parse_skill(raw: bytes, path: Path) -> Skill:
         text = raw.decode("utf-8")
         tree = tomli.loads(text)
     except UnicodeDecodeError as error:
-        raise _refuse(path, "TOML must be written in UTF-8.") from error
+        reason = explain_misencoding(raw, "This file")
+        raise _refuse(path, f"TOML must be written in UTF-8. {reason}") from error
     except tomli.TOMLDecodeError as error:
         raise _refuse(path, f"This is not TOML: {error.msg}.", error.lineno) from error
     except RecursionError as error:

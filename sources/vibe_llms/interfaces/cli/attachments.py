@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TypeAlias
 
+from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import LimitError, RequestError
 from vibe_llms.messages.canisters import DocumentCanister
 from vibe_llms.messages.contents import (
@@ -46,7 +47,7 @@ def recognize_type(data: bytes, name: str = "") -> str:
         if data.startswith(signature, offset):
             return _refine_zip(name) if media_type == "application/zip" else media_type
     guessed = _guess_type(name)
-    if _is_text(data):
+    if _is_text(data) or _is_misencoded(data, guessed):
         return guessed if guessed.startswith("text/") else "text/plain"
     is_wrong = not guessed or guessed.startswith("text/")  # a name is no proof
     return "application/octet-stream" if is_wrong else guessed
@@ -68,7 +69,8 @@ def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = Fals
         must_be_image: Refuse anything but a picture.
 
     Raises:
-        RequestError: It cannot be read, or is no picture where one is wanted.
+        RequestError: It cannot be read, or is no picture where one is wanted, or is text that is
+            not in UTF-8.
         LimitError: It is too large.
     """
     name, data = _read(path, int(limit_bytes))
@@ -79,6 +81,8 @@ def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = Fals
             detail=f"{path} is no picture but {media_type}.",
             remedy="Attach it as a file.",
         )
+    if media_type.startswith("text/"):
+        _refuse_misencoded(data, path)
     return produce_attachment(data, media_type, name)
 
 
@@ -133,6 +137,32 @@ def _is_text(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def ensure_readable(text: str, place: str) -> str:
+    """Returns what was typed or piped as it is; bytes that are no UTF-8 are half surrogates in it.
+
+    Raises:
+        RequestError: It has such bytes, and would reach the model with other letters.
+    """
+    if not text.isascii():
+        _refuse_misencoded(text.encode("utf-8", "surrogateescape"), place)
+    return text
+
+
+def _refuse_misencoded(data: bytes, path: str) -> None:
+    found = find_misencoding(data)
+    if found is not None:
+        is_file = " " not in path and path != "-"
+        place = "Standard input" if path == "-" else path
+        remedy = found.compose_remedy(path if is_file else "")
+        raise RequestError(path=path, detail=found.describe(place), remedy=remedy)
+
+
+def _is_misencoded(data: bytes, guessed: str) -> bool:
+    """Tells whether this is text in another encoding; where that is anybody's guess, by name."""
+    found = find_misencoding(data)
+    return found is not None and (bool(found.name) or guessed.startswith("text/"))
 
 
 def _refine_zip(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.configuration.classes import Configuration, Setting
+from vibe_llms.encodings import explain_misencoding
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.invocables.mcp.oauth import OAuthSettings, read_oauth
 from vibe_llms.invocables.mcp.settings import McpServer
@@ -81,7 +82,9 @@ def read_servers(path: Path) -> tuple[McpServer, ...]:
         tree = tomli.loads(raw.decode("utf-8"))
     except OSError as error:
         raise _refuse(path, f"This file cannot be read: {error.strerror}.") from error
-    except (UnicodeDecodeError, tomli.TOMLDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise _refuse(path, explain_misencoding(raw, "This file")) from error
+    except (tomli.TOMLDecodeError, RecursionError) as error:
         raise _refuse(path, f"This is not TOML: {error}.") from error
     tables = tree.get("mcp") if set(tree) == {"mcp"} else {path.stem: tree}
     if not isinstance(tables, Mapping):

@@ -95,3 +95,19 @@ def test_bytes_that_are_no_text_are_none_whatever_the_name_says(tmp_path: Path) 
 
     assert isinstance(attachment, FileContent)
     assert attachment.mime_type == "application/octet-stream"
+
+
+_LATIN = "Sehr geehrte Frau Müller,\nmit besten Grüßen".encode("latin-1")
+
+
+@pytest.mark.parametrize("name", ["letter.txt", "letter", "notes.md"])
+def test_text_in_latin_1_is_told_as_that(name: str, tmp_path: Path) -> None:
+    """Not as bytes of an unknown kind, which a model refuses without a word on why."""
+    path = tmp_path / name
+    path.write_bytes(_LATIN)
+
+    with pytest.raises(RequestError) as caught:
+        read_attachment(str(path), limit_bytes=1000)
+
+    assert "text in Latin-1, not in UTF-8 (byte 0xFC in line 1)" in str(caught.value)
+    assert f"iconv -f LATIN1 -t UTF-8 {path}" in caught.value.remedy

@@ -648,3 +648,32 @@ def test_refreshing_asks_every_provider_and_tells_of_those_that_cannot_be_asked(
     assert "scripted cannot be asked: " in outcome.err
     assert "refresh was True" in outcome.err
     assert "scripted:echo" in outcome.out
+
+
+_LATIN = "Was heißt Größe?\n".encode("latin-1")
+
+
+def test_latin_1_is_told_wherever_text_is_read(vibe: Vibe, home: Path) -> None:
+    """Through a pipe, in a chat, in a batch, a schema, a skill and the configuration."""
+    (home / "lines.txt").write_bytes(_LATIN)
+    (home / "schema.json").write_bytes(b'{"title": "Gr\xf6\xdfe"}')
+    (home / "skill.toml").write_bytes(b'prompt = "Gr\xf6\xdfe"\n')
+
+    for outcome in (
+        vibe("ask", stdin=_LATIN),
+        vibe("ask", "-f", "lines.txt", "What?"),
+        vibe("ask", "Gr\udcf6\udcdfe?"),  # as Python reads Latin-1 on a command line
+        vibe("chat", stdin=_LATIN),
+        vibe("batch", "lines.txt", "--text", "-o", "out.jsonl"),
+        vibe("batch", "-", "--text", "-o", "out.jsonl", stdin=_LATIN),
+        vibe("ask", "--schema", "schema.json", "What?"),
+        vibe("ask", "--skill", "./skill.toml", "What?"),
+    ):
+        assert outcome.code != 0
+        assert "text in Latin-1, not in UTF-8" in outcome.err
+        assert "iconv -f LATIN1 -t UTF-8" in outcome.err
+        assert outcome.err.count("\n") == 1
+    assert vibe("list").out == ""
+    (home / ".config" / "vibe-llms").mkdir(parents=True)
+    (home / ".config" / "vibe-llms" / "config.toml").write_bytes(b"# Gr\xf6\xdfe\n")
+    assert "Latin-1" in vibe("config", "check").err

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.instruments.channels.batches.items import BatchInput
 
@@ -49,7 +50,7 @@ class Form(NamedTuple):
         try:
             text = line.decode("utf-8-sig").strip("\r\n")
         except UnicodeDecodeError as error:
-            raise ValueError(f"It is not UTF-8 at byte {error.start + 1}.") from error
+            raise ValueError(_explain(line, error.start + 1)) from error
         if not text.strip():
             return None
         if self.is_text:
@@ -99,6 +100,14 @@ class Form(NamedTuple):
         if unknown:
             raise ValueError(f"It has {', '.join(map(repr, unknown))} besides. {self._rule}")
         return prompt
+
+
+def _explain(line: bytes, place: int) -> str:
+    found = find_misencoding(line)
+    if found is None or not found.name:
+        return f"It is not UTF-8 at byte {place}."
+    sentence = f"It is text in {found.name}, not in UTF-8 (byte {place} is 0x{found.byte:02X})."
+    return f"{sentence} {found.compose_remedy('FILE')}"
 
 
 def _read_name(value: dict[str, Any]) -> str | None:

@@ -6,6 +6,8 @@ from typing import Protocol, TextIO
 
 import attrs
 
+from vibe_llms.interfaces.cli.attachments import ensure_readable
+
 
 class ChatInput(Protocol):
     """What the user says next.
@@ -43,5 +45,5 @@ class PlainInput:
         with block():
             while line := self._file.readline():
                 if line.strip():
-                    return line.rstrip("\r\n")
+                    return ensure_readable(line.rstrip("\r\n"), "Standard input")
         raise EOFError

@@ -13,7 +13,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, StreamEvent
 from vibe_llms.exceptions import Finding, RequestError, StaleConversationError
 from vibe_llms.instruments.models import Model, RequestOptions
-from vibe_llms.interfaces.cli.attachments import Attachment, read_attachment
+from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.standings import (
     GO_ON,
@@ -174,7 +174,7 @@ class ChatSession:
         media = [item for item in self.attachments if not isinstance(item, DocumentCanister)]
         contents: list[AnyContent] = [*media]
         if text:
-            contents.append(TextualContent(repair(text)))
+            contents.append(TextualContent(repair(ensure_readable(text, "The message"))))
         said: list[AnyCanister] = [*documents]
         if contents:
             said.append(UserCanister(contents))

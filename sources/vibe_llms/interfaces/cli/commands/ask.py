@@ -111,7 +111,12 @@ def read_schema(path: str | None) -> dict[str, Any] | None:
     from pathlib import Path
 
     try:
-        schema = json.loads(Path(path).read_text(encoding="utf-8"))
+        raw = Path(path).read_bytes()
+        schema = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        from vibe_llms.encodings import explain_misencoding
+
+        raise click.UsageError(explain_misencoding(raw, path)) from error
     except (OSError, ValueError, RecursionError) as error:
         raise click.UsageError(f"The schema {path} cannot be read: {error}.") from error
     if not isinstance(schema, dict):
