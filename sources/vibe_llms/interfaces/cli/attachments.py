@@ -16,6 +16,7 @@ from vibe_llms.messages.contents import (
     MediaContent,
     VideoContent,
 )
+from vibe_llms.plain import escape_halves
 
 Attachment: TypeAlias = DocumentCanister | MediaContent
 
@@ -110,7 +111,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
             name, data = "", sys.stdin.buffer.read(limit_bytes + 1)
         else:
             file = Path(path).expanduser()
-            name = file.name
+            name = escape_halves(file.name)
             with file.open("rb") as stream:
                 data = stream.read(limit_bytes + 1)
     except OSError as error:

@@ -111,3 +111,14 @@ def test_text_in_latin_1_is_told_as_that(name: str, tmp_path: Path) -> None:
 
     assert "text in Latin-1, not in UTF-8 (byte 0xFC in line 1)" in str(caught.value)
     assert f"iconv -f LATIN1 -t UTF-8 {path}" in caught.value.remedy
+
+
+def test_a_name_that_is_no_utf_8_is_written_out(tmp_path: Path) -> None:
+    """So that it can be sent and stored; the system knows the file by its bytes."""
+    path = tmp_path / "caf\udce9.txt"
+    path.write_text("words")
+
+    document = read_attachment(str(path), limit_bytes=100)
+
+    assert isinstance(document, DocumentCanister)
+    assert document.title == "caf\\udce9.txt"
