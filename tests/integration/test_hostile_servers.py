@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -106,6 +107,61 @@ async def test_a_legal_stream_is_read(provider: Shipped, tmp_path: Path) -> None
     body = produce_stream(provider.protocol, Think("I think."), Say("Two words."))
     async with suffer(provider, stream(provider, body), tmp_path) as (model, _):
         assert (await model.converse(REQUEST)).text == "Two words."
+
+
+def send(body: bytes, kind: str) -> Attack:
+    """Makes an attack that is a legal answer under a kind of its own, or under none."""
+
+    async def attack(connection: Connection) -> None:
+        await connection.begin(f"Content-Type: {kind}\r\n" if kind else "")
+        for start in range(0, len(body), 7):
+            await connection.send_chunk(body[start : start + 7])
+        await connection.send_chunk(b"")
+
+    return attack
+
+
+ODD_KINDS = ["", "text/plain; charset=utf-8", "application/json", "text/html", "image/png", "x"]
+
+
+@providers
+@pytest.mark.parametrize("kind", ODD_KINDS)
+async def test_a_stream_under_another_kind_or_none_is_a_stream(
+    provider: Shipped, kind: str, tmp_path: Path
+) -> None:
+    """The official packages read it, too."""
+    body = produce_stream(provider.protocol, Think("I think."), Say("Two words."))
+    async with suffer(provider, send(b"\n" + body, kind), tmp_path) as (model, _):
+        assert (await model.converse(REQUEST)).text == "Two words."
+
+
+@providers
+@pytest.mark.parametrize("kind", ["", "text/plain", "the stream's"])
+async def test_an_answer_that_comes_whole_is_taken_whole(
+    provider: Shipped, kind: str, tmp_path: Path
+) -> None:
+    """Under the kind of a stream as well, and on several lines."""
+    body = produce_body(provider.protocol, Say("Two words."))
+    pretty = json.dumps(json.loads(body), indent=2).encode()
+    attack = send(pretty, provider.framing if kind.startswith("the") else kind)
+    for streams in (True, False):
+        async with suffer(provider, attack, tmp_path) as (model, _):
+            assert (await model.converse(REQUEST, stream=streams)).text == "Two words."
+
+
+@providers
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/json", "the stream's"])
+@pytest.mark.parametrize("indent", [None, 2])
+async def test_an_error_under_a_good_status_says_what_it_says(
+    provider: Shipped, kind: str, indent: int | None, tmp_path: Path
+) -> None:
+    """Though a stream was asked for, and JSON is none."""
+    told = {"type": "error", "error": {"type": "api_error", "message": "busy now", "code": 500}}
+    body = json.dumps(told, indent=indent).encode()
+    attack = send(body, provider.framing if kind.startswith("the") else kind)
+    for streams in (True, False):
+        async with suffer(provider, attack, tmp_path) as (model, _):
+            assert "busy now" in str(await fail(model, stream=streams))
 
 
 @providers

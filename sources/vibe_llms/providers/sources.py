@@ -14,7 +14,14 @@ from vibe_llms.exceptions import ConverseError, RequestError, Stage, StreamTrunc
 from vibe_llms.plain import JsonObject
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.frames import Framer
-from vibe_llms.wire.selection import ensure_content_type
+from vibe_llms.wire.selection import (
+    JSON,
+    Form,
+    read_kind,
+    recognize_form,
+    refuse_answer,
+    strip_beginning,
+)
 
 
 class Decoder(Protocol):
@@ -63,7 +70,8 @@ class WireSource:
         open_exchange: Sends the request; its answer has a status that is no error.
         decoder: A fresh one.
         produce_framer: Makes the framer of a streamed answer.
-        content_type: Of a streamed answer; one in JSON is taken as a whole response.
+        content_type: What is asked for: JSON, or the kind of a stream. What comes instead is
+            taken for what it is.
         request_id_headers: Where the vendor names the exchange.
         clean: Makes an error fit to be shown; see :func:`vibe_llms.providers.borders.clean_error`.
     """
@@ -87,6 +95,7 @@ class WireSource:
         self._clean = clean
         self._exchange: Exchange | None = None
         self._framer: Framer | None = None
+        self._beginning = b""
         self._request_id: str | None = None
         self._error: ConverseError | None = None
         self._ended = False
@@ -96,14 +105,12 @@ class WireSource:
         """Returns the next events, at least one; None at the end. Raises ConverseError."""
         try:
             if self._exchange is None:
-                whole = await self._open()
-                if whole is not None:
-                    return self._name_request(whole)
-            if self._error is not None:
-                raise self._error
-            if self._ended or self._exchange is None or self._framer is None:
-                return None
+                self._exchange = await self._open()
             events: list[StreamEvent] = []
+            if self._framer is None and not self._ended:
+                events += await self._begin(self._exchange)
+            if self._error is not None and not events:
+                raise self._error
             while not events and not self._ended:
                 self._read(await self._exchange.receive(), events)
         except ConverseError as error:
@@ -134,18 +141,35 @@ class WireSource:
                         pass
         await self._exchange.close()
 
-    async def _open(self) -> list[StreamEvent] | None:
-        """Sends the request; returns the events of an answer that comes whole."""
-        self._exchange = exchange = await self._open_exchange()
+    async def _open(self) -> Exchange:
+        exchange = await self._open_exchange()
         headers = exchange.headers
         names = (headers[name] for name in self._request_id_headers if name in headers)
         self._request_id = next(names, None)
-        await ensure_content_type(exchange, "application/json", self._content_type)
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == self._content_type != "application/json":
+        return exchange
+
+    async def _begin(self, exchange: Exchange) -> list[StreamEvent]:
+        """Looks how the answer begins; returns what that brought, or all of one that is whole."""
+        form, is_over = Form.UNCLEAR, False
+        while form is Form.UNCLEAR:
+            data = await exchange.receive()
+            is_over = not data
+            self._beginning = strip_beginning(self._beginning + data)
+            kind = read_kind(exchange.headers)
+            form = recognize_form(self._beginning, kind, self._content_type, is_over=is_over)
+        if form is Form.FOREIGN:
+            expected = dict.fromkeys((JSON, self._content_type))
+            raise await refuse_answer(exchange, tuple(expected), self._beginning)
+        beginning, self._beginning = self._beginning, b""
+        events: list[StreamEvent] = []
+        if form is Form.STREAM:
             self._framer = self._produce_framer()
-            return None
-        body = await exchange.read()
+            if beginning:
+                self._read(beginning, events)
+            if is_over:
+                self._read(b"", events)
+            return events
+        body = beginning if is_over else beginning + await exchange.read()
         self._ended = True
         return self._decoder.decode_response(body)
 

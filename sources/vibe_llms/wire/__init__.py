@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
     from vibe_llms.wire.ndjson import NdjsonFramer
     from vibe_llms.wire.sdk import SdkTransport
-    from vibe_llms.wire.selection import ensure_content_type
     from vibe_llms.wire.sse import SseFramer
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "Timeouts",
     "Transport",
     "WireRequest",
-    "ensure_content_type",
 ]
 
 __getattr__, __dir__ = produce_attribute_access(
@@ -49,6 +47,5 @@ __getattr__, __dir__ = produce_attribute_access(
         "Timeouts": "exchanges",
         "Transport": "exchanges",
         "WireRequest": "exchanges",
-        "ensure_content_type": "selection",
     },
 )

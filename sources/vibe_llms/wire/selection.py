@@ -1,46 +1,121 @@
-"""Whether an answer is of the kind that was asked for."""
+"""What an answer is: seen in how it begins, for what it says of its kind is often wrong.
+
+Proxies and servers send streams as ``text/plain``, as ``application/json``, or say nothing; some
+answer at once where a stream was asked for, or the other way round, or send an error as JSON under
+the status and the kind of a stream. The official packages read all of these.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import Final
 
 from vibe_llms.exceptions import ConverseError, LimitError, Stage
 from vibe_llms.wire.exchanges import Exchange
 
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+
 _SHOWN_CHARACTERS = 200
 _READ_BYTES = 65_536
+_LOOK_CHARACTERS = 64
+_BLANKS = b" \t\r\n"
+_MARK = b"\xef\xbb\xbf"
+_FIELDS = (b"data", b"event", b"id", b"retry")
+_EVENT = re.compile(rb":|(?:data|event|id|retry)[ \t]*[:\r\n]")
+"""How server-sent events begin: with a comment, or one of the fields that there are."""
 
 
-async def ensure_content_type(exchange: Exchange, *expected: str) -> None:
-    """Makes sure that an answer is of one of the kinds expected, as ``application/json``.
+class Form(Enum):
+    """What an answer is."""
 
-    An answer that says nothing of its kind passes. The subtype may have a suffix, so that
-    ``application/problem+json`` is ``application/json``.
+    WHOLE = auto()  # one JSON value
+    STREAM = auto()
+    FOREIGN = auto()  # something else, such as a login page
+    UNCLEAR = auto()  # until more of it has come
 
-    Raises:
-        ConverseError: It is of another kind; the error shows how a text begins. The exchange
-            is closed.
-    """
-    kind = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not kind or kind in expected:
-        return
+
+def strip_beginning(data: bytes) -> bytes:
+    """Takes off what may come before the first character of an answer and means nothing."""
+    data = data.lstrip(_BLANKS)
+    return data[len(_MARK) :].lstrip(_BLANKS) if data.startswith(_MARK) else data
+
+
+def read_kind(headers: Mapping[str, str]) -> str:
+    """Returns what an answer says of its kind, without a suffix; nothing where it says nothing."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     main, _, subtype = kind.partition("/")
-    if f"{main}/{subtype.rpartition('+')[2]}" in expected:
-        return
+    return f"{main}/{subtype.rpartition('+')[2]}" if subtype else kind
+
+
+def recognize_form(beginning: bytes, kind: str, wanted: str, *, is_over: bool = False) -> Form:
+    """Tells what an answer is.
+
+    Args:
+        beginning: What has come of it, without blanks before it.
+        kind: What it says that it is.
+        wanted: What was asked for: JSON, or the kind of a stream.
+        is_over: Whether there is no more of it.
+    """
+    if (not beginning or _MARK.startswith(beginning)) and not is_over:
+        return Form.UNCLEAR
+    if beginning[:1] in (b"{", b"["):
+        return _recognize_lines(beginning, is_over) if wanted == NDJSON else Form.WHOLE
+    if wanted != NDJSON:
+        if _EVENT.match(beginning):
+            return Form.STREAM
+        if _may_become_field(beginning) and not is_over:
+            return Form.UNCLEAR
+    if kind == wanted or (not kind and wanted == JSON):
+        return Form.WHOLE if wanted == JSON else Form.STREAM
+    if kind == JSON or not (kind or beginning):
+        return Form.WHOLE
+    return Form.FOREIGN
+
+
+def _may_become_field(beginning: bytes) -> bool:
+    name = beginning[:_LOOK_CHARACTERS].rstrip(b" \t")
+    return len(beginning) < _LOOK_CHARACTERS and any(each.startswith(name) for each in _FIELDS)
+
+
+def _recognize_lines(beginning: bytes, is_over: bool) -> Form:
+    """Tells lines of JSON from one value that goes over several lines."""
+    line, end, _ = beginning.partition(b"\n")
+    if end:
+        return Form.STREAM if line.rstrip().endswith((b"}", b"]")) else Form.WHOLE
+    return Form.STREAM if is_over or len(beginning) > _READ_BYTES else Form.UNCLEAR
+
+
+async def refuse_answer(
+    exchange: Exchange, expected: Sequence[str], beginning: bytes = b""
+) -> ConverseError:
+    """Produces the error of an answer that is something else; shows how a text begins.
+
+    Args:
+        exchange: It is closed.
+        beginning: What was read of it already.
+    """
+    said = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
     async with exchange:
-        beginning = await _read_beginning(exchange, kind)
-    raise ConverseError(
-        detail=f"The answer (status {exchange.status}) is {kind[:100]}, not "
-        f"{' or '.join(expected)}{beginning}.",
+        shown = await _show_beginning(exchange, said, beginning)
+    return ConverseError(
+        detail=f"The answer (status {exchange.status}) is {said[:100] or 'of no named kind'}, not "
+        f"{' or '.join(expected)}{shown}.",
         remedy="Check the base URL, and whether a proxy or a login page stands in between.",
         stage=Stage.FRAME,
     )
 
 
-async def _read_beginning(exchange: Exchange, kind: str) -> str:
+async def _show_beginning(exchange: Exchange, kind: str, beginning: bytes) -> str:
     """Returns how a text begins, on one line; nothing of what is no text."""
-    if not (kind.startswith("text/") or kind.endswith(("json", "xml"))):
+    if kind and not (kind.startswith("text/") or kind.endswith(("json", "xml"))):
         return ""
     try:
-        body = await exchange.read(_READ_BYTES)
+        body = beginning
+        if len(body) < _READ_BYTES:
+            body += await exchange.read(_READ_BYTES)
     except LimitError:
         return ""
     text = " ".join(body.decode("utf-8", "replace").split())

@@ -367,7 +367,7 @@ async def show_failure(model: RemoteModel) -> str:
 async def test_a_server_that_says_what_it_was_sent_tells_nobody_else(tmp_path: Path) -> None:
     """Whatever comes back of a key in an error is struck out, in a stream as well."""
     echo = b'{"error": "You sent:\\n x-key: canary-key, x-more: canary-more"}'
-    page = MemoryAnswer(headers={"Content-Type": "text/html"}, chunks=[echo])
+    page = MemoryAnswer(headers={"Content-Type": "text/html"}, chunks=[b"<p>", echo])
     model, _ = await access_parrot(
         tmp_path, answer_json(echo, 400), page, headers={"x-more": "canary-more"}
     )
