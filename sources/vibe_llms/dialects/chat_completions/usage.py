@@ -7,16 +7,21 @@ from typing import Any
 
 import msgspec
 
+from vibe_llms.dialects.buckets import find_beside, split_count
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plain import JsonObject
 
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
-    """Returns the usage. Vendors count cached input and sound within the totals.
+    """Returns the usage. Most vendors count cached input, sound and reasoning within the totals.
 
-    Reasoning is within the output at most vendors; at xAI, and in Perplexity's research, it is
-    counted beside, which the totals tell.
+    Beside them reasoning is counted at xAI and in Perplexity's research, cached input by Grok on
+    Azure, and sound by Mistral.
     """
+    prompt, completion = (
+        _count(native.get("prompt_tokens")),
+        _count(native.get("completion_tokens")),
+    )
     read = _access(native, "prompt_tokens_details", "cached_tokens")
     if read is None:
         read = _count(native.get("prompt_cache_hit_tokens"))
@@ -24,19 +29,23 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     heard = _access(native, "prompt_tokens_details", "audio_tokens") or None
     spoken = _access(native, "completion_tokens_details", "audio_tokens") or None
     thought = _access(native, "completion_tokens_details", "reasoning_tokens")
-    within = thought
+    taken = {"read": read, "written": written, "heard": heard}
+    given = {"thought": thought, "spoken": spoken}
+    beside = find_beside(
+        _count(native.get("total_tokens")), (prompt, completion), {**given, **taken}
+    )
+    rest, taken = split_count(prompt, taken, beside)
+    said, given = split_count(completion, given, beside)
     if thought is None:
-        thought = _count(native.get("reasoning_tokens"))
-    elif _is_beside(native, thought):
-        within = None
+        given["thought"] = _count(native.get("reasoning_tokens"))
     return Usage(
-        input_tokens=_subtract(native.get("prompt_tokens"), read, written, heard),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-        input_audio_tokens=heard,
-        output_tokens=_subtract(native.get("completion_tokens"), within, spoken),
-        reasoning_tokens=thought,
-        output_audio_tokens=spoken,
+        input_tokens=rest,
+        cache_read_tokens=taken["read"],
+        cache_write_tokens=taken["written"],
+        input_audio_tokens=taken["heard"],
+        output_tokens=said,
+        reasoning_tokens=given["thought"],
+        output_audio_tokens=given["spoken"],
         native=msgspec.json.encode(native).decode("utf-8"),
     )
 
@@ -63,14 +72,6 @@ def nativize_usage(usage: Usage) -> JsonObject:
     }
 
 
-def _is_beside(native: Mapping[str, Any], thought: int) -> bool:
-    counts = [_count(native.get(f"{word}_tokens")) for word in ("prompt", "completion", "total")]
-    if thought == 0 or any(count is None for count in counts):
-        return False
-    prompt, completion, total = (count or 0 for count in counts)
-    return thought > completion or total == prompt + completion + thought
-
-
 def _access(native: Mapping[str, Any], group: str, name: str) -> int | None:
     details = native.get(group)
     if not details or not isinstance(details, Mapping):  # mostly it is not there
@@ -81,11 +82,3 @@ def _access(native: Mapping[str, Any], group: str, name: str) -> int | None:
 def _count(value: object) -> int | None:
     is_count = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     return value if is_count else None  # type: ignore[return-value]  # just told
-
-
-def _subtract(total: object, *parts: int | None) -> int | None:
-    count = _count(total)
-    if count is None:
-        return None
-    # Some vendors report more cached than read in all; nobody reads less than nothing.
-    return max(0, count - sum(filter(None, parts)))

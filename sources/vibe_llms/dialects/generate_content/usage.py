@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from vibe_llms.dialects.buckets import split_count
 from vibe_llms.dialects.generate_content.fields import camelize, write_json
 from vibe_llms.messages.canisters import Usage
 
@@ -27,13 +28,15 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     if heard is not None:
         heard = _subtract(heard, _read_sound(fields, "cacheTokensDetails"))
     spoken = _read_sound(fields, "candidatesTokensDetails")
+    rest, within = split_count(_sum(prompt, tools), {"cached": cached, "heard": heard})
+    said, sound = split_count(_read(fields, "candidatesTokenCount"), {"spoken": spoken})
     return Usage(
-        input_tokens=_subtract(_sum(prompt, tools), cached, heard),
-        cache_read_tokens=cached,
-        input_audio_tokens=heard,
-        output_tokens=_subtract(_read(fields, "candidatesTokenCount"), spoken),
+        input_tokens=rest,
+        cache_read_tokens=within["cached"],
+        input_audio_tokens=within["heard"],
+        output_tokens=said,
         reasoning_tokens=_read(fields, "thoughtsTokenCount"),
-        output_audio_tokens=spoken,
+        output_audio_tokens=sound["spoken"],
         native=write_json(native),
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from vibe_llms.dialects.buckets import split_count
 from vibe_llms.messages.canisters import Usage
 
 
@@ -14,16 +15,14 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     """Returns the usage. Input is counted apart from what caches hold; reasoning is not."""
     written, long = _split_written(native)
     thought = _count(_access(native, "output_tokens_details"), "thinking_tokens")
-    output = _count(native, "output_tokens")
-    if output is not None and thought is not None:
-        output = max(0, output - thought)
+    output, within = split_count(_count(native, "output_tokens"), {"thought": thought})
     return Usage(
         input_tokens=_count(native, "input_tokens"),
         cache_read_tokens=_count(native, "cache_read_input_tokens"),
         cache_write_tokens=written,
         cache_write_long_tokens=long,
         output_tokens=output,
-        reasoning_tokens=thought,
+        reasoning_tokens=within["thought"],
         native=msgspec.json.encode(native).decode("utf-8"),
     )
 
@@ -39,7 +38,7 @@ def _split_written(native: Mapping[str, Any]) -> tuple[int | None, int | None]:
     long = _count(created, "ephemeral_1h_input_tokens")
     if total is None:
         return short, long
-    return max(0, total - (long or 0)), long
+    return max(short or 0, total - (long or 0)), long
 
 
 def nativize_usage(usage: Usage | None) -> dict[str, Any]:

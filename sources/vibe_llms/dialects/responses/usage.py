@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from vibe_llms.dialects.buckets import find_beside, split_count
 from vibe_llms.messages.canisters import Usage
 
 
@@ -16,14 +17,20 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     read, written = _count(taken, "cached_tokens"), _count(taken, "cache_write_tokens")
     heard, spoken = _count(taken, "audio_tokens"), _count(given, "audio_tokens")
     thought = _count(given, "reasoning_tokens")
+    asked, answered = _count(native, "input_tokens"), _count(native, "output_tokens")
+    inner = {"thought": thought, "spoken": spoken}
+    outer = {"read": read, "written": written, "heard": heard}
+    beside = find_beside(_count(native, "total_tokens"), (asked, answered), {**inner, **outer})
+    rest, outer = split_count(asked, outer, beside)
+    said, inner = split_count(answered, inner, beside)
     return Usage(
-        input_tokens=_subtract(native.get("input_tokens"), read, written, heard),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-        input_audio_tokens=heard,
-        output_tokens=_subtract(native.get("output_tokens"), thought, spoken),
-        reasoning_tokens=thought,
-        output_audio_tokens=spoken,
+        input_tokens=rest,
+        cache_read_tokens=outer["read"],
+        cache_write_tokens=outer["written"],
+        input_audio_tokens=outer["heard"],
+        output_tokens=said,
+        reasoning_tokens=inner["thought"],
+        output_audio_tokens=inner["spoken"],
         native=msgspec.json.encode(native).decode("utf-8"),
     )
 
@@ -57,10 +64,3 @@ def _access(native: Mapping[str, Any], group: str) -> Mapping[str, Any]:
 def _count(details: Mapping[str, Any], name: str) -> int | None:
     count = details.get(name)
     return count if isinstance(count, int) else None
-
-
-def _subtract(total: Any, *parts: int | None) -> int | None:
-    if not isinstance(total, int):
-        return None
-    # Some vendors report more cached than read in all; nobody reads less than nothing.
-    return max(0, total - sum(filter(None, parts)))

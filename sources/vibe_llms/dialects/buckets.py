@@ -1,0 +1,52 @@
+"""Vendors' counts of tokens taken apart, such that no two buckets count the same token.
+
+Most vendors count what was cached, heard or thought within their totals, some beside them: which,
+the sum over all tells, where there is one, and a part that exceeds its whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping
+
+Counts = Mapping[str, int | None]
+
+
+def find_beside(total: int | None, wholes: Collection[int | None], parts: Counts) -> frozenset[str]:
+    """Returns the names of the parts that the sum over all counts beside the wholes.
+
+    Args:
+        total: The vendor's sum over all.
+        wholes: What it counts: input and output.
+        parts: What may be within the wholes or beside; of two that fit, the first.
+    """
+    known = {name: count for name, count in parts.items() if count}
+    if total is None or None in wholes:
+        return frozenset()
+    beyond = total - sum(count or 0 for count in wholes)
+    for size in range(1, len(known) + 1) if beyond > 0 else ():
+        for names in itertools.combinations(known, size):
+            if sum(known[name] for name in names) == beyond:
+                return frozenset(names)
+    return frozenset()
+
+
+def split_count(
+    whole: int | None, parts: Counts, beside: Collection[str] = ()
+) -> tuple[int | None, dict[str, int | None]]:
+    """Returns what is in no part of a whole, and the parts without what an earlier one has.
+
+    A part that exceeds the whole alone was counted beside it; parts that do so together overlap.
+
+    Args:
+        beside: The names of parts which are known to be counted beside the whole.
+    """
+    rest, split = whole, dict[str, int | None]()
+    for name, count in parts.items():
+        is_within = count is not None and whole is not None and 0 < count <= whole
+        if not is_within or name in beside or count is None or rest is None:
+            split[name] = count
+            continue
+        split[name] = min(count, rest)
+        rest -= min(count, rest)
+    return rest, split

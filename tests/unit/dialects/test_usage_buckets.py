@@ -1,0 +1,151 @@
+"""Whatever a vendor counts, the buckets do not overlap, and no token gets lost."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.dialects.buckets import find_beside, split_count
+from vibe_llms.messages.canisters import Usage
+
+CHAT = "chat_completions"
+counts = st.integers(0, 1_000)
+
+
+def read(protocol: str, native: dict[str, Any]) -> Usage:
+    """Returns the account in common words."""
+    usage = importlib.import_module(f"vibe_llms.dialects.{protocol}.usage")
+    normalized: Usage = usage.normalize_usage(native)
+    return normalized
+
+
+def list_buckets(usage: Usage) -> tuple[int | None, ...]:
+    """Returns what was read, in all its buckets, and what was written."""
+    return (
+        usage.input_tokens,
+        usage.cache_read_tokens,
+        usage.input_audio_tokens,
+        usage.output_tokens,
+        usage.reasoning_tokens,
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "native", "buckets"),
+    [
+        (  # Grok on Azure: the cached ones are in no total
+            CHAT,
+            {"prompt_tokens": 24, "completion_tokens": 16, "total_tokens": 40,
+             "prompt_tokens_details": {"cached_tokens": 161, "text_tokens": 24}},
+            (24, 161, None, 16, None),
+        ),
+        (  # Mistral hears beside what it reads
+            CHAT,
+            {"prompt_tokens": 9, "completion_tokens": 201, "total_tokens": 585,
+             "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 375}},
+            (9, 0, 375, 201, None),
+        ),
+        (  # beside, though it would fit: the total says so
+            CHAT,
+            {"prompt_tokens": 500, "completion_tokens": 16, "total_tokens": 516 + 375,
+             "prompt_tokens_details": {"audio_tokens": 375}},
+            (500, None, 375, 16, None),
+        ),
+        (  # xAI reasons beside what it says
+            CHAT,
+            {"prompt_tokens": 199, "completion_tokens": 1, "total_tokens": 500,
+             "prompt_tokens_details": {"cached_tokens": 163},
+             "completion_tokens_details": {"reasoning_tokens": 300}},
+            (36, 163, None, 1, 300),
+        ),
+        (  # sound that was cached is cached
+            CHAT,
+            {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105,
+             "prompt_tokens_details": {"cached_tokens": 90, "audio_tokens": 50}},
+            (0, 90, 10, 5, None),
+        ),
+        (
+            "responses",
+            {"input_tokens": 24, "output_tokens": 16, "total_tokens": 40,
+             "input_tokens_details": {"cached_tokens": 161}},
+            (24, 161, None, 16, None),
+        ),
+        (
+            "responses",
+            {"input_tokens": 24, "output_tokens": 16, "total_tokens": 140,
+             "output_tokens_details": {"reasoning_tokens": 100}},
+            (24, None, None, 16, 100),
+        ),
+        (
+            "generate_content",
+            {"promptTokenCount": 24, "cachedContentTokenCount": 161, "candidatesTokenCount": 16},
+            (24, 161, None, 16, None),
+        ),
+        (
+            "messages",
+            {"input_tokens": 24, "output_tokens": 16,
+             "output_tokens_details": {"thinking_tokens": 100}},
+            (24, None, None, 16, 100),
+        ),
+    ],
+)  # fmt: skip
+def test_what_exceeds_its_total_is_counted_beside_it(
+    protocol: str, native: dict[str, Any], buckets: tuple[int | None, ...]
+) -> None:
+    """Nobody reads less than nothing: what does not fit into a total was never in it."""
+    assert list_buckets(read(protocol, native)) == buckets
+
+
+def test_a_cache_has_at_least_what_its_parts_say() -> None:
+    """The total of what was written may be older than its parts."""
+    created = {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 60}
+    usage = read("messages", {"cache_creation_input_tokens": 100, "cache_creation": created})
+
+    assert (usage.cache_write_tokens, usage.cache_write_long_tokens) == (60, 60)
+
+
+@given(counts, counts, counts, counts, counts)
+def test_parts_within_a_total_come_out_as_they_were(
+    text: int, read_: int, heard: int, said: int, thought: int
+) -> None:
+    """The buckets add up to what the vendor counts in all."""
+    native = {
+        "prompt_tokens": text + read_ + heard,
+        "completion_tokens": said + thought,
+        "total_tokens": text + read_ + heard + said + thought,
+        "prompt_tokens_details": {"cached_tokens": read_, "audio_tokens": heard},
+        "completion_tokens_details": {"reasoning_tokens": thought},
+    }
+
+    assert list_buckets(read(CHAT, native)) == (text, read_, heard or None, said, thought)
+
+
+@given(counts, counts, counts, st.sets(st.sampled_from(["read", "thought"])))
+def test_parts_beside_a_total_come_out_as_they_were(
+    prompt: int, read_: int, thought: int, beside: set[str]
+) -> None:
+    """Where the vendor's sum over all says that they are beside."""
+    parts = {"thought": thought, "read": read_}
+    total = prompt + 7 + sum(parts[name] for name in beside)
+
+    found = find_beside(total, (prompt, 7), parts)
+
+    assert sum(parts[name] for name in found) == sum(parts[name] for name in beside)
+
+
+@given(counts, st.dictionaries(st.sampled_from("abc"), st.none() | counts))
+def test_nothing_is_lost_and_nothing_is_counted_twice(
+    whole: int, parts: dict[str, int | None]
+) -> None:
+    """What is left and the parts within make the whole; a larger part stays what it is."""
+    rest, split = split_count(whole, parts)
+
+    within = [split[name] or 0 for name, count in parts.items() if (count or 0) <= whole]
+    assert rest is not None
+    assert rest + sum(within) == whole
+    assert all(split[name] == count for name, count in parts.items() if (count or 0) > whole)
+    assert split.keys() == parts.keys()
