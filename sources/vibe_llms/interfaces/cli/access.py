@@ -88,6 +88,16 @@ def find_newest_identity() -> str:
     return rows[0].id
 
 
+def find_identity(store: ConversationStore, prefix: str | None) -> str:
+    """Returns the id that begins so; of the newest conversation where nothing was typed.
+
+    Raises:
+        UnknownConversationError: There is none.
+        AmbiguousIdentityError: There are several.
+    """
+    return find_newest_identity() if prefix is None else resolve_identity(store, prefix)
+
+
 def restore_conversation(store: ConversationStore, continued: str | None) -> Conversation:
     """Returns the conversation that ``--continue`` names: the newest where empty, else a new one.
 
@@ -99,8 +109,7 @@ def restore_conversation(store: ConversationStore, continued: str | None) -> Con
 
     if continued is None:
         return Conversation()
-    identity = resolve_identity(store, continued) if continued else find_newest_identity()
-    return Conversation.restore(store, identity)
+    return Conversation.restore(store, find_identity(store, continued or None))
 
 
 def survey_addresses(configuration: Configuration) -> list[str]:

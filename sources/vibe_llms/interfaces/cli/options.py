@@ -83,6 +83,12 @@ def conversation_argument(function: _Function) -> _Function:
     return click.argument("identity", metavar="ID", type=CONVERSATION)(function)
 
 
+def optional_conversation_argument(function: _Function) -> _Function:
+    """Adds the same for commands that only look: without it, the newest conversation is meant."""
+    argument = click.argument("identity", metavar="[ID]", type=CONVERSATION, required=False)
+    return argument(function)
+
+
 def continue_option(function: _Function) -> _Function:
     """Adds ``--continue``: absent, empty for the newest conversation, or the id of one."""
     option = click.option(

@@ -124,13 +124,17 @@ def shorten(text: str, columns: int) -> str:
     return kept.rstrip() + "…" if columns > 0 else ""
 
 
-def write_table(rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) -> None:
-    """Writes rows that are cut to fit the terminal, the last column first.
+def write_table(
+    rows: Iterable[Sequence[str]], *, headers: Sequence[str], styles: Sequence[str] = ()
+) -> None:
+    """Writes rows under their headers, cut to fit the terminal, the last column first.
 
-    Into a file or pipe, nothing is cut and the columns are parted by tabs.
+    Into a file or pipe go the rows alone, with nothing cut and the columns parted by tabs: a
+    program that reads them counts on every line being one.
 
     Args:
         rows: All with the same number of columns.
+        headers: What each column is.
         styles: The style of each column; an empty name is none.
     """
     table = [[sanitize(" ".join(cell.split())) for cell in row] for row in rows]
@@ -140,18 +144,24 @@ def write_table(rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) ->
         return
     if not table:
         return
+    table.insert(0, list(headers))
     widths = _fit([max(map(measure_text, column)) for column in zip(*table, strict=True)])
     for row in table:
-        cells = [shorten(cell, width) for cell, width in zip(row, widths, strict=True)]
-        cells[:-1] = [
-            cell + " " * (width - measure_text(cell))
-            for cell, width in zip(cells[:-1], widths[:-1], strict=True)
-        ]
-        styled = [
-            style(cell, styles[index]) if index < len(styles) and styles[index] else cell
-            for index, cell in enumerate(cells)
-        ]
-        sys.stdout.write("  ".join(styled).rstrip() + "\n")
+        names = styles if row is not table[0] else ["bold"] * len(headers)
+        sys.stdout.write(_compose_row(row, widths, names) + "\n")
+
+
+def _compose_row(row: Sequence[str], widths: Sequence[int], styles: Sequence[str]) -> str:
+    cells = [shorten(cell, width) for cell, width in zip(row, widths, strict=True)]
+    cells[:-1] = [
+        cell + " " * (width - measure_text(cell))
+        for cell, width in zip(cells[:-1], widths[:-1], strict=True)
+    ]
+    styled = [
+        style(cell, styles[index]) if index < len(styles) and styles[index] else cell
+        for index, cell in enumerate(cells)
+    ]
+    return "  ".join(styled).rstrip()
 
 
 def write_explanations(rows: Iterable[tuple[str, str, str]]) -> None:

@@ -297,3 +297,14 @@ def test_a_continued_question_that_is_not_kept_leaves_the_conversation(
     assert vibe("ask", "--no-save", "Why?", "--continue").out == "Yes: Why?\n"
 
     assert len(_show(vibe, vibe("list").out.partition("\t")[0])) == 2
+
+
+def test_without_an_id_the_newest_is_shown_and_exported(vibe: Vibe, script: str) -> None:
+    """Where a command only looks, nobody has to look an id up."""
+    assert vibe("show").code == 4
+    vibe("ask", "-m", script, "First")
+    vibe("ask", "-m", script, "Second")
+
+    assert _show(vibe) == ["Second", "Yes: Second"]
+    assert "Yes: Second" in vibe("export").out
+    assert vibe("show", "").code == 4  # a variable of a shell that is empty is no id

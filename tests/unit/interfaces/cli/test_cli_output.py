@@ -57,20 +57,25 @@ def test_a_table_fits_its_terminal(monkeypatch: pytest.MonkeyPatch, columns: int
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("NO_COLOR", "1")
 
-    write_table([("id123", "2026-11-21", "a:rather/long/name", "日本語の長い長い名前です" * 3)])
+    write_table(
+        [("id123", "2026-11-21", "a:rather/long/name", "日本語の長い長い名前です" * 3)],
+        headers=("id", "when", "model", "name"),
+    )
 
-    (line,) = screen.getvalue().splitlines()
-    assert measure_text(line) <= columns
-    assert line.startswith("id123 ")
+    header, line = screen.getvalue().splitlines()
+    assert max(map(measure_text, (header, line))) <= columns
+    assert header.startswith("id     ")
+    assert line.startswith("id123  ")
+    assert columns < 64 or header.index("when") == line.index("2026")
 
 
 def test_a_table_in_a_pipe_is_parted_by_tabs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing is cut where a program reads."""
+    """Nothing is cut where a program reads, and every line is a row."""
     out = io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
 
-    write_table([("a", "b" * 300)])
+    write_table([("a", "b" * 300)], headers=("first", "second"))
 
     assert out.getvalue() == "a\t" + "b" * 300 + "\n"

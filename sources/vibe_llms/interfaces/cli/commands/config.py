@@ -76,7 +76,7 @@ def path(as_json: bool) -> None:
     if as_json:
         write_json({name: place for name, place, _ in rows})
     else:
-        write_table(rows, styles=("cyan", "", "dim"))
+        write_table(rows, headers=("layer", "path", ""), styles=("cyan", "", "dim"))
 
 
 def _format(value: object) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import command, conversation_argument
+from vibe_llms.interfaces.cli.options import command, optional_conversation_argument
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -29,7 +29,7 @@ def _complete_form(
 
 
 @command("export")
-@conversation_argument
+@optional_conversation_argument
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="The file; standard output by default."
 )
@@ -42,16 +42,19 @@ def _complete_form(
     help="markdown, json, html, or what a plugin has; by default what the name of the file asks "
     "for, else markdown.",
 )
-def export(identity: str, output: Path | None, form: str) -> None:
-    """Write a conversation as Markdown, as JSON, or as one HTML file with its pictures."""
+def export(identity: str | None, output: Path | None, form: str) -> None:
+    """Write a conversation as Markdown, as JSON, or as one HTML file with its pictures.
+
+    Without ID, the newest is meant.
+    """
     import sys
 
-    from vibe_llms.interfaces.cli.access import open_plugins, open_store, resolve_identity
+    from vibe_llms.interfaces.cli.access import find_identity, open_plugins, open_store
     from vibe_llms.interfaces.cli.exchanging import choose_form, compose_document, save_document
 
     chosen = choose_form(open_plugins(), form, output)
     store = open_store()
-    document = compose_document(store, resolve_identity(store, identity), chosen)
+    document = compose_document(store, find_identity(store, identity), chosen)
     if output is None:
         from vibe_llms.interfaces.cli.output import sanitize
 

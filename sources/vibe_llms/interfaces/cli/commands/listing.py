@@ -33,5 +33,6 @@ def list_(limit: int, everything: bool, as_json: bool) -> None:
             )
             for row in rows
         ),
+        headers=("id", "last said", "size", "model", "name or first words"),
         styles=("cyan", "dim", "", "dim"),
     )

@@ -62,11 +62,14 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
         return
     write_table(
         (
-            "*" if address == application.configuration.model else "",
-            address,
-            f"as of {describe_age(survey.age_seconds)}" if survey else "",
-        )
-        for address, survey in rows
+            (
+                "*" if address == application.configuration.model else "",
+                address,
+                f"as of {describe_age(survey.age_seconds)}" if survey else "",
+            )
+            for address, survey in rows
+        ),
+        headers=("", "model", "listed by its vendor"),
     )
 
 

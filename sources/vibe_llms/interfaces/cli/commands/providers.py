@@ -44,6 +44,7 @@ def providers(as_json: bool) -> None:
             )
             for each in listings
         ),
+        headers=("provider", "also called", "state", "what to do"),
         styles=("cyan", "cyan", "", "dim"),
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import command, conversation_argument, json_option
+from vibe_llms.interfaces.cli.options import command, json_option, optional_conversation_argument
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore, History
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 @command("show")
-@conversation_argument
+@optional_conversation_argument
 @click.option("--usage", is_flag=True, help="Show what it used: tokens, money, calls.")
 @json_option
-def show(identity: str, usage: bool, as_json: bool) -> None:
+def show(identity: str | None, usage: bool, as_json: bool) -> None:
     """Show what was said in a conversation, or what that used.
 
-    ID may be shortened, as long as only one conversation begins so. What is damaged is left
-    out and reported.
+    Without ID, the newest is meant. ID may be shortened, as long as only one conversation begins
+    so. What is damaged is left out and reported.
     """
-    from vibe_llms.interfaces.cli.access import open_store, resolve_identity
+    from vibe_llms.interfaces.cli.access import find_identity, open_store
     from vibe_llms.interfaces.cli.output import note
 
     store = open_store()
-    history = store.read(resolve_identity(store, identity), tolerant=True)
+    history = store.read(find_identity(store, identity), tolerant=True)
     for notice in history.notices:
         note(str(notice))
     if usage:

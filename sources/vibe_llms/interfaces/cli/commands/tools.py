@@ -57,6 +57,7 @@ def list_(as_json: bool, **options: Any) -> None:
                 for name, count, tokens in _sum(rows)
             ),
         ],
+        headers=("name", "ensemble", "effect", "tokens", "what for"),
         styles=("cyan", "", "dim", "", ""),
     )
 
