@@ -14,7 +14,13 @@ project = "vibe-llms"
 project_copyright = "the vibe-llms authors"
 version = release = __version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "extensions.from_code"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "extensions.from_code",
+]
 exclude_patterns = ["_build", "changelog.d"]
 default_role = "code"
 nitpicky = False  # docstrings speak of types in plain words, too
@@ -27,11 +33,25 @@ autodoc_default_options = {"exclude-members": "__init__, __new__"}
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 
-html_theme = "alabaster"
+copybutton_exclude = ".linenos, .gp, .go"  # the prompt and what a command prints stay behind
+
+html_theme = "furo"
+html_title = "vibe-llms"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {
-    "description": "Converse with any language model.",
-    "fixed_sidebar": True,
-    "page_width": "1040px",
+    "top_of_page_buttons": ["view"],
+    "light_css_variables": {
+        "color-brand-primary": "#7a3e00",
+        "color-brand-content": "#8a4b08",
+        "font-stack": "system-ui, sans-serif",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#ffb86b",
+        "color-brand-content": "#ffc98f",
+    },
 }
+pygments_style = "tango"
+pygments_dark_style = "github-dark"
 html_show_sphinx = False
 html_show_copyright = False

@@ -3,9 +3,11 @@
 A page is one session, from top to bottom. Blocks of Python share their names; where a text block
 of the class ``output`` follows, that is what they print, ``...`` standing for anything. In console
 blocks each line that begins with ``$`` is run, and what stands below it, if anything does, is what
-it prints. A block with a caption is a file, put into the folder in which the page is run; one that
-is called ``config.toml`` is the reader's configuration. Blocks of the class ``weights`` talk with
-the embedded model. Shell blocks set up machines; CI runs those.
+it prints. A text block of the class ``chat`` is a session in a terminal: what stands behind a
+prompt or a question is typed, and at the end the screen shows the block. A block with a caption
+is a file, put into the folder in which the page is run; one that is called ``config.toml`` is the
+reader's configuration. Blocks of the class ``weights`` talk with the embedded model. Shell blocks
+set up machines; CI runs those.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import NamedTuple
 import pytest
 
 import embedded
+from pseudoterminals import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -40,6 +43,8 @@ _BLOCK = re.compile(
     re.MULTILINE,
 )
 _SEPARATOR = "\x1e"
+_TYPED = re.compile(r"(> |.*\? )(\S.*)")
+"""A line of a terminal on which something was typed: behind the prompt, or behind a question."""
 
 
 class Block(NamedTuple):
@@ -91,8 +96,8 @@ class Session:
         data = folder / "data" / "vibe-llms"
         if any("weights" in block.classes for block in blocks):
             embedded.lend_weights(data)
-        programs = folder / "programs"
-        programs.mkdir()
+        programs = self.folder / ".venv" / "bin"  # where the first command of the README puts it
+        programs.mkdir(parents=True)
         command = programs / "vibe"
         command.write_text(
             f'#!/bin/sh\nexec "{sys.executable}" -m vibe_llms.interfaces.cli.entry "$@"\n'
@@ -135,6 +140,29 @@ class Session:
         assert not outcome.stderr, complaint
         return outcome.stdout
 
+    def chat(self, block: Block, place: str) -> None:
+        """Types what a block says, and compares what the screen shows in the end."""
+        lines = block.text.splitlines()
+        name, *arguments = lines[0].removeprefix("$ ").split()
+        assert name == "vibe", place
+        terminal = Terminal(
+            self.folder, *arguments, columns=160, rows=200, environment=self.environment
+        )
+        try:
+            for line in lines[1:]:
+                if typed := _TYPED.match(line):
+                    before = terminal.wait_for(rf"{re.escape(typed[1].strip())}\s*\Z")
+                    terminal.type(f"{typed[2]}\r")
+                    times = before.count(line) + 1
+                    terminal.wait_for(f"(?s)(.*{re.escape(line)}){{{times}}}")
+            shown = terminal.wait_for_prompt()
+            terminal.type("\x04")
+            assert terminal.wait_for_end() == 0, shown
+        finally:
+            terminal.close()
+        written = "\n".join(line.rstrip() for line in shown.splitlines() if line.strip(" >"))
+        check_output(written, "\n".join(lines[1:]), place)
+
     def run_python(self, blocks: list[Block]) -> list[str]:
         """Runs blocks as one program and returns what each prints."""
         program = f"print({_SEPARATOR!r})\n".join(block.text for block in blocks)
@@ -167,6 +195,8 @@ def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
                 printed = session.run("sh", "-c", command)
                 if expected:
                     check_output(printed, expected, f"{page.name}:{block.line}: {command}")
+        elif "chat" in block.classes:
+            session.chat(block, f"{page.name}:{block.line}")
     programs = [block for block in blocks if block.language == "python" and not block.caption]
     outputs = session.run_python(programs) if programs else []
     for program, printed in zip(programs, outputs, strict=True):
