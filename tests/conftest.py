@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 
@@ -29,6 +30,11 @@ What is marked ``node`` needs more: see ``node_programs.py``.
 def pytest_configure(config: pytest.Config) -> None:
     """Draws the seed before anybody asks for it."""
     draw_seed(config)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Uses one worker more than there are cores: many tests wait for other processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_report_header(config: pytest.Config) -> str:
