@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.locating import locating
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.manager import PluginManager
 
@@ -242,7 +243,8 @@ class Application:
         if (provider, loop) not in self._clients:
             loaded = await asyncio.to_thread(self.plugins.load_provider, provider)
             if (provider, loop) not in self._clients:  # somebody else may have been quicker
-                self._clients[provider, loop] = _Shared(loaded.produce_client())
+                with locating(self.configuration):
+                    self._clients[provider, loop] = _Shared(loaded.produce_client())
                 if (portal := find_portal(loop)) is not None:
                     portal.close_with(self.close)
         shared = self._clients[provider, loop]

@@ -28,6 +28,12 @@ def suggest(word: object, known: Iterable[str]) -> str:
     return f"; did you mean {nearest!r}?" if nearest else "."
 
 
+def end_among(word: object, known: Iterable[str]) -> str:
+    """The same as :func:`suggest_among`, with the stop that ends the sentence."""
+    end = suggest_among(word, known)
+    return end if end.endswith("?") else f"{end}."
+
+
 def suggest_among(word: object, known: Iterable[str]) -> str:
     """Ends a sentence about an unknown word: with the nearest right one, or with all of them."""
     known = list(known)

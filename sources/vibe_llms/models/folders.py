@@ -18,7 +18,7 @@ import tomli
 from vibe_llms.exceptions import Finding
 from vibe_llms.models.attributes import Layer
 from vibe_llms.models.rules import Document, Rule, RuleReader
-from vibe_llms.nearness import suggest_among
+from vibe_llms.nearness import end_among
 from vibe_llms.resources import access_data
 
 _ROOT_KEYS = ("source", "date", "default_model", "families", "defaults", "models")
@@ -63,7 +63,7 @@ class ProviderFolder:
             reader = self._produce_reader(document, table)
             for key in table:
                 if key not in _ROOT_KEYS:
-                    message = f"Nothing is known as {key!r} here{suggest_among(key, _ROOT_KEYS)}."
+                    message = f"Nothing is known as {key!r} here{end_among(key, _ROOT_KEYS)}"
                     reader.report(message, document.locate_key(key))
             self.default_model = self._read_default_model(reader, table)
             families = self._read_families(reader, table)

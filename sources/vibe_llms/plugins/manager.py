@@ -13,6 +13,7 @@ import attrs
 
 from vibe_llms.clocks import Clock
 from vibe_llms.configuration.classes import Configuration, PluginEntry
+from vibe_llms.configuration.locating import locating
 from vibe_llms.exceptions import (
     ConverseError,
     DependencyError,
@@ -344,7 +345,7 @@ class PluginManager:
         from vibe_llms.plugins.specification import ProviderSpecification
 
         specification = self._find_specification(entry, "survey_providers", ProviderSpecification)
-        with _explain_factory(entry):
+        with locating(self.configuration), _explain_factory(entry):
             provider = specification.factory(self._produce_context(entry))
         if not callable(getattr(provider, "produce_client", None)):
             raise PluginError(
@@ -359,7 +360,7 @@ class PluginManager:
         from vibe_llms.plugins.specification import EnsembleSpecification
 
         specification = self._find_specification(entry, "survey_ensembles", EnsembleSpecification)
-        with _explain_factory(entry):
+        with locating(self.configuration), _explain_factory(entry):
             ensemble = specification.factory(self._produce_ensemble_context(entry))
         if not isinstance(ensemble, Ensemble):
             raise PluginError(

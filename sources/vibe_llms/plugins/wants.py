@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from vibe_llms.configuration.locating import locating
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.plugins.manager import PluginManager
 
@@ -40,8 +41,9 @@ def _ask(plugins: PluginManager, name: str) -> Wants:
     try:
         provider = plugins.load_provider(name)
         survey = getattr(provider, "survey_needs", None)
-        if survey is None:
-            provider.produce_client()  # a stranger's says at least whether its settings hold
-        return Wants(tuple(survey()) if survey is not None else ())
+        with locating(plugins.configuration):
+            if survey is None:
+                provider.produce_client()  # a stranger's says at least whether its settings hold
+            return Wants(tuple(survey()) if survey is not None else ())
     except ConverseError as error:
         return Wants(error=error)

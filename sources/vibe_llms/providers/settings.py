@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.nearness import suggest_among
+from vibe_llms.nearness import end_among
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.rates import Rates
 from vibe_llms.secrets import Secret
@@ -181,7 +181,7 @@ def _check_settings(context: ProviderContext, checks: Mapping[str, _Check]) -> t
     findings = []
     for name, value in context.settings.items():
         if name not in checks:
-            message = f"{name!r} is no setting of this provider{suggest_among(name, checks)}"
+            message = f"{name!r} is no setting of this provider{end_among(name, checks)}"
             findings.append(Finding(place=f"{place}.{name}", message=message))
         elif wanted := checks[name](value):
             findings.append(Finding(place=f"{place}.{name}", message=f"It must be {wanted}."))

@@ -12,7 +12,7 @@ import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.invocables.mcp.patience import Patience
-from vibe_llms.nearness import suggest_among
+from vibe_llms.nearness import end_among
 from vibe_llms.secrets import Secret
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def read_oauth(table: Mapping[str, Any], place: str = "oauth") -> OAuthSettings:
 def _find_mistakes(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in table.items():
         if key not in _KINDS:
-            yield key, f"OAuth has no such setting{suggest_among(key, tuple(_KINDS))}."
+            yield key, f"OAuth has no such setting{end_among(key, tuple(_KINDS))}"
         elif isinstance(value, bool) or not isinstance(value, _KINDS[key]):
             yield key, f"It must be {'a text' if str in _KINDS[key] else 'a number'}."
     grant = table.get("grant", Grant.BROWSER)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.nearness import suggest_among
+from vibe_llms.nearness import end_among
 from vibe_llms.plugins.specification import EnsembleContext
 
 Check = Callable[[Any], str | None]
@@ -81,7 +81,7 @@ def read_settings(kind: type[_S], context: EnsembleContext, **given: Any) -> _S:
     findings = tuple(
         Finding(
             place=f"ensembles.{context.name}",
-            message=f"{name!r} is no setting of this ensemble{suggest_among(name, known)}",
+            message=f"{name!r} is no setting of this ensemble{end_among(name, known)}",
         )
         for name in context.settings
         if name not in known

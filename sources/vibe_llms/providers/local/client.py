@@ -16,6 +16,7 @@ from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.installing import advise_extra
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
+from vibe_llms.nearness import end_among
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
@@ -48,6 +49,13 @@ less and load again would make the reader wait for all that was said to be read 
 PARALLEL: Final = 2
 ENGINE: Final = "xllamacpp"
 """The package that runs llama.cpp in this process."""
+
+_SETTINGS: Final = {
+    "path": "a text that is not empty",
+    "context_tokens": "a whole number above 0",
+    "parallel": "a whole number above 0",
+}
+"""What can be set, and what each must be."""
 
 _NO_PROJECTOR: Final = dict.fromkeys(
     ("supports_images", "supports_audio", "supports_video", "supports_files"), False
@@ -83,11 +91,10 @@ def read_settings(context: ProviderContext) -> LocalSettings:
         elif name in ("context_tokens", "parallel") and type(value) is int and value > 0:
             values[name] = value
         else:
-            known = "path (a text), context_tokens and parallel (whole numbers above 0)"
-            message = (
-                f"{name!r} is no setting of this provider, or not of that kind; it has {known}."
-            )
-            findings.append(Finding(place=f"providers.{context.name}", message=message))
+            message = f"{name!r} is no setting of this provider{end_among(name, _SETTINGS)}"
+            if name in _SETTINGS:
+                message = f"It must be {_SETTINGS[name]}."
+            findings.append(Finding(place=f"providers.{context.name}.{name}", message=message))
     if findings:
         raise ConfigurationError(findings=tuple(findings))
     return LocalSettings(**values)

@@ -14,7 +14,7 @@ import attrs
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.nearness import suggest_among
+from vibe_llms.nearness import end_among
 from vibe_llms.resources import access_data
 
 NOTHING: Final = "none"
@@ -76,8 +76,8 @@ def read_quirks(
     hints = typing.get_type_hints(Quirks)
     for name, value in table.items():
         if name not in hints:
-            near = suggest_among(name, tuple(hints))
-            findings.append(Finding(place=place, message=f"{name!r} is no quirk{near}."))
+            near = end_among(name, tuple(hints))
+            findings.append(Finding(place=place, message=f"{name!r} is no quirk{near}"))
             continue
         plain = None if value == NOTHING and type(None) in get_args(hints[name]) else value
         wanted = _check_value(plain, hints[name])
@@ -117,7 +117,7 @@ def _check_row(row: Any) -> Iterator[str]:
         return
     known = {field.name for field in attrs.fields(Kind)} - {"name"}
     for name in row.keys() - known:
-        yield f"{name!r} is no field of a kind{suggest_among(name, tuple(known))}."
+        yield f"{name!r} is no field of a kind{end_among(name, tuple(known))}"
     if not isinstance(row.get("start", ""), str):
         yield "'start' must be a text."
     for name in ("summary", "base_url", "source", "date"):

@@ -270,6 +270,41 @@ def test_providers_are_listed_with_their_state_and_source(vibe: Vibe) -> None:
     assert "defaults.toml" in listed["local"]["source"]
 
 
+def test_mistakes_inside_tables_are_found_with_line_and_nearest_word(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of providers, by whichever name, of servers, of ensembles, of aliases and of the model."""
+    file = home / "own.toml"
+    file.write_text(
+        'model = "antropic"\n'
+        '[aliases]\nx = "grok"\n'
+        '[providers.openai]\nbase_urll = "https://x"\ntransport = "sdkk"\n'
+        "[providers.groq]\nquirks = { take_parts = true }\n"
+        "[providers.local]\ncontext = 5\n"
+        '[mcp.files]\ncomand = "x"\n'
+        "[mcp.other]\ncommand = 5\n"
+        '[ensembles.io]\ndirectoriess = ["."]\n'
+    )
+    monkeypatch.setenv("VIBE_LLMS_CONFIG", str(file))
+    monkeypatch.delenv("VIBE_LLMS_MODEL")
+
+    outcome = vibe("config", "check")
+
+    found = [line.removeprefix(f"vibe: error: {file}:") for line in outcome.err.splitlines()]
+    assert outcome.code == ExitCode.CONFIGURATION
+    assert {line.partition(":")[0]: line.rpartition("did you mean ")[2] for line in found} == {
+        "1": "'anthropic'? Write provider:model.",
+        "3": "'groq'?",
+        "5": "'base_url'?",
+        "6": "6: providers.openai_responses.transport: It must be direct or sdk.",
+        "8": "'takes_parts'?",
+        "10": "'context_tokens'?",
+        "12": "'command'?",
+        "14": "14: mcp.other.command: It must be a text that is not empty.",
+        "16": "'directories'?",
+    }
+
+
 def test_each_provider_says_what_it_lacks_and_how_that_is_had(
     vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,23 +37,21 @@ def show(as_json: bool) -> None:
 
 @config.command("check", cls=Command)
 def check() -> None:
-    """Check the configuration and every plugin that it names.
+    """Check the configuration, and every provider, ensemble, server and plugin that it names.
 
-    Mistakes are listed with file and line, all at once; the exit code is 3 then.
+    Mistakes are listed with file and line, all at once; the exit code is 3 then. So it is where the
+    package is missing without which the configured model cannot be asked.
     """
-    from vibe_llms.exceptions import ConfigurationError, Finding
+    from vibe_llms.application import Application
+    from vibe_llms.exceptions import ConfigurationError
     from vibe_llms.interfaces.cli.access import load_configuration, tell_untrusted
+    from vibe_llms.interfaces.cli.checking import survey_mistakes
     from vibe_llms.interfaces.cli.output import note
-    from vibe_llms.plugins.manager import PluginManager
 
     configuration = load_configuration()
     tell_untrusted(configuration)
-    findings: dict[Finding, None] = {}  # a mistake in [[models]] is met once per provider
-    for failure in PluginManager(configuration=configuration).load_all():
-        found = getattr(failure.error, "findings", ()) or (
-            Finding(place=failure.place, message=f"{failure.name}: {failure.reason}"),
-        )
-        findings |= dict.fromkeys(found)
+    # A mistake in [[models]] is met once per provider.
+    findings = dict.fromkeys(survey_mistakes(Application(configuration)))
     if findings:
         raise ConfigurationError(findings=tuple(findings))
     note("The configuration holds.")

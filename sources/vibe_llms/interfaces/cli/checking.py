@@ -1,0 +1,93 @@
+"""What ``vibe config check`` looks at: everything that is configured, short of asking anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from vibe_llms.configuration.locating import locate_findings
+from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, UnknownNameError
+from vibe_llms.nearness import suggest
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+
+
+def survey_mistakes(application: Application) -> Iterator[Finding]:
+    """Yields all that does not hold, each with file and line where it has one."""
+    configuration = application.configuration
+    yield from _survey_plugins(application)
+    yield from _survey_ensembles(application)
+    yield from locate_findings(configuration, _survey_servers(application))
+    yield from locate_findings(configuration, _survey_names(application))
+
+
+def _survey_plugins(application: Application) -> Iterator[Finding]:
+    """What fails when plugins are loaded, and what does not hold in the tables of providers."""
+    from vibe_llms.plugins.wants import survey_wants
+
+    failures = application.plugins.load_all()
+    for failure in failures:
+        yield from _read_error(failure.error, failure.place, f"{failure.name}: {failure.reason}")
+    configuration = application.configuration
+    names = configuration.providers.keys() - {failure.name for failure in failures}
+    for name, wants in survey_wants(application.plugins, sorted(names)).items():
+        if wants.error is not None:
+            place = str(configuration.providers[name].source)
+            yield from _read_error(wants.error, place, f"{name}: {wants.error}")
+
+
+def _survey_ensembles(application: Application) -> Iterator[Finding]:
+    """What does not hold in their tables; one of which nothing is said depends on where it is."""
+    for listing in application.plugins.survey():
+        is_said = listing.entry.table == "ensembles" and listing.entry.settings
+        if is_said and listing.is_usable:
+            try:
+                application.plugins.load_ensemble(listing.entry.name)
+            except ConverseError as error:
+                yield from _read_error(error, str(listing.entry.source), str(error))
+
+
+def _survey_servers(application: Application) -> Iterator[Finding]:
+    from vibe_llms.invocables.mcp.servers import access_servers
+
+    for name in application.configuration.servers:
+        try:
+            access_servers(application.configuration, [name])
+        except ConverseError as error:
+            yield from _read_error(error, f"mcp.{name}", str(error))
+
+
+def _survey_names(application: Application) -> Iterator[Finding]:
+    """Aliases that lead nowhere, and a model that cannot be asked as things are."""
+    from vibe_llms.plugins.wants import survey_wants
+    from vibe_llms.providers.needs import NeedKind
+
+    configuration = application.configuration
+    known = configuration.providers
+    for alias in configuration.aliases:
+        provider = configuration.follow_aliases(alias).partition(":")[0]
+        if provider not in known:
+            message = f"There is no provider {provider!r}{suggest(provider, known)}"
+            yield Finding(place=f"aliases.{alias}", message=message)
+    place = "model"
+    try:
+        provider = application.resolve_address().provider
+    except UnknownNameError as error:
+        yield Finding(place=place, message=str(error))
+        return
+    except ConfigurationError:
+        return  # told with the rest
+    if provider not in known:
+        message = f"There is no provider {provider!r}{suggest(provider, known)}"
+        yield Finding(place=place, message=message)
+        return
+    for need in survey_wants(application.plugins, [provider])[provider].needs:
+        if need.kind is NeedKind.PACKAGE:
+            message = f"{configuration.model} cannot be asked without {need}. {need.remedy}"
+            yield Finding(place=place, message=message)
+
+
+def _read_error(error: ConverseError, place: str, otherwise: str) -> tuple[Finding, ...]:
+    found = getattr(error, "findings", ())
+    return tuple(found) or (Finding(place=place, message=otherwise),)
