@@ -6,6 +6,7 @@ import attrs
 
 from vibe_llms.messages.canisters import DocumentCanister
 from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.messages.views import BOUNDARY
 
 
 def frame_document(canister: DocumentCanister) -> tuple[tuple[AnyContent, ...], int]:
@@ -35,4 +36,4 @@ def _join_plain(contents: tuple[AnyContent, ...]) -> tuple[AnyContent, ...]:
     texts = [content.text for content in contents if isinstance(content, TextualContent)]
     if not texts or contents != tuple(map(TextualContent, texts)):
         return contents
-    return (TextualContent("".join(texts)),)
+    return (TextualContent(BOUNDARY.join(filter(None, texts))),)

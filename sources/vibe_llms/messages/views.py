@@ -3,27 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import attrs
 
 from vibe_llms.messages.canisters import (
     AnyCanister,
+    AssistantCanister,
     InvocationCanister,
     ResultCanister,
     Usage,
 )
-from vibe_llms.messages.contents import MEDIA_CLASSES, MediaContent, TextualContent
+from vibe_llms.messages.contents import (
+    MEDIA_CLASSES,
+    AnyContent,
+    MediaContent,
+    NativeContent,
+    TextualContent,
+)
+
+BOUNDARY: Final = "\n\n"
+"""What parts texts where they stand in one."""
 
 
 def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
     """Returns the text of one or several canisters, without reasoning; blocks as they follow.
 
-    Contents of one canister join directly, as a model streams them; canisters are parted
-    by an empty line.
+    What a model says in one go joins directly, as it streams it (vendors part a text where a
+    source is cited). An empty line parts canisters, what a model says before and after it
+    reasoned or showed something, and the texts of anybody else.
     """
     if isinstance(canisters, Iterable):
-        return "\n\n".join(text for text in map(text_of, canisters) if text)
-    return "".join(item.text for item in canisters.content if isinstance(item, TextualContent))
+        return BOUNDARY.join(text for text in map(text_of, canisters) if text)
+    if not isinstance(canisters, AssistantCanister):
+        texts = (item.text for item in canisters.content if isinstance(item, TextualContent))
+        return BOUNDARY.join(filter(None, texts))
+    pieces: list[str] = []
+    is_parted = False
+    for item in canisters.content:
+        if isinstance(item, TextualContent) and item.text:
+            pieces += [BOUNDARY] if is_parted and pieces else []
+            pieces.append(item.text)
+            is_parted = False
+        else:
+            is_parted = is_parted or parts_texts(item)
+    return "".join(pieces)
+
+
+def parts_texts(content: AnyContent) -> bool:
+    """Tells whether the texts before and after a content are two: it is none, nor within one."""
+    return not isinstance(content, TextualContent | NativeContent)
 
 
 def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:

@@ -21,15 +21,23 @@ from vibe_llms.messages.views import media_of, pairs_of, text_of, turns_of, usag
 
 
 def test_text_is_what_was_said_aloud() -> None:
-    """Reasoning and media are left out; blocks join as they follow, canisters with a gap."""
+    """Reasoning and media are left out; what is said in one go joins, all else with a gap."""
     picture = ImageContent(mime_type="image/png", data=b"x")
     first = UserCanister([TextualContent("Wh"), picture, TextualContent("at?")])
     silent = AssistantCanister([ReasoningContent(text="Hm.")])
     answer = AssistantCanister([ReasoningContent(text="Hm."), TextualContent("A picture.")])
 
-    assert text_of(first) == "What?"
-    assert text_of([first, silent, answer]) == "What?\n\nA picture."
+    assert text_of(first) == "Wh\n\nat?"
+    assert text_of([first, silent, answer]) == "Wh\n\nat?\n\nA picture."
     assert media_of([first, answer]) == (picture,)
+
+
+def test_what_a_model_says_in_one_go_is_one_text() -> None:
+    """Vendors part it where it cites; what it says after more thought is another text."""
+    contents = ("They say ", "so.", ReasoningContent(text="Hm."), "", "But no", ".")
+    items = [TextualContent(each) if isinstance(each, str) else each for each in contents]
+
+    assert text_of(AssistantCanister(items)) == "They say so.\n\nBut no."
 
 
 def _call(identity: str) -> InvocationCanister:

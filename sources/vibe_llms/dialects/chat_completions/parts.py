@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final, assert_never
 
 import attrs
@@ -31,6 +31,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
+from vibe_llms.messages.views import BOUNDARY
 from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.plain import JsonObject
 
@@ -80,7 +81,7 @@ class PartsWriter:
         """
         parts = list(self._write_parts(contents, path, canister, positions))
         if not self.quirks.takes_parts and all(part.get("type") == "text" for part in parts):
-            return "\n".join(str(part["text"]) for part in parts)
+            return self._join(parts, path)
         if not parts:
             return [] if as_parts else ""
         is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
@@ -107,7 +108,14 @@ class PartsWriter:
         is_plain = all(part.keys() == {"type", "text"} for part in parts)
         if self.quirks.takes_parts and (as_parts or not is_plain):
             return parts
-        return "".join(str(part["text"]) for part in parts)
+        return self._join(parts, path)
+
+    def _join(self, parts: Sequence[JsonObject], path: str) -> str:
+        """Returns the texts of a message that has one: parted, so that they do not run together."""
+        texts = [str(part["text"]) for part in parts if part["text"]]
+        if len(texts) > 1:
+            self.ledger.coerce(f"{path}.content", "its texts go as one, parted by empty lines")
+        return BOUNDARY.join(texts)
 
     def ensure_capability(self, content: MediaContent, path: str) -> None:
         """Refuses a medium which the model is known not to take. Raises CapabilityError."""

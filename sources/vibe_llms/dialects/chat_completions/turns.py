@@ -35,6 +35,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
+from vibe_llms.messages.views import BOUNDARY, parts_texts
 from vibe_llms.plain import JsonObject
 
 SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
@@ -69,6 +70,9 @@ class _TurnWriter:
     _calls: list[JsonObject] = attrs.field(factory=list)
     _details: list[tuple[ReasoningContent, dict[str, Any]]] = attrs.field(factory=list)
     _echoes: list[str] = attrs.field(factory=list)
+    _seams: set[int] = attrs.field(factory=set)
+    _joined: dict[str, None] = attrs.field(factory=dict)
+    _is_parted: bool = False
 
     def add_words(self, canister: AnyCanister, path: str) -> None:
         """Adds what was thought and said."""
@@ -77,6 +81,7 @@ class _TurnWriter:
             reason = "what follows an invocation of the same turn moves before it"
             ledger.coerce(path, reason)
         self._kept = self._kept | ledger.open(canister.native, path, canister)
+        self._is_parted = True
         for index, content in enumerate(canister.content):
             self._add(content, f"{path}.content[{index}]", canister)
 
@@ -138,7 +143,12 @@ class _TurnWriter:
             return None if has_else and (quirks.takes_null or self.answering) else ""
         is_plain = all(part.keys() == {"type", "text"} for part in self._content)
         if is_plain and (shape != "parts" or not quirks.takes_parts):
-            return "".join(str(part["text"]) for part in self._content)
+            for place in self._joined:
+                self.parts.ledger.coerce(place, "its texts are joined: the message has one")
+            return "".join(
+                BOUNDARY * (place in self._seams) + str(part["text"])
+                for place, part in enumerate(self._content)
+            )
         return self._content
 
     def _ensure_reasoning(self, message: dict[str, Any], path: str) -> None:
@@ -151,8 +161,10 @@ class _TurnWriter:
 
     def _add(self, content: AnyContent, path: str, canister: AnyCanister) -> None:
         ledger = self.parts.ledger
+        self._is_parted = self._is_parted or parts_texts(content)
         match content:
             case TextualContent():
+                self._mark_seam(content, path)
                 self._content.append(self.parts.write_part(content, path, canister) or {})
                 self._cite(content, path, canister)
             case RefusalContent():
@@ -177,6 +189,15 @@ class _TurnWriter:
             case _:
                 reason = f"{content.type} cannot be sent back as the model's own words"
                 ledger.withhold(path, reason)
+
+    def _mark_seam(self, content: TextualContent, path: str) -> None:
+        """Notes where a text begins that is not to run into the one before it, or does."""
+        if content.text and any(part.get("text") for part in self._content):
+            if self._is_parted:
+                self._seams.add(len(self._content))
+            else:
+                self._joined[path.rpartition("[")[0]] = None
+        self._is_parted = self._is_parted and not content.text
 
     def _is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
         """Tells whether a picture goes into the message's field for what the model made."""
@@ -298,6 +319,7 @@ class _TurnWriter:
         elif field == "thinking" and text:
             self._content.append(write_thinking(attrs.evolve(content, text=text), {}))
         elif text:
-            self._fields[field] = self._fields.get(field, "") + text
+            told = self._fields.get(field)
+            self._fields[field] = f"{told}{BOUNDARY}{text}" if told else text
         if field and content.text and content.summary:
             ledger.drop(f"{path}.summary", "the reasoning itself goes without its summary")

@@ -23,6 +23,7 @@ from vibe_llms.messages.contents import (
     NativeContent,
     TextualContent,
 )
+from vibe_llms.messages.views import BOUNDARY
 
 JSON_TYPE: Final = "application/json"
 
@@ -105,6 +106,9 @@ def write_result(
     rest = dict(residue)
     block_rest = dict(rest.get("functionResponse", {}))
     is_bare = bool(block_rest.pop(MARK, None))
+    if len(texts) > 1:
+        reason = "its texts go as one, parted by empty lines: a result has one output"
+        writer.ledger.coerce(f"{path}.content", reason)
     response = _write_response(texts, is_error=result.is_error)
     if is_bare and response.keys() == {"output"}:
         response = response["output"]
@@ -140,4 +144,4 @@ def _write_response(texts: list[TextualContent], *, is_error: bool) -> Any:
         if isinstance(value, dict) and (not is_error or "error" in value):
             return value
         return {"error" if is_error else "output": value}
-    return {"error" if is_error else "output": "\n".join(content.text for content in texts)}
+    return {"error" if is_error else "output": BOUNDARY.join(content.text for content in texts)}

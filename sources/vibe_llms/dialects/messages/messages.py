@@ -270,9 +270,8 @@ def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter)
     if not written:
         return others
     source: Block = {"type": "content", "content": written}
-    if all(block.keys() == {"type", "text"} for block in written):
-        text = "".join(block["text"] for block in written)
-        source = {"type": "text", "media_type": "text/plain", "data": text}
+    if len(written) == 1 and written[0].keys() == {"type", "text"}:
+        source = {"type": "text", "media_type": "text/plain", "data": written[0]["text"]}
     return [{"type": "document", "source": source, **title}, *others]
 
 

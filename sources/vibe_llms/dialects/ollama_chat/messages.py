@@ -110,7 +110,7 @@ class MessagesWriter:
             residue |= open_residue(canister.native, path, canister, self.ledger)
         if not shown:
             return []
-        message: dict[str, Any] = {"role": "assistant", **gathered.compose("")}
+        message: dict[str, Any] = {"role": "assistant", **gathered.compose()}
         if calls:
             message["tool_calls"] = calls
         return [_finish(message, residue)]
@@ -148,7 +148,7 @@ class MessagesWriter:
         message: dict[str, Any] = {"role": "tool"}
         gathered = Parts()
         self.parts.add(gathered, canister.content, path)
-        message |= gathered.compose("\n")
+        message |= gathered.compose()
         name = canister.name or self._names.get(canister.invocation_id)
         if name:
             message["tool_name"] = name
@@ -161,12 +161,12 @@ class MessagesWriter:
     def _write_input(
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
     ) -> JsonObject:
-        contents, separator, shift = canister.content, "\n", 0
+        contents, is_framed, shift = canister.content, False, 0
         match canister:
             case SupervisorCanister():
                 role = "system"
             case DocumentCanister():
-                role, separator = "user", ""
+                role, is_framed = "user", True
                 contents, shift = frame_document(canister)
                 self.ledger.coerce(path, "a document goes as the user's words, between marks")
             case UserCanister():
@@ -174,8 +174,8 @@ class MessagesWriter:
             case _:
                 assert_never(canister)
         gathered = Parts()
-        self.parts.add(gathered, contents, path, shift=shift)
-        message: dict[str, Any] = {"role": role, **gathered.compose(separator)}
+        self.parts.add(gathered, contents, path, is_framed=is_framed, shift=shift)
+        message: dict[str, Any] = {"role": role, **gathered.compose()}
         return _finish(message, open_residue(canister.native, path, canister, self.ledger))
 
 

@@ -22,6 +22,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
+from vibe_llms.messages.views import BOUNDARY, parts_texts
 from vibe_llms.models.attributes import Capability, ModelAttributes
 
 _CAPABILITIES: Final = {
@@ -34,17 +35,29 @@ _CAPABILITIES: Final = {
 
 @attrs.define
 class Parts:
-    """The fields of a message, as far as they are gathered."""
+    """The fields of a message, as far as they are gathered.
+
+    Attributes:
+        is_parted: Whether the next text is not to run into the one before it.
+    """
 
     texts: list[str] = attrs.field(factory=list)
     thoughts: list[str] = attrs.field(factory=list)
     images: list[str] = attrs.field(factory=list)
+    is_parted: bool = False
 
-    def compose(self, separator: str) -> dict[str, Any]:
+    def add_text(self, text: str) -> None:
+        """Adds a text, behind an empty line where it is to be parted from what stands before."""
+        if text:
+            self.texts += [BOUNDARY] if self.is_parted and any(self.texts) else []
+            self.texts.append(text)
+            self.is_parted = False
+
+    def compose(self) -> dict[str, Any]:
         """Returns the fields; the text is always there, as servers write it themselves."""
-        fields: dict[str, Any] = {"content": separator.join(self.texts)}
+        fields: dict[str, Any] = {"content": "".join(self.texts)}
         if self.thoughts:
-            fields["thinking"] = "".join(self.thoughts)
+            fields["thinking"] = BOUNDARY.join(self.thoughts)
         if self.images:
             fields["images"] = self.images
         return fields
@@ -64,12 +77,14 @@ class PartsWriter:
         path: str,
         *,
         is_spoken: bool = False,
+        is_framed: bool = False,
         shift: int = 0,
     ) -> None:
         """Adds the contents of a canister.
 
         Args:
             is_spoken: The model said them; only then there is a place for reasoning.
+            is_framed: Marks stand around them.
             shift: How many of the contents at the beginning are not the canister's own.
 
         Raises:
@@ -78,13 +93,16 @@ class PartsWriter:
         """
         if not shift:
             self._tell_seams(contents, path)
+        parts.is_parted = True
         for index, content in enumerate(contents):
             place = f"{path}.content[{index - shift}]"
+            parts.is_parted |= parts_texts(content) or not (is_spoken or is_framed)
             match content:
                 case TextualContent():
                     self._add_text(parts, content, place)
                 case RefusalContent():
-                    parts.texts.append(content.text)
+                    parts.add_text(content.text)
+                    parts.is_parted = True
                     self.ledger.coerce(place, "a refusal goes as text")
                 case ReasoningContent() if is_spoken:
                     self._add_reasoning(parts, content, place)
@@ -109,7 +127,7 @@ class PartsWriter:
         self.ledger.coerce(f"{path}.content", f"{what}: a message has one text")
 
     def _add_text(self, parts: Parts, content: TextualContent, path: str) -> None:
-        parts.texts.append(content.text)
+        parts.add_text(content.text)
         if content.citations:
             self.ledger.withhold(f"{path}.citations", "citations have no place in a message here")
         self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
@@ -131,7 +149,8 @@ class PartsWriter:
     def _add_medium(self, parts: Parts, content: MediaContent, path: str) -> None:
         if isinstance(content, FileContent) and _is_text(content):
             assert content.data is not None
-            parts.texts.append(content.data.decode("utf-8"))
+            parts.add_text(content.data.decode("utf-8"))
+            parts.is_parted = True
             self.ledger.coerce(path, "a file of plain text goes as text")
             return
         self._ensure_capability(content, path)

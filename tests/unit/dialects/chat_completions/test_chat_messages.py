@@ -251,10 +251,10 @@ def test_quirks_decide_what_vendors_do_differently() -> None:
 
     assert messages == [
         {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": "a\nb"},
+        {"role": "user", "content": "a\n\nb"},
         {"role": "assistant", "content": "No.", "reasoning": "Hm."},
     ]
-    assert survey_kinds(losses) == ["coerced"]
+    assert survey_kinds(losses) == ["coerced", "coerced"]
 
 
 @given(st.lists(any_canisters, max_size=6))

@@ -336,7 +336,7 @@ def test_a_document_canister_is_a_document() -> None:
         DocumentCanister(("a", PIXEL)),
         DocumentCanister((FileContent(mime_type="application/pdf", data=b"p"),), title="T"),
     )
-    source = {"type": "text", "media_type": "text/plain", "data": "ab"}
+    source = {"type": "content", "content": [text("a"), text("b")]}
     assert first["content"] == [{"type": "document", "source": source, "title": "T"}]
     assert [part["type"] for part in second["content"][0]["source"]["content"]] == ["text", "image"]
     assert third["content"][0]["title"] == "T"

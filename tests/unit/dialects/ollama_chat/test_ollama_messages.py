@@ -163,7 +163,7 @@ def test_texts_are_joined_and_pictures_go_before_them() -> None:
     )
     messages, losses = write(UserCanister(contents))
 
-    assert messages[0]["content"] == "a\nb"
+    assert messages[0]["content"] == "a\n\nb"
     assert losses == [("coerced", "canisters[0].content")]
 
 
