@@ -335,6 +335,11 @@ class TransportTimeoutError(TransportError, TimeoutError):
     phase: str = ""
     seconds: float = 0
 
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same request may succeed later: not where all the time there was is over."""
+        return self.phase != "total" and super().is_retryable
+
     def describe(self) -> str:
         return self.detail or (
             f"{self.address or 'The other side'} kept us waiting: the {self.phase} timeout of "

@@ -246,7 +246,7 @@ def _read_retry_date(text: str | None) -> float | None:
 
     try:
         then = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return None
     if then.tzinfo is None:
         then = then.replace(tzinfo=UTC)

@@ -28,7 +28,9 @@ def _check_text(value: Any) -> str | None:
 
 def _check_seconds(value: Any) -> str | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return None if is_number and value > 0 else "a number of seconds above 0"
+    return (
+        None if is_number and value > 0 else "a number of seconds above 0, or inf to wait for ever"
+    )
 
 
 def _check_count(value: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol, Self
@@ -11,21 +12,26 @@ import attrs
 from vibe_llms.secrets import Secret
 
 
+def _bound(seconds: float | None) -> float | None:
+    return None if seconds is None or math.isinf(seconds) else seconds
+
+
 @attrs.frozen(kw_only=True)
 class Timeouts:
-    """How long to wait for the other side; ``None`` waits for ever.
+    """How long to wait for the other side; ``None``, or infinity, waits for ever.
 
     Attributes:
         connect_seconds: For a connection: looking the name up, reaching it, TLS and proxy.
         first_byte_seconds: From the request being sent to the headers of its answer.
         between_chunks_seconds: For the next bytes of an answer that has begun.
-        total_seconds: From the beginning to the end of the answer.
+        total_seconds: From the beginning to the end of the answer. Longer than any answer
+            takes, so that a server which only says that it is alive holds nobody for ever.
     """
 
-    connect_seconds: float | None = 10
-    first_byte_seconds: float | None = 600
-    between_chunks_seconds: float | None = 120
-    total_seconds: float | None = None
+    connect_seconds: float | None = attrs.field(default=10, converter=_bound)
+    first_byte_seconds: float | None = attrs.field(default=600, converter=_bound)
+    between_chunks_seconds: float | None = attrs.field(default=120, converter=_bound)
+    total_seconds: float | None = attrs.field(default=7_200, converter=_bound)
 
 
 def _show_url(url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import traceback
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
@@ -32,6 +33,7 @@ from vibe_llms.exceptions import (
     RequestError,
     StreamTruncatedError,
     TransportError,
+    TransportTimeoutError,
 )
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import StopReason, UserCanister
@@ -296,6 +298,21 @@ def test_settings_are_checked_all_at_once(tmp_path: Path) -> None:
 
     assert len(caught.value.findings) == 4
     assert "canary" not in str(caught.value)
+
+
+def test_no_answer_is_waited_for_for_ever_unless_that_is_asked_for(tmp_path: Path) -> None:
+    """Signs of life alone end after two hours; ``inf`` is for who really wants to wait."""
+    usual = read_settings(produce_context("parrot", tmp_path), "https://parrot.example")
+    patient = read_settings(
+        produce_context("parrot", tmp_path, total_seconds=math.inf), "https://parrot.example"
+    )
+
+    assert usual.timeouts.total_seconds == 7_200
+    assert patient.timeouts.total_seconds is None
+    assert not TransportTimeoutError(phase="total").is_retryable
+    assert TransportTimeoutError(phase="connect").is_retryable
+    with pytest.raises(ConfigurationError, match="inf"):
+        read_settings(produce_context("parrot", tmp_path, total_seconds=math.nan), "https://p")
 
 
 def test_settings_become_what_the_wire_takes(tmp_path: Path) -> None:

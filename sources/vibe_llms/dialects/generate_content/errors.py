@@ -7,11 +7,13 @@ the message only what is said nowhere else.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.generate_content.fields import camelize
+from vibe_llms.dialects.openai_errors import read_retry_after
 from vibe_llms.exceptions import (
     WINDOW_REMEDY,
     ContextOverflowError,
@@ -127,7 +129,7 @@ def produce_error(
         vendor_type=word or None,
         vendor_code=reason or (None if code is None else str(code)),
         request_id=lowered.get("x-request-id"),
-        retry_after_seconds=_find_delay(details, lowered.get("retry-after")),
+        retry_after_seconds=_find_delay(details, headers),
     )
 
 
@@ -167,15 +169,14 @@ def _is_lasting(detail: Mapping[str, Any]) -> bool:
     return any(_LASTING.search(str(each.get("quotaId", ""))) for each in violations)
 
 
-def _find_delay(details: list[Mapping[str, Any]], header: str | None) -> float | None:
+def _find_delay(
+    details: list[Mapping[str, Any]], headers: Mapping[str, str] | None
+) -> float | None:
     for detail in details:
         found = _DELAY.fullmatch(str(camelize(detail).get("retryDelay", "")))
-        if found:
-            return float(found[1])
-    try:
-        return None if header is None else max(0.0, float(header))
-    except ValueError:
-        return None
+        if found and math.isfinite(seconds := float(found[1])):
+            return seconds
+    return read_retry_after(headers)
 
 
 def _produce_overflow(found: re.Match[str], message: str, model: str) -> ContextOverflowError:

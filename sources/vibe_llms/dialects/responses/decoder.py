@@ -83,7 +83,7 @@ class Decoder:
         if event == _TEXT_DELTA or (not event and _is_text_delta(data)):
             try:
                 chunk = _decode_text_delta(data)  # type: ignore[arg-type]
-            except (msgspec.DecodeError, TypeError):
+            except (msgspec.DecodeError, TypeError, UnicodeDecodeError, RecursionError):
                 pass  # not the usual one
             else:
                 growing = self._texts.get((chunk.output_index, chunk.content_index))
