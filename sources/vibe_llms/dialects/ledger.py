@@ -98,7 +98,7 @@ class Ledger:
         fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
-        names = ", ".join(sorted(fields.keys() - {MARK}))
+        names = ", ".join(sorted(unescape(name) for name in fields if not _is_mark(name)))
         if names:
             self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
         return {}
@@ -157,6 +157,10 @@ def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
 def seal_native(protocol: str, fields: Mapping[str, Any]) -> Native:
     """Returns fields, perhaps none, as a native: it also says whose a seal is."""
     return Native(protocol=protocol, data=msgspec.json.encode(fields).decode("utf-8"))
+
+
+def _is_mark(name: str) -> bool:
+    return name.startswith(MARK) and not name.startswith(2 * MARK)
 
 
 def _whose(native: Native, canister: AnyCanister | None) -> str:

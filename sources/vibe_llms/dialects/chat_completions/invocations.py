@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.residues import mark_absent, merge
-from vibe_llms.dialects.ledger import MARK, Ledger, keep_native, read_native, seal_native
+from vibe_llms.dialects.ledger import Ledger, keep_native, read_native, seal_native
 from vibe_llms.dialects.schemas import is_closed
+from vibe_llms.dialects.tools import is_vendors_own
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -67,16 +68,10 @@ def withhold_schemaless(
         if invocable.schema is None:
             reason = f"{invocable.name} takes no arguments by a schema, and only such are offered"
             losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
-        elif invocable.native is not None and _is_whole(invocable.native):
+        elif is_vendors_own(invocable):
             reason = f"{invocable.name} is a vendor's own tool and goes as an ordinary function"
             losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
     return tuple(invocable for invocable in invocables if invocable.schema is not None)
-
-
-def _is_whole(native: Native) -> bool:
-    """Tells whether a native is a vendor's own tool, rather than the rest of one of ours."""
-    fields = read_native(native, "the description of an invocable")
-    return "type" in fields or "type" in fields.get(MARK, {}).get("absent", ())
 
 
 def _nativize_tool(
@@ -84,7 +79,7 @@ def _nativize_tool(
 ) -> tuple[str, dict[str, Any] | None]:
     """Returns the field in which a tool goes, and the tool; None where it is a loss."""
     native = invocable.native
-    if native is not None and _is_whole(native):
+    if native is not None and is_vendors_own(invocable):
         if ledger.admits(native):
             return "tools", merge({"type": None}, read_native(native, path))
         if invocable.schema is None:
@@ -94,7 +89,7 @@ def _nativize_tool(
         kept = {}
     else:
         kept = ledger.open(native, path)
-    shape = kept.pop("$shape", "")
+    shape, kind = kept.pop("$shape", ""), kept.pop("$type", "function")
     if invocable.schema is None:
         if not quirks.takes_custom:
             reason = f"{invocable.name} takes free text, and the vendor has no such tools"
@@ -112,7 +107,8 @@ def _nativize_tool(
         del function["parameters"]
     if "functions" in kept:
         return "functions", merge(function, kept["functions"])
-    return "tools", merge({"type": "function", "function": function}, kept)
+    typed = {} if kind == "absent" else {"type": kind}
+    return "tools", merge({**typed, "function": function}, kept)
 
 
 def _describe(invocable: InvocableDescription) -> dict[str, Any]:
@@ -143,7 +139,7 @@ def normalize_invocables(
 
 def _normalize_tool(tool: Mapping[str, Any], taken: set[str]) -> InvocableDescription:
     match tool:
-        case {"type": "function", "function": {"name": str(name), **inner}, **_rest} if name:
+        case {"function": {"name": str(name), **inner}} if name and _is_function(tool):
             if name not in taken and isinstance(inner.get("parameters"), Mapping | None):
                 return _normalize_function(tool, taken)
         case {"type": "custom", "custom": {"name": str(name), **inner}, **rest} if name:
@@ -162,10 +158,17 @@ def _normalize_tool(tool: Mapping[str, Any], taken: set[str]) -> InvocableDescri
     )
 
 
+def _is_function(tool: Mapping[str, Any]) -> bool:
+    """Tells whether a tool is an ordinary function; some vendors let clients leave that out."""
+    return tool.get("type") in (None, "function")
+
+
 def _normalize_function(
     tool: Mapping[str, Any], taken: set[str], field: str = "function"
 ) -> InvocableDescription:
     kept = {name: value for name, value in tool.items() if name not in ("type", "function")}
+    if field == "function" and tool.get("type") is None:
+        kept["$type"] = tool.get("type", "absent")
     inner = dict(tool["function"])
     name = inner.pop("name")
     description = inner.pop("description", None)

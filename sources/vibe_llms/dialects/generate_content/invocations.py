@@ -33,18 +33,24 @@ def nativize_invocables(
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     tools: list[dict[str, Any]] = []
     functions: list[dict[str, Any]] = []
+    offered: list[InvocableDescription] = []
     for index, invocable in enumerate(invocables):
         path = f"invocables[{index}]"
         if invocable.schema is not None:
             if not functions:
                 tools.append({"functionDeclarations": functions})
             functions.append(_write_function(invocable, path, ledger))
+            offered.append(invocable)
         elif invocable.native is not None and invocable.native.protocol == PROTOCOL:
             tools.append(msgspec.json.decode(invocable.native.data))
         else:
             reason = f"{invocable.name} takes no arguments by a schema, and is not of this vendor"
             ledger.withhold(path, reason)
     native: dict[str, Any] = {"tools": tools} if tools else {}
+    names = {invocable.name for invocable in offered}
+    if choice not in ("auto", "none", *names) and (choice != "required" or not names):
+        ledger.drop("invocation_choice", f"{choice}: no such function is offered to this vendor")
+        choice = "auto"
     if tools:
         config = _write_choice(invocables, choice, ledger)
         if config:
@@ -111,7 +117,8 @@ def normalize_invocables(
                 ]
             invocables += read
             names |= {each.name for each in read}
-    return Translation((tuple(invocables), _read_choice(given, names)))
+    functions = {each.name for each in invocables if each.schema is not None}
+    return Translation((tuple(invocables), _read_choice(given, functions)))
 
 
 def _derive_names(kind: str) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.ledger import Ledger, keep_native, read_native, seal_native
+from vibe_llms.dialects.ledger import MARK, Ledger, keep_native, read_native, seal_native
 from vibe_llms.dialects.messages.fields import leave, merge
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.naming import find_free_name
+from vibe_llms.dialects.tools import is_vendors_own
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -53,7 +54,7 @@ def _write_tool(
     invocable: InvocableDescription, path: str, ledger: Ledger
 ) -> dict[str, Any] | None:
     if invocable.schema is None:
-        if invocable.native is None:
+        if invocable.native is None or not is_vendors_own(invocable):
             reason = f"{invocable.name} takes free text, and only schemas can be offered"
             ledger.withhold(path, reason)
         elif ledger.admits(invocable.native):
@@ -64,9 +65,13 @@ def _write_tool(
     tool: dict[str, Any] = {"name": invocable.name, "input_schema": invocable.schema}
     if invocable.description:
         tool["description"] = invocable.description
+    residue = ledger.open(invocable.native, path)
+    marked = residue.pop(MARK, {})
     if invocable.enforced:
         tool["strict"] = True
-    return merge(tool, ledger.open(invocable.native, path))
+    elif "strict" in marked:
+        tool["strict"] = marked["strict"]
+    return merge(tool, residue)
 
 
 def normalize_invocables(
@@ -98,6 +103,8 @@ def _read_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescr
             native=seal_native(PROTOCOL, tool),
         )
     residue = leave(tool, "name", "description", "input_schema", "strict")
+    if "strict" in tool and tool["strict"] is not True:  # which is what silence means, too
+        residue[MARK] = {"strict": tool["strict"]}
     description = tool.get("description") or ""
     native = keep_native(PROTOCOL, residue)
     if not description.strip():  # a client may leave it out; only beside a native may we

@@ -8,6 +8,7 @@ from typing import Any, Final
 from vibe_llms.dialects.ledger import Ledger, keep_native
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.residues import mark_null, merge_residue
+from vibe_llms.dialects.tools import is_vendors_own
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -44,11 +45,12 @@ def nativize_invocables(
 
 
 def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> JsonObject | None:
-    if item.schema is None and item.native is not None and not ledger.admits(item.native):
+    is_own = item.schema is None and is_vendors_own(item)
+    if is_own and item.native is not None and not ledger.admits(item.native):
         ledger.withhold(path, f"{item.name} is another vendor's own tool")
         return None
     residue = ledger.open(item.native, path)
-    if item.schema is None and residue:
+    if is_own:
         return residue  # a tool that is of this protocol alone is whole in its native
     schema: Any = item.schema
     if schema is None:

@@ -10,6 +10,7 @@ from vibe_llms.dialects.naming import find_free_name
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.residue import collect_rest, find_absent, forget, merge
 from vibe_llms.dialects.schemas import is_closed
+from vibe_llms.dialects.tools import is_vendors_own
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
@@ -40,15 +41,16 @@ def nativize_invocables(
 def _nativize_tool(
     invocable: InvocableDescription, path: str, ledger: Ledger
 ) -> dict[str, Any] | None:
-    residue = ledger.open(invocable.native, path)
+    native = invocable.native
     described = {"description": invocable.description} if invocable.description else {}
-    if invocable.schema is None:
-        if "type" in residue:
-            told = merge({}, residue)
-            return told if told["type"] is not None else forget(told, "type")
-        if invocable.native is not None and not ledger.admits(invocable.native):
+    if native is not None and invocable.schema is None and is_vendors_own(invocable):
+        if not ledger.admits(native):
             ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
             return None
+        told = merge({}, ledger.open(native, path))
+        return told if told["type"] is not None else forget(told, "type")
+    residue = ledger.open(native, path)
+    if invocable.schema is None:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
         return merge({"type": "custom", "name": invocable.name, **described}, residue)
     tool: dict[str, Any] = {

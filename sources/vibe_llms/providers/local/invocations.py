@@ -60,6 +60,9 @@ def constrain(
     offered = withhold_schemaless(select_offered(invocables, choice), losses)
     answer = None if schema is None else prepare_schema(schema, losses)
     if not offered:
+        if choice not in ("auto", "none"):
+            reason = f"{choice}: nothing of it can be offered to this model"
+            losses.append(Loss(kind=LossKind.DROPPED, path="invocation_choice", reason=reason))
         return Translation(nativize_schema(answer).value, losses)
     native: dict[str, Any] = {"messages": [{"role": "system", "content": _describe(offered)}]}
     invocation = compose_invocation_schema(offered, losses)

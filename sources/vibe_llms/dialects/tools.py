@@ -1,0 +1,29 @@
+"""What tells a vendor's own tool from one that anybody may offer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.dialects.ledger import MARK, read_native
+from vibe_llms.messages.descriptions import InvocableDescription
+
+_TAKING_TEXT: Final = frozenset({"chat_completions", "responses"})
+"""The protocols with custom tools, which take free text. In any other what has no schema is its
+vendor's own, which nobody else knows, and nobody here executes."""
+
+
+def is_vendors_own(invocable: InvocableDescription) -> bool:
+    """Tells whether the native of an invocable is a tool by itself, rather than the rest of one.
+
+    Raises:
+        RequestError: The native holds no JSON object.
+    """
+    native = invocable.native
+    if native is None:
+        return False
+    fields = read_native(native, "the description of an invocable")
+    if native.protocol not in _TAKING_TEXT:
+        return invocable.schema is None or fields.get("type") not in (None, "custom")
+    marks = fields.get(MARK)
+    absent = marks.get("absent", ()) if isinstance(marks, dict) else ()
+    return "type" in fields or "type" in absent

@@ -1,0 +1,158 @@
+"""A vendor's own tool is offered to nobody else, and a choice that cannot be held is told."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from hostility import FACES
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import LossKind, Translation
+from vibe_llms.plain import JsonObject
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+OWN: list[tuple[str, dict[str, Any]]] = [
+    ("chat_completions", {"type": "openrouter:web_search"}),
+    ("chat_completions", {"name": "nobody knows"}),
+    ("generate_content", {"googleSearch": {}}),
+    ("generate_content", {"google_search": {}}),
+    ("generate_content", {"codeExecution": {}}),
+    ("generate_content", {"urlContext": {}}),
+    ("generate_content", {"fileSearch": {"fileSearchStoreNames": ["s"]}}),
+    ("messages", {"type": "web_search_20250305", "name": "web_search"}),
+    ("messages", {"type": "mcp_toolset", "mcp_server_name": "s"}),
+    ("ollama_chat", {"type": "x", "name": "y"}),
+    ("responses", {"type": "web_search"}),
+    ("responses", {"type": "file_search", "vector_store_ids": ["vs_1"]}),
+]
+FUNCTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("chat_completions", {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}),
+    ("chat_completions", {"function": {"name": "f", "parameters": SCHEMA}}),
+    ("chat_completions", {"type": None, "function": {"name": "f", "parameters": SCHEMA}}),
+    ("messages", {"name": "f", "input_schema": SCHEMA}),
+    ("messages", {"name": "f", "input_schema": SCHEMA, "strict": False}),
+    ("messages", {"name": "f", "input_schema": SCHEMA, "strict": True}),
+    ("ollama_chat", {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}),
+    ("ollama_chat", {"function": {"name": "f", "parameters": SCHEMA}}),
+    ("responses", {"type": "function", "name": "f", "parameters": SCHEMA, "strict": False}),
+]
+
+
+def read(protocol: str, tool: dict[str, Any]) -> tuple[InvocableDescription, ...]:
+    package = importlib.import_module(f"vibe_llms.dialects.{protocol}")
+    invocables: tuple[InvocableDescription, ...]
+    invocables, _ = package.normalize_invocables({"tools": [tool]}).value
+    return invocables
+
+
+def write(
+    protocol: str, invocables: Sequence[InvocableDescription], choice: str = "auto"
+) -> Translation[JsonObject]:
+    nativize = importlib.import_module(f"vibe_llms.dialects.{protocol}").nativize_invocables
+    wants = "provider" in inspect.signature(nativize).parameters
+    translation: Translation[JsonObject] = nativize(
+        invocables, choice, **({"provider": "other"} if wants else {})
+    )
+    return translation
+
+
+others = pytest.mark.parametrize("other", FACES)
+
+
+@others
+@pytest.mark.parametrize(("protocol", "tool"), OWN, ids=repr)
+def test_a_vendors_own_tool_goes_to_its_vendor_alone(
+    protocol: str, tool: dict[str, Any], other: str
+) -> None:
+    """Elsewhere nobody would execute it: it is withheld, which is told."""
+    invocables = read(protocol, tool)
+
+    written = write(other, invocables)
+
+    assert ("tools" in written.value) is (other == protocol)
+    kinds = [loss.kind for loss in written.losses]
+    assert kinds == ([] if other == protocol else [LossKind.WITHHELD])
+
+
+@others
+@pytest.mark.parametrize(("protocol", "tool"), OWN, ids=repr)
+def test_a_choice_among_nothing_is_told(protocol: str, tool: dict[str, Any], other: str) -> None:
+    """Where all tools are withheld, none can be required; in silence that would be forgotten."""
+    (invocable,) = read(protocol, tool)
+    for choice in ("required", invocable.name):
+        written = write(other, (invocable,), choice)
+
+        if "tools" not in written.value:
+            assert "tool_choice" not in written.value
+            assert "toolConfig" not in written.value
+            assert "invocation_choice" in {loss.path for loss in written.losses}
+
+
+@pytest.mark.parametrize(("protocol", "tool"), FUNCTIONS, ids=repr)
+def test_a_function_is_one_whether_its_type_is_said_or_not(
+    protocol: str, tool: dict[str, Any]
+) -> None:
+    """Mistral and others let clients leave it out; it comes back as it was."""
+    (invocable,) = read(protocol, tool)
+
+    assert (invocable.name, invocable.schema) == ("f", SCHEMA)
+    written: Any = write(protocol, (invocable,))
+    assert written.value["tools"] == [tool] or protocol == "ollama_chat"
+    assert written.losses == ()
+
+
+@others
+@pytest.mark.parametrize(("protocol", "tool"), FUNCTIONS, ids=repr)
+def test_a_function_goes_to_every_vendor(protocol: str, tool: dict[str, Any], other: str) -> None:
+    """And how its client wrote it is no loss."""
+    written: Any = write(other, read(protocol, tool))
+
+    assert len(written.value["tools"]) == 1
+    assert '"f"' in str(written.value["tools"]).replace("'", '"')
+    enforced = tool.get("strict") is True and other in ("ollama_chat",)
+    assert bool(written.losses) is enforced or protocol == "ollama_chat"
+
+
+@pytest.mark.parametrize("source", ["chat_completions", "responses"])
+@others
+def test_a_tool_of_free_text_is_nobodys_own(source: str, other: str) -> None:
+    """Another vendor that has such tools is offered it; any other says that it has none."""
+    custom: dict[str, Any] = {"type": "custom", "name": "f", "description": "d"}
+    if source == "chat_completions":
+        custom = {"type": "custom", "custom": {"name": "f", "description": "d"}}
+
+    written: Any = write(other, read(source, custom))
+
+    if other in ("chat_completions", "responses", "ollama_chat"):
+        assert len(written.value["tools"]) == 1
+    else:
+        assert "tools" not in written.value
+        assert [loss.kind for loss in written.losses] == [LossKind.WITHHELD]
+
+
+@pytest.mark.parametrize("strict", [True, False, None])
+def test_what_anthropic_was_told_of_strictness_comes_back(strict: bool | None) -> None:
+    """False says what silence says, but a client may say it."""
+    tool = {"name": "f", "input_schema": SCHEMA, "strict": strict}
+
+    (invocable,) = read("messages", tool)
+
+    assert invocable.enforced is bool(strict)
+    written: Any = write("messages", (invocable,))
+    assert written.value["tools"] == [tool]
+
+
+def test_a_requirement_of_gemini_beside_its_own_tools_comes_back() -> None:
+    """It is not a choice among functions, of which there are none."""
+    package = importlib.import_module("vibe_llms.dialects.generate_content")
+    config = {"functionCallingConfig": {"mode": "ANY"}}
+
+    _, choice = package.normalize_invocables(
+        {"tools": [{"googleSearch": {}}], "toolConfig": config}
+    ).value
+
+    assert choice == "auto"
