@@ -7,7 +7,7 @@ import pty
 import sys
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
@@ -45,12 +45,14 @@ class Keyboard:
             shown += os.read(self._master, 4096)
         return shown.decode()
 
-    def answer(self, question: str, text: str) -> None:
-        """Types something once the question is shown."""
+    def answer(
+        self, question: str, text: str, listen: Callable[[str], object] = lambda shown: None
+    ) -> None:
+        """Types something once the question is shown; lets it be known what was shown."""
 
         def wait_and_type() -> None:
             with suppress(OSError):  # the test has failed, and closed the terminal
-                self.wait_for(question)
+                listen(self.wait_for(question))
                 self.type(text)
 
         threading.Thread(target=wait_and_type, daemon=True).start()

@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 HIDDEN = "********"
+
+KEY_SHAPES = re.compile(
+    rb"(?<![A-Za-z0-9_+/=-])(?:"  # not in the middle of a seal or of a picture
+    rb"(?:sk|pk|rk|gsk|xai|pplx|hf|ghp|gho|glpat)[-_][A-Za-z0-9_-]{16,}"
+    rb"|AIza[A-Za-z0-9_-]{20,}"
+    rb"|ya29\.[A-Za-z0-9._-]{20,}"
+    rb"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"
+    rb"|(?i:bearer|basic)(?:\s|%20|\+)+[A-Za-z0-9._~+/=-]{16,}"
+    rb"|(?:AKIA|ASIA)[A-Z0-9]{16})"
+)
+"""What looks like a key of one of the vendors, whoever's it is."""
+
+_WORDS = frozenset(
+    {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key"}
+    | {"keys", "passphrase", "passwd", "password", "passwords", "pin", "secret", "secrets", "token"}
+)
+_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+
+
+def is_secret_name(name: str) -> bool:
+    """Tells whether a setting, a variable or an option is called as secrets are."""
+    return not _WORDS.isdisjoint(split_words(name))
+
+
+def split_words(name: str) -> list[str]:
+    """Splits a name into its words, in small letters, however it joins them."""
+    return [word.lower() for word in _WORD.findall(name)]
 
 
 class Secret:

@@ -68,12 +68,12 @@ def revoke_trust(folder: Path, data_directory: Path) -> bool:
 def ask_for_trust(request: TrustRequest, consent: Consent) -> bool:
     """Asks the user whether the folder may do what its file wants; a yes is recorded.
 
-    The question shows all that the file wants, without secrets, and names the file.
+    The question shows all that the file wants, but for secrets in it, and names the file.
     The configuration that made the request stays as it is: load it anew after a yes.
     """
-    from vibe_llms.configuration.redaction import redact_setting  # needed for a question only
+    from vibe_llms.configuration.redaction import redact_wish  # needed for a question only
 
-    wishes = "; ".join(f"{each.name} = {redact_setting(each)!r}" for each in request.settings)
+    wishes = "; ".join(f"{each.name} = {redact_wish(each)!r}" for each in request.settings)
     question = f"{request.file} wants to set: {wishes}. Do you trust the folder {request.folder}?"
     agreed = consent.ask(f"trust:{request.folder}", question)
     if agreed:

@@ -7,21 +7,11 @@ import bisect
 import re
 from collections.abc import Iterable, Sequence
 
-from vibe_llms.secrets import HIDDEN, Secret
+from vibe_llms.secrets import HIDDEN, KEY_SHAPES, Secret
 
 LEAST_CHARACTERS = 4
 """A secret shorter than this is none: struck out everywhere, it would leave no text readable."""
 STRUCK = HIDDEN.encode()
-KEY_SHAPES = re.compile(
-    rb"(?<![A-Za-z0-9_+/=-])(?:"  # not in the middle of a seal or of a picture
-    rb"(?:sk|pk|rk|gsk|xai|pplx|hf|ghp|gho|glpat)[-_][A-Za-z0-9_-]{16,}"
-    rb"|AIza[A-Za-z0-9_-]{20,}"
-    rb"|ya29\.[A-Za-z0-9._-]{20,}"
-    rb"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"
-    rb"|(?i:bearer|basic)(?:\s|%20|\+)+[A-Za-z0-9._~+/=-]{16,}"
-    rb"|(?:AKIA|ASIA)[A-Z0-9]{16})"
-)
-"""What looks like a key of one of the vendors, whoever's it is."""
 
 
 class Scrubber:

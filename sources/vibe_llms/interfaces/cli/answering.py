@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 import attrs
 
-from vibe_llms.interfaces.cli.approving import Screen
-from vibe_llms.interfaces.cli.keyboard import ask_line_aside, can_ask, forget_typed
-from vibe_llms.interfaces.cli.output import sanitize, style
+from vibe_llms.interfaces.cli.keyboard import Screen, ask_line_aside, can_ask, take_turn
+from vibe_llms.interfaces.cli.output import reveal, reveal_lines, style
 from vibe_llms.invocables.mcp.elicitation import Action, Answer, Field, Question
 from vibe_llms.plain import JsonValue
 
@@ -33,18 +32,13 @@ class TerminalElicitor:
         """Asks, value by value."""
         if not self.is_there():
             return Answer(action=Action.DECLINE)
-        if self.screen is not None:
-            self.screen.pause()
-        try:
+        async with take_turn(self.screen):
             return await _ask(question)
-        finally:
-            if self.screen is not None:
-                self.screen.resume()
 
 
 async def _ask(question: Question) -> Answer:
-    forget_typed()
-    _write(f"The MCP server {question.server} asks: {question.message}", "yellow", "bold")
+    _write(f"The MCP server {question.server} asks:", "yellow", "bold")
+    sys.stderr.write(reveal_lines(question.message, indent="  ") + "\n")
     for fault in question.faults:
         _write(f"That does not fit: {fault}", "red")
     if question.address:
@@ -72,7 +66,7 @@ def _compose_prompt(field: Field) -> str:
         parts.append(f"[Enter: {json.dumps(field.default, ensure_ascii=False)}]")
     elif not field.is_required:
         parts.append("[Enter: nothing]")
-    return sanitize(" ".join(" ".join(parts).split())) + ": "
+    return reveal(" ".join(" ".join(parts).split())) + ": "
 
 
 def _read_value(field: Field, text: str) -> JsonValue:
@@ -93,4 +87,4 @@ def _read_value(field: Field, text: str) -> JsonValue:
 
 
 def _write(text: str, *styles: str) -> None:
-    sys.stderr.write(style(sanitize(text), *styles, stream=sys.stderr) + "\n")
+    sys.stderr.write(style(reveal(text), *styles, stream=sys.stderr) + "\n")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import attrs
 
-from vibe_llms.interfaces.cli.keyboard import ask_line_aside, can_ask, forget_typed
-from vibe_llms.interfaces.cli.output import sanitize, shorten, style
+from vibe_llms.interfaces.cli.keyboard import Screen, ask_line_aside, can_ask, take_turn
+from vibe_llms.interfaces.cli.output import reveal, reveal_lines, shorten, style
 from vibe_llms.invocables.approvals import (
     Approval,
     ApprovalRequest,
@@ -24,16 +24,6 @@ from vibe_llms.plain import JsonObject
 _CHOICES = "[o]nce, [a]lways this call, [n]ever, [e]dit, or Enter to refuse this time? "
 _MOST_CHARACTERS = 4_000
 """More of the arguments is not shown at once; nobody would read it."""
-
-
-class Screen(Protocol):
-    """What gives the terminal back while a question is asked."""
-
-    def pause(self) -> None:
-        """Leaves the terminal to somebody else."""
-
-    def resume(self) -> None:
-        """Takes it again."""
 
 
 @attrs.define
@@ -57,39 +47,35 @@ class TerminalApprover:
             return allow(request)
         if not self.is_there():
             return deny(request, "Nobody can be asked for an approval here.")
-        if self.screen is not None:
-            self.screen.pause()
-        try:
-            return await self._ask(request)
-        finally:
-            if self.screen is not None:
-                self.screen.resume()
+        async with take_turn(self.screen):
+            return await _ask(request)
 
-    async def _ask(self, request: ApprovalRequest) -> Approval:
-        forget_typed()
-        is_cut = _show(request)
-        while True:
-            answer = await ask_line_aside(f"[s]how all, {_CHOICES}" if is_cut else _CHOICES)
-            match answer[:1].lower():
-                case "s" if is_cut:
-                    sys.stderr.write(f"{sanitize(_write_arguments(request))}\n")
-                case "o" | "y":
-                    return allow(request)
-                case "a":
-                    return allow(request, scope=Scope.CALL)
-                case "n":
-                    reason = await ask_line_aside("Why not (for the model; Enter for no reason)? ")
-                    return deny(request, reason, scope=Scope.CALL)
-                case "e":
-                    arguments = await _read_arguments(request)
-                    if arguments is not None:
-                        return edit(request, arguments)
-                case "":
-                    return deny(request, "The user does not want this now.")
+
+async def _ask(request: ApprovalRequest) -> Approval:
+    is_cut = _show(request)
+    while True:
+        answer = await ask_line_aside(f"[s]how all, {_CHOICES}" if is_cut else _CHOICES)
+        match answer[:1].lower():
+            case "s" if is_cut:
+                sys.stderr.write(f"{_write_arguments(request)}\n")
+            case "o" | "y":
+                return allow(request)
+            case "a":
+                return allow(request, scope=Scope.CALL)
+            case "n":
+                reason = await ask_line_aside("Why not (for the model; Enter for no reason)? ")
+                return deny(request, reason, scope=Scope.CALL)
+            case "e":
+                arguments = await _read_arguments(request)
+                if arguments is not None:
+                    return edit(request, arguments)
+            case "":
+                return deny(request, "The user does not want this now.")
 
 
 def _write_arguments(request: ApprovalRequest) -> str:
-    return json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False)
+    """Writes the arguments as JSON, in which nothing is that cannot be seen."""
+    return reveal_lines(json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False))
 
 
 def _show(request: ApprovalRequest) -> bool:
@@ -106,18 +92,18 @@ def _show(request: ApprovalRequest) -> bool:
             f"{request.name} was begun before, and it is not known whether it took effect."
             " Shall it be executed, perhaps for the second time?"
         )
-    sys.stderr.write(style(sanitize(head), "yellow", "bold", stream=sys.stderr) + "\n")
-    sys.stderr.write(sanitize(arguments) + "\n")
+    sys.stderr.write(style(reveal(head), "yellow", "bold", stream=sys.stderr) + "\n")
+    sys.stderr.write(arguments + "\n")
     return is_cut
 
 
 async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
     """Reads other arguments; ``None`` where there are none, or they make no sense."""
-    text = await ask_line_aside(f"Arguments, as JSON, instead of {request.arguments}: ")
+    text = await ask_line_aside(f"Arguments, as JSON, instead of {reveal(request.arguments)}: ")
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
-        sys.stderr.write(f"That is not JSON: {error}.\n")
+        sys.stderr.write(f"That is not JSON: {reveal(str(error))}.\n")
         return None
     if not isinstance(value, dict):
         sys.stderr.write("That is no JSON object.\n")

@@ -34,10 +34,10 @@ class TerminalConsent:
 def confirm(question: str) -> bool:
     """Asks a question that is answered with yes or no; whatever is not yes is no."""
     from vibe_llms.interfaces.cli.keyboard import ask_line, forget_typed
-    from vibe_llms.interfaces.cli.output import sanitize
+    from vibe_llms.interfaces.cli.output import reveal
 
     forget_typed()
-    return ask_line(f"{sanitize(question)} [y/N] ").lower() in ("y", "yes")
+    return ask_line(f"{reveal(question)} [y/N] ").lower() in ("y", "yes")
 
 
 def require_consent(question: str, *, remedy: str) -> None:

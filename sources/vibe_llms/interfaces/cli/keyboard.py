@@ -12,8 +12,11 @@ import asyncio
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Protocol
+from weakref import WeakKeyDictionary
 
 from vibe_llms.interfaces.cli.interrupts import access_interruption, begin_work
 from vibe_llms.interfaces.cli.output import repair
@@ -21,6 +24,40 @@ from vibe_llms.interfaces.cli.output import repair
 _POLL_SECONDS = 0.1
 _BLOCK_BYTES = 4096
 """A terminal gives no longer line."""
+
+_reading = threading.Lock()
+"""Held by the one thread that reads the terminal."""
+
+
+class Screen(Protocol):
+    """What gives the terminal back while a question is asked."""
+
+    def pause(self) -> None:
+        """Leaves the terminal to somebody else."""
+
+    def resume(self) -> None:
+        """Takes it again."""
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def take_turn(screen: Screen | None = None) -> AsyncIterator[None]:
+    """Gives the terminal to one question after the other: no answer is taken for another's.
+
+    Args:
+        screen: Is paused meanwhile.
+    """
+    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        if screen is not None:
+            screen.pause()
+        try:
+            forget_typed()
+            yield
+        finally:
+            if screen is not None:
+                screen.resume()
 
 
 def can_ask() -> bool:
@@ -58,18 +95,31 @@ def read_answer(prompt: str) -> str:
         _show(prompt)
         return sys.stdin.readline()
     interruption = access_interruption()
-    with interruption.terminal:
-        if interruption.is_set():
-            return ""
-        with _open_terminal() as descriptor:
-            _show(prompt)
-            line = _read_line(descriptor, interruption.is_set)
+    line = b""
+    with interruption.terminal, _take_hold(interruption.is_set) as is_held:
+        if is_held:
+            with _open_terminal() as descriptor:
+                _show(prompt)
+                line = _read_line(descriptor, interruption.is_set)
     return repair(line.decode(sys.stdin.encoding or "utf-8", "surrogateescape"))
 
 
 def _show(prompt: str) -> None:
     sys.stderr.write(prompt)
     sys.stderr.flush()
+
+
+@contextmanager
+def _take_hold(is_over: Callable[[], bool]) -> Iterator[bool]:
+    """Waits until no other thread reads the terminal; false where the work is over before."""
+    is_held = False
+    while not is_held and not is_over():
+        is_held = _reading.acquire(timeout=_POLL_SECONDS)
+    try:
+        yield is_held
+    finally:
+        if is_held:
+            _reading.release()
 
 
 def _read_line(descriptor: int, is_over: Callable[[], bool]) -> bytes:

@@ -1,12 +1,15 @@
 """What commands write: results to standard output, remarks to standard error.
 
-Nothing a model or a file said can command the terminal: control characters are made visible.
+Nothing a model or a file said can command the terminal, or reorder what it shows: such characters
+are made visible. What joins letters, and marks the direction of a script, stays as it is in what
+is read, and is shown as well in what somebody is asked to agree to: see :func:`reveal`.
 Colour goes to terminals only, and not where ``NO_COLOR`` is set.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
@@ -16,6 +19,13 @@ from vibe_llms.interfaces.cli.program import respell
 _VISIBLE = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"}
 _VISIBLE[0x7F] = 0x2421
 _VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+_VISIBLE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # directions
+_VISIBLE |= dict.fromkeys((0x2028, 0x2029), 0x2424)
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+)
+"""What Python takes for printable, and nobody sees: fillers, blanks, selectors of variants."""
 _SEQUENCES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 _LEAST_COLUMNS = 16
@@ -25,6 +35,42 @@ _LEAST_COLUMNS = 16
 def sanitize(text: str) -> str:
     """Makes control characters visible, so that no text can command the terminal."""
     return text.translate(_VISIBLE)
+
+
+def reveal(text: str) -> str:
+    """Shows as an escape of JSON whatever cannot be seen, in a text to which somebody shall agree.
+
+    That is every control, format and separating character, line ends included, and every space
+    but the usual one: what is shown stands in one line, and is all that there is.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() and not _UNSEEN.match(letter) else _escape(letter)
+        for letter in text
+    )
+
+
+def reveal_lines(text: str, *, indent: str = "") -> str:
+    """Shows a text as :func:`reveal` does, but for its line ends.
+
+    Args:
+        indent: Before each line, so that none passes for a line of ours.
+    """
+    return "\n".join(indent + reveal(line) for line in text.split("\n"))
+
+
+def reveal_head(text: str) -> str:
+    """Shows the first line of a text, as :func:`reveal` does."""
+    return reveal(text.strip().partition("\n")[0])
+
+
+def _escape(letter: str) -> str:
+    units = letter.encode("utf-16-be", "surrogatepass")
+    short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+    return short.get(letter) or "".join(
+        rf"\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)
+    )
 
 
 def repair(text: str) -> str:

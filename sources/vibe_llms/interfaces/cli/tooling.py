@@ -9,8 +9,8 @@ import click
 
 if TYPE_CHECKING:
     from vibe_llms.instruments.skills import Skill
-    from vibe_llms.interfaces.cli.approving import Screen
     from vibe_llms.interfaces.cli.chat.session import ChatSession
+    from vibe_llms.interfaces.cli.keyboard import Screen
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

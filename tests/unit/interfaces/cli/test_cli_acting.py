@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +101,22 @@ async def test_what_may_have_happened_is_asked_about_whatever_is_allowed(
 
     assert approval.decision is Decision.DENY
     assert "not known whether it took effect" in capsys.readouterr().err
+
+
+async def test_one_question_is_asked_after_the_other(
+    answer: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever answers knows what; nobody else's call is shown in between."""
+    answer("e", '{"amount": 1}', "o")
+    other = produce_approval_request("b", "sell", {"amount": 3})
+
+    first, second = await asyncio.gather(
+        produce_approver().approve(REQUEST), produce_approver().approve(other)
+    )
+
+    shown = capsys.readouterr().err
+    assert shown.index("pay wants") < shown.index("Arguments, as JSON") < shown.index("sell wants")
+    assert (first.decision, second.decision) == (Decision.EDIT, Decision.ALLOW)
 
 
 async def test_long_arguments_are_shown_whole_where_that_is_asked_for(

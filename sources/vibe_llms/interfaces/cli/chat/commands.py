@@ -11,6 +11,7 @@ import attrs
 from vibe_llms.exceptions import RequestError, UnknownNameError
 from vibe_llms.interfaces.cli.chat.standings import Standing
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
+from vibe_llms.interfaces.cli.output import reveal, reveal_head
 
 if TYPE_CHECKING:
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop
@@ -97,8 +98,10 @@ async def tools(loop: ChatLoop, argument: str) -> None:
     for each in registry.survey():
         invoker = each.invoker
         asks = ", asks first" if invoker.needs_approval else ""
-        purpose = invoker.description.strip().splitlines()[0]
-        lines.append(f"{invoker.name}  ({each.ensemble}, {invoker.effect}{asks})  {purpose}")
+        purpose = reveal_head(invoker.description)
+        lines.append(
+            f"{reveal(invoker.name)}  ({each.ensemble}, {invoker.effect}{asks})  {purpose}"
+        )
     loop.output.say("\n".join(lines) or "The tools have nothing to invoke.")
 
 

@@ -16,7 +16,7 @@ from vibe_llms.events.stream import (
     RetryEvent,
     StreamEvent,
 )
-from vibe_llms.interfaces.cli.output import mark_error, sanitize, shorten, style
+from vibe_llms.interfaces.cli.output import mark_error, reveal, sanitize, shorten, style
 from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import (
@@ -99,7 +99,7 @@ def describe_event(event: StreamEvent | EngineEvent) -> str:
 
 def describe_invocation(canister: InvocationCanister) -> str:
     """Says in one line what is invoked; ``vibe show`` has all of the arguments."""
-    return f"→ {canister.name}({shorten(canister.arguments, _FOLDED)})"
+    return f"→ {reveal(canister.name)}({shorten(reveal(canister.arguments), _FOLDED)})"
 
 
 def describe_result(canister: ResultCanister) -> str:
@@ -167,7 +167,7 @@ def describe_canister(canister: AnyCanister) -> list[tuple[str, str]]:
     """Returns what a canister holds as pairs of kind and text; media by their names."""
     pieces: list[tuple[str, str]] = []
     if isinstance(canister, InvocationCanister):
-        pieces.append(("note", f"→ {canister.name}({canister.arguments})"))
+        pieces.append(("note", f"→ {reveal(canister.name)}({reveal(canister.arguments)})"))
     for content in canister.content:
         match content:
             case TextualContent():

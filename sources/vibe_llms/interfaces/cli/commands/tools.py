@@ -49,7 +49,7 @@ def list_(as_json: bool, **options: Any) -> None:
     write_table(
         [
             *(
-                (each.invoker.name, each.ensemble, _describe(each), f"~{tokens}", _head(each))
+                (_name(each), each.ensemble, _describe(each), f"~{tokens}", _head(each))
                 for each, tokens in rows
             ),
             *(
@@ -71,7 +71,14 @@ def show(name: str, as_json: bool, **options: Any) -> None:
     import json
 
     from vibe_llms.interfaces.cli.access import load_application
-    from vibe_llms.interfaces.cli.output import write, write_explanations, write_json, write_styled
+    from vibe_llms.interfaces.cli.output import (
+        reveal,
+        reveal_lines,
+        write,
+        write_explanations,
+        write_json,
+        write_styled,
+    )
 
     rows, _ = _survey(load_application(), options)
     registration, tokens = _find(rows, name)
@@ -79,8 +86,8 @@ def show(name: str, as_json: bool, **options: Any) -> None:
         write_json({**_encode(registration), "tokens": tokens})
         return
     invoker = registration.invoker
-    write_styled(f"{invoker.name}  ({registration.ensemble})", "bold")
-    write(invoker.description)
+    write_styled(reveal(f"{invoker.name}  ({registration.ensemble})"), "bold")
+    write(reveal_lines(invoker.description))
     write()
     limit = invoker.time_limit_seconds
     write_explanations(
@@ -92,7 +99,7 @@ def show(name: str, as_json: bool, **options: Any) -> None:
             ("tokens", f"about {tokens}", "of its schema, in every request"),
         ]
     )
-    write(json.dumps(dict(invoker.schema), indent=2, ensure_ascii=False))
+    write(reveal_lines(json.dumps(dict(invoker.schema), indent=2, ensure_ascii=False)))
 
 
 @tools.command("call", cls=Command)
@@ -267,8 +274,16 @@ def _describe(registration: Registration) -> str:
     return f"{invoker.effect}, asks" if invoker.needs_approval else str(invoker.effect)
 
 
+def _name(registration: Registration) -> str:
+    from vibe_llms.interfaces.cli.output import reveal
+
+    return reveal(registration.invoker.name)
+
+
 def _head(registration: Registration) -> str:
-    return registration.invoker.description.strip().splitlines()[0]
+    from vibe_llms.interfaces.cli.output import reveal_head
+
+    return reveal_head(registration.invoker.description)
 
 
 def _encode(registration: Registration) -> dict[str, Any]:
