@@ -13,19 +13,25 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
 )
+from vibe_llms.providers.keeping import read_kept
 from vibe_llms.secrets import Secret
 
 
 def acquire_key(
-    provider: str, settings: Mapping[str, object], variables: tuple[str, ...]
+    provider: str,
+    settings: Mapping[str, object],
+    variables: tuple[str, ...],
+    directory: Path | None = None,
 ) -> Secret | None:
     """Returns the key that the settings and the environment amount to, read anew each time.
 
     In this order: ``api_key``, ``api_key_file`` (the whole file, without white space around),
-    the variable that ``api_key_variable`` names, else the vendor's usual ones.
+    the variable that ``api_key_variable`` names, else the vendor's usual ones, else what
+    ``vibe keys set`` has kept.
 
     Args:
         variables: The vendor's usual environment variables; none where it takes no key.
+        directory: The provider's own, where a key may be kept.
 
     Returns:
         ``None`` where there is no key to be found.
@@ -35,14 +41,15 @@ def acquire_key(
     """
     place = f"providers.{provider}"
     if settings.get("api_key"):
-        return _ensure_key(Secret(str(settings["api_key"])), f"{place}.api_key")
+        return ensure_key(Secret(str(settings["api_key"])), f"{place}.api_key")
     if path := settings.get("api_key_file"):
-        return _ensure_key(_read_file(Path(str(path)), f"{place}.api_key_file"), str(path))
+        return ensure_key(_read_file(Path(str(path)), f"{place}.api_key_file"), str(path))
     named = settings.get("api_key_variable")
     for variable in (str(named),) if named else variables:
         if os.environ.get(variable):
-            return _ensure_key(Secret(os.environ[variable]), f"the variable {variable}")
-    return None
+            return ensure_key(Secret(os.environ[variable]), f"the variable {variable}")
+    kept = None if directory is None else read_kept(provider, directory)
+    return None if kept is None else ensure_key(kept, f"the key that is kept for {provider}")
 
 
 def advise_key(provider: str, variable: str = "") -> str:
@@ -52,7 +59,7 @@ def advise_key(provider: str, variable: str = "") -> str:
         variable: The usual one of the environment; empty where there is none.
     """
     first = f"Set {variable}, or" if variable else "Set"
-    return f"{first} api_key_file in [providers.{provider}]."
+    return f"{first} api_key_file in [providers.{provider}], or run: vibe keys set {provider}"
 
 
 def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...]) -> None:
@@ -77,7 +84,7 @@ def _read_file(path: Path, place: str) -> Secret:
         raise _refuse(place, f"{path} cannot be read: {reason}.") from None
 
 
-def _ensure_key(found: Secret, place: str) -> Secret:
+def ensure_key(found: Secret, place: str) -> Secret:
     """Refuses what no header can carry; says nothing of what it is."""
     key = Secret(found.reveal().strip())
     if _is_key(key.reveal()):

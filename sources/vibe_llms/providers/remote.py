@@ -90,7 +90,8 @@ class Vendor(abc.ABC):
         needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))
         if values.get("transport") == "sdk":
             return needs
-        if self.needs_key and acquire_key(name, values, self.key_variables) is None:
+        directory = self.context.data_directory
+        if self.needs_key and acquire_key(name, values, self.key_variables, directory) is None:
             variable = str(values.get("api_key_variable") or (*self.key_variables, "")[0])
             remedy = advise_key(name, variable)
             needs = (*needs, Need(NeedKind.KEY, variable or "api_key", remedy))
@@ -383,7 +384,8 @@ class RemoteClient:
         """Returns the key, ``None`` where none is needed. Raises ConfigurationError."""
         vendor = self.vendor
         name = self.provider.name
-        key = self._key = acquire_key(name, vendor.settings.values, vendor.key_variables)
+        values, directory = vendor.settings.values, vendor.context.data_directory
+        key = self._key = acquire_key(name, values, vendor.key_variables, directory)
         is_theirs = self._given is not None or vendor.settings.values.get("transport") == "sdk"
         is_keyless = key is None and vendor.needs_key and not is_theirs
         if is_keyless or vendor.settings.missing_variables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vibe_llms.configuration.locating import locate_findings
@@ -13,8 +13,21 @@ if TYPE_CHECKING:
     from vibe_llms.application import Application
 
 
-def survey_mistakes(application: Application) -> Iterator[Finding]:
-    """Yields all that does not hold, each with file and line where it has one."""
+def survey_mistakes(application: Application, *, about: Sequence[str] = ()) -> Iterator[Finding]:
+    """Yields all that does not hold, each with file and line where it has one.
+
+    Args:
+        about: The parts of the name of a setting: only what is said of its table.
+    """
+    place = ".".join(about[:2])
+    if about[:1] == ("providers",) and len(about) > 1:
+        place = f"providers.{application.configuration.follow_aliases(about[1])}"
+    for finding in _survey(application):
+        if not about or finding.message.startswith((f"{place}.", f"{place}:")):
+            yield finding
+
+
+def _survey(application: Application) -> Iterator[Finding]:
     configuration = application.configuration
     yield from _survey_plugins(application)
     yield from _survey_ensembles(application)

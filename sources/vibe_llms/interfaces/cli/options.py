@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -53,6 +53,19 @@ def _survey_models(incomplete: str) -> list[tuple[str, str]]:
     return [(word, "") for word in words if word.startswith(incomplete)]
 
 
+def _survey_settings(incomplete: str) -> list[tuple[str, str]]:
+    from vibe_llms.configuration.definitions import SETTINGS
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    words = {**dict.fromkeys(load_configuration().settings, ""), **_describe(SETTINGS)}
+    return [(word, text) for word, text in words.items() if word.startswith(incomplete)]
+
+
+def _describe(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {name: definition.summary for name, definition in settings.items()}
+
+
+SETTING = _Completed("setting", _survey_settings)
 CONVERSATION = _Completed("id", _survey_conversations)
 PROVIDER = _Completed("provider", _survey_providers)
 MODEL = _Completed("model", _survey_models)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from vibe_llms.interfaces.cli.options import Command, json_option
+from vibe_llms.interfaces.cli.options import SETTING, Command, json_option
+
+if TYPE_CHECKING:
+    from vibe_llms.configuration.editing import Draft
 
 
 @click.group("config", invoke_without_command=True)
 @click.pass_context
 def config(context: click.Context) -> None:
-    """Show, check and locate the configuration. By itself: show."""
+    """Show, check, change and locate the configuration. By itself: show."""
     if context.invoked_subcommand is None:
         context.invoke(show, as_json=False)
 
@@ -55,6 +60,62 @@ def check() -> None:
     if findings:
         raise ConfigurationError(findings=tuple(findings))
     note("The configuration holds.")
+
+
+@config.command("set", cls=Command)
+@click.argument("name", type=SETTING)
+@click.argument("value")
+def set_(name: str, value: str) -> None:
+    """Set one value in your configuration file: NAME as in `show`, VALUE as TOML or a text.
+
+    \b
+        vibe config set model anthropic
+        vibe config set aliases.fast groq:openai/gpt-oss-120b
+        vibe config set limits.attempts 5
+
+    Comments and order stay. What would not hold is refused, and nothing is written then.
+    """
+    from vibe_llms.configuration.editing import Draft, read_name
+
+    path = read_name(name)
+    if path[0] == "providers" and (path[-1] == "api_key" or "headers" in path):
+        advice = f"vibe keys set {path[1]}" if path[-1] == "api_key" else "write it into the file"
+        raise click.UsageError(
+            f"Others can read a command line, so no secret belongs there: {advice}"
+        )
+    draft = Draft()
+    draft.set(name, value)
+    _keep(draft, name)
+
+
+@config.command("unset", cls=Command)
+@click.argument("name", type=SETTING)
+def unset(name: str) -> None:
+    """Take one value out of your configuration file."""
+    from vibe_llms.configuration.editing import Draft
+
+    draft = Draft()
+    draft.unset(name)
+    _keep(draft, name)
+
+
+def _keep(draft: Draft, name: str) -> None:
+    """Writes the file, unless it would hold a mistake that it does not hold yet."""
+    from vibe_llms.application import Application
+    from vibe_llms.configuration.editing import find_winner, read_name
+    from vibe_llms.exceptions import ConfigurationError
+    from vibe_llms.interfaces.cli.checking import survey_mistakes
+    from vibe_llms.interfaces.cli.output import note
+
+    configuration = draft.load()
+    if name.partition(".")[0] in ("aliases", "ensembles", "mcp", "model", "providers"):
+        mistakes = survey_mistakes(Application(configuration), about=read_name(name))
+        if findings := tuple(dict.fromkeys(map(draft.name_file, mistakes))):
+            raise ConfigurationError(findings=findings)
+    draft.save()
+    note(f"Written: {draft.file}")
+    if winner := find_winner(configuration, name):
+        note(f"Here it has no effect: {winner} comes first.")
 
 
 @config.command("path", cls=Command)

@@ -1,0 +1,177 @@
+"""Changes one value in the user's file, and leaves what else stands in it as it is.
+
+What would not hold is refused before anything is written, and the file is replaced in one step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from vibe_llms.configuration.classes import Configuration, Layer
+from vibe_llms.configuration.places import FILE_VARIABLE, access_user_file
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+
+
+class Draft:
+    """The user's file as it will be.
+
+    Attributes:
+        file: Where it is kept; behind links, if it is one. It may not exist yet.
+        text: What it will hold.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._environment = environment
+        self.file = access_user_file(environment, Path.cwd()).resolve()
+        self.text = self.file.read_text(encoding="utf-8") if self.file.exists() else ""
+        self._copy = self.file.with_name(f".{self.file.name}.{os.getpid()}.new")
+
+    def set(self, name: str, value: str) -> None:
+        """Sets one value.
+
+        Args:
+            name: Dotted, as TOML writes a key.
+            value: As TOML writes a value; what is none is a text.
+
+        Raises:
+            ConfigurationError: The name is none, or a table is in the way, or the file is no TOML.
+        """
+        import tomlkit  # whoever writes by hand needs no library for it
+
+        document: Any = self._parse()
+        *tables, key = path = read_name(name)
+        place = document
+        for position, part in enumerate(tables):
+            if part not in place:
+                if position == 0 and self.text.strip():
+                    document.add(tomlkit.nl())
+                place[part] = tomlkit.table(is_super_table=position < len(tables) - 1)
+            place = place[part]
+            if not isinstance(place, dict):
+                raise _refuse(name, f"{'.'.join(path[: position + 1])!r} is no table.")
+        place[key] = read_value(value)
+        self.text = tomlkit.dumps(document).rstrip("\n") + "\n"
+
+    def unset(self, name: str) -> None:
+        """Takes a value out, and the tables that are empty then.
+
+        Raises:
+            UnknownNameError: The file does not set it; the nearest that it sets comes first.
+        """
+        import tomlkit
+
+        document: Any = self._parse()
+        path = read_name(name)
+        places = [document]
+        for part in path:
+            if not isinstance(places[-1], dict) or part not in places[-1]:
+                known = tuple(_survey_names(document.unwrap()))
+                remedy = f"What {self.file} sets can be unset."
+                raise UnknownNameError(kind="setting", name=name, known=known, remedy=remedy)
+            places.append(places[-1][part])
+        for place, part in zip(reversed(places[:-1]), reversed(path), strict=True):
+            if (part is path[-1] and place is places[-2]) or not place[part]:
+                del place[part]
+        self.text = tomlkit.dumps(document)
+
+    def load(self) -> Configuration:
+        """Loads the configuration as it would be with this file.
+
+        Raises:
+            ConfigurationError: With all the mistakes that there would be, by their lines.
+        """
+        self._write()
+        try:
+            environment = {**self._environment, FILE_VARIABLE: str(self._copy)}
+            return load_configuration(environment=environment)
+        except ConfigurationError as error:
+            error.findings = tuple(map(self.name_file, error.findings))
+            raise
+        finally:
+            self._copy.unlink(missing_ok=True)
+
+    def name_file(self, finding: Finding) -> Finding:
+        """Lets a finding in what :meth:`load` has loaded name the file."""
+        if finding.place != str(self._copy):
+            return finding
+        return Finding(place=str(self.file), line=finding.line, message=finding.message)
+
+    def save(self) -> None:
+        """Writes the file, in one step. Raises OSError."""
+        self._write()
+        self._copy.replace(self.file)
+
+    def _write(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        mode = self.file.stat().st_mode & 0o777 if self.file.exists() else 0o600
+        descriptor = os.open(self._copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(self.text.encode("utf-8"))
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _parse(self) -> Any:
+        import tomlkit
+        from tomlkit.exceptions import ParseError
+
+        try:
+            return tomlkit.parse(self.text)
+        except ParseError as error:
+            message = f"This is not TOML: {error}."
+            finding = Finding(place=str(self.file), line=error.line, message=message)
+            raise ConfigurationError(findings=(finding,)) from error
+
+
+def read_name(name: str) -> tuple[str, ...]:
+    """Reads a dotted name as TOML does: ``aliases."a.b"`` has two parts.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    try:
+        tree: Any = tomli.loads(f"{name} = 0")
+    except tomli.TOMLDecodeError:
+        tree = {}
+    path: list[str] = []
+    while isinstance(tree, dict) and len(tree) == 1:
+        ((part, tree),) = tree.items()
+        path.append(part)
+    if not path or tree != 0 or "\n" in name:
+        raise _refuse(name, "This is no name of a setting; write it as limits.attempts.")
+    return tuple(path)
+
+
+def read_value(text: str) -> Any:
+    """Reads a value as TOML writes it; what TOML does not read is a text."""
+    try:
+        tree = tomli.loads(f"value = {text}")
+    except tomli.TOMLDecodeError:
+        return text
+    return tree["value"] if tree.keys() == {"value"} else text
+
+
+def find_winner(configuration: Configuration, name: str) -> str:
+    """Returns where the value of a setting comes from that wins over the user's file, if any."""
+    setting = configuration.settings.get(".".join(read_name(name)))
+    if setting is None or setting.source.layer in (Layer.DEFAULTS, Layer.USER):
+        return ""
+    return str(setting.source)
+
+
+def _survey_names(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
+    names = []
+    for key, value in tree.items():
+        names.append(f"{prefix}{key}")
+        if isinstance(value, Mapping):
+            names += _survey_names(value, f"{prefix}{key}.")
+    return names
+
+
+def _refuse(name: str, message: str) -> ConfigurationError:
+    return ConfigurationError(findings=(Finding(place=name, message=message),))

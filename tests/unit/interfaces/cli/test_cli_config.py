@@ -1,0 +1,254 @@
+"""``vibe config set`` and ``unset`` change one value; ``vibe keys`` keeps what nobody may see."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.configuration.editing import Draft
+from vibe_llms.interfaces.cli.errors import ExitCode
+
+Vibe = Callable[..., Any]
+WRITTEN = """\
+# mine
+model = "groq" # fast
+
+[providers.groq]
+# my gate
+base_url = "https://gate.example"
+
+[limits]
+attempts = 2
+"""
+
+
+@pytest.fixture
+def file(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's file, with comments in it."""
+    monkeypatch.delenv("VIBE_LLMS_MODEL")
+    path = home / ".config" / "vibe-llms" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(WRITTEN)
+    path.chmod(0o640)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changed"),
+    [
+        (("set", "limits.attempts", "5"), ("attempts = 2", "attempts = 5")),
+        (("set", "model", "openai"), ('model = "groq"', 'model = "openai"')),
+        (("set", "aliases.fast", "groq:m"), ("= 2\n", '= 2\n\n[aliases]\nfast = "groq:m"\n')),
+        (("set", 'aliases."a.b"', "groq"), ("= 2\n", '= 2\n\n[aliases]\n"a.b" = "groq"\n')),
+        (("set", "stream", "false"), ('# fast\n', '# fast\nstream = false\n')),
+        (("unset", "limits.attempts"), ("[limits]\nattempts = 2\n", "")),
+        (("unset", "model"), ('model = "groq" # fast\n', "")),
+    ],
+)  # fmt: skip
+def test_one_value_changes_and_all_else_stays(
+    vibe: Vibe, file: Path, arguments: tuple[str, ...], changed: tuple[str, str]
+) -> None:
+    """Comments, order and permissions are the user's."""
+    outcome = vibe("config", *arguments)
+
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err == f"Written: {file}\n"
+    assert file.read_text().rstrip() == WRITTEN.replace(*changed).rstrip()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("set", "limits.attempts", "zero"), ":9: 'limits.attempts' must be a whole number"),
+        (("set", "limit.attempts", "1"), "did you mean 'limits'?"),
+        (("set", "model", "antropic"), ":2: model: There is no provider or model 'antropic'; did"),
+        (("set", "providers.openai.base_urll", "x"), "did you mean 'base_url'?"),
+        (("set", "providers.groq.base_url", "x"), ":6: providers.groq.base_url: It must be an"),
+        (("set", "aliases.x", "grok"), "did you mean 'groq'?"),
+        (("set", "model.x", "1"), "'model' is no table"),
+        (("set", "a b", "1"), "no name of a setting"),
+        (("set", "x = 1\ny", "1"), "no name of a setting"),
+        (("unset", "limits.attempt"), "did you mean 'limits.attempts'?"),
+        (("set", "providers.groq.api_key", "canary"), "vibe keys set groq"),
+        (("set", "providers.groq.headers.x", "canary"), "no secret belongs there"),
+    ],
+)
+def test_what_would_not_hold_is_refused_and_nothing_is_written(
+    vibe: Vibe, file: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    """One line with the place and the nearest word; no other file is left behind."""
+    outcome = vibe("config", *arguments)
+
+    assert outcome.code != 0
+    assert words in outcome.err
+    assert "canary" not in outcome.err
+    assert ".new" not in outcome.err
+    assert file.read_text() == WRITTEN
+    assert [path.name for path in file.parent.iterdir()] == ["config.toml"]
+
+
+def test_the_first_value_makes_the_file_and_a_link_stays_a_link(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever keeps files elsewhere finds the change there."""
+    monkeypatch.delenv("VIBE_LLMS_MODEL")
+    assert vibe("config", "set", "model", "groq").code == 0
+    file = home / ".config" / "vibe-llms" / "config.toml"
+    elsewhere = home / "dotfiles.toml"
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+
+    assert vibe("config", "set", "stream", "false").code == 0
+
+    assert file.is_symlink()
+    assert tomllib.loads(elsewhere.read_text()) == {"model": "groq", "stream": False}
+
+
+def test_a_value_that_something_stronger_sets_is_said_to_have_no_effect(
+    vibe: Vibe, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So nobody wonders."""
+    monkeypatch.setenv("VIBE_LLMS_MODEL", "scripted:echo")
+
+    outcome = vibe("config", "set", "model", "xai")
+
+    assert "Here it has no effect: environment VIBE_LLMS_MODEL comes first." in outcome.err
+
+
+VALUES = st.one_of(
+    st.integers(0, 2**40),
+    st.booleans(),
+    st.text(st.characters(codec="ascii", exclude_categories=["Cc"])),
+)  # fmt: skip
+
+
+@given(name=st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True), value=VALUES)
+def test_unset_takes_back_what_set_has_done(
+    tmp_path_factory: pytest.TempPathFactory, name: str, value: object
+) -> None:
+    """Whatever is written is read again, and taking it out leaves the file as it was."""
+    import tomli_w
+
+    written = tomli_w.dumps({"v": value}).partition("=")[2].strip()
+    file = tmp_path_factory.mktemp("draft") / "config.toml"
+    file.write_text(WRITTEN)
+    draft = Draft({"VIBE_LLMS_CONFIG": str(file), "HOME": "."})
+
+    draft.set(f"controls.{name}", written)
+    assert tomllib.loads(draft.text)["controls"] == {name: value}
+    draft.save()
+    again = Draft({"VIBE_LLMS_CONFIG": str(file), "HOME": "."})
+    again.unset(f"controls.{name}")
+
+    assert again.text.rstrip() == WRITTEN.rstrip()
+
+
+KEYRING = """
+import json, pathlib, types
+STORE = pathlib.Path({path!r})
+def get_keyring(): return types.SimpleNamespace(priority=5)
+def _read(): return json.loads(STORE.read_text()) if STORE.exists() else {{}}
+def set_password(service, name, key):
+    STORE.write_text(json.dumps(_read() | {{service + name: key}}))
+def get_password(service, name): return _read().get(service + name)
+def delete_password(service, name):
+    kept = _read(); del kept[service + name]; STORE.write_text(json.dumps(kept))
+"""
+
+
+@pytest.fixture(params=["file", "keyring"])
+def place(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where keys are kept: a system may have a keyring, or none."""
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    if request.param == "keyring":
+        monkeypatch.delitem(sys.modules, "keyring")
+        (home / "modules").mkdir()
+        (home / "modules" / "keyring.py").write_text(KEYRING.format(path=str(home / "ring.json")))
+        monkeypatch.syspath_prepend(home / "modules")
+    return str(request.param)
+
+
+def find_holders(home: Path, text: str) -> list[tuple[str, int]]:
+    """Returns the files below a home that hold a text, by name and permissions."""
+    return [
+        (path.name, stat.S_IMODE(path.stat().st_mode))
+        for path in home.rglob("*")
+        if path.is_file() and text in path.read_text("latin-1")
+    ]
+
+
+def test_a_key_is_kept_used_listed_and_forgotten(
+    vibe: Vibe, home: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes in by standard input, serves where no variable is, and is never shown."""
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    key = "canary-7c1e5b9f2a"
+
+    kept = vibe("keys", "set", "groq", stdin=key.encode() + b"\n")
+    listed = vibe("keys", "--help"), vibe("keys"), vibe("keys", "list", "--json")
+    ready = {each["name"]: each["missing"] for each in vibe("providers", "--json").read_json()}
+    found = find_holders(home, key)
+    gone = vibe("keys", "remove", "groq")
+    missing = {each["name"]: each["missing"] for each in vibe("providers", "--json").read_json()}
+
+    assert kept.code == gone.code == 0
+    assert ("keyring" if place == "keyring" else "only you can read") in kept.err
+    assert ready["groq"] == []
+    assert [each["name"] for each in missing["groq"]] == ["GROQ_API_KEY"]
+    assert [row["provider"] for row in listed[2].read_json()] == ["groq"]
+    assert key not in "".join(each.out + each.err for each in (kept, *listed, gone))
+    wanted = {"file": ("key", 0o600), "keyring": ("ring.json", found[0][1])}
+    assert found == [wanted[place]]
+    assert vibe("keys").out.strip() in ("", "provider  kept in")
+    assert find_holders(home, key) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "words"),
+    [
+        (("set", "grok"), b"k", ExitCode.NOT_FOUND, "did you mean 'groq'?"),
+        (("set", "groq"), b"\n", ExitCode.CONFIGURATION, "This is no key"),
+        (("set", "groq"), b"two words\n", ExitCode.CONFIGURATION, "This is no key"),
+        (("remove", "groq"), b"", ExitCode.NOT_FOUND, "No key of groq is kept"),
+        (("set", "groq", "canary"), b"", ExitCode.USAGE, "unexpected extra argument"),
+    ],
+)
+def test_what_is_no_key_is_refused(
+    vibe: Vibe, arguments: tuple[str, ...], stdin: bytes, code: ExitCode, words: str
+) -> None:
+    """Nor can a key be an argument."""
+    outcome = vibe("keys", *arguments, stdin=stdin)
+
+    assert outcome.code == code
+    assert words in outcome.err
+
+
+def test_a_variable_comes_before_what_is_kept(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And an alias names the provider behind it."""
+    from vibe_llms.providers.credentials import acquire_key
+
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    vibe("keys", "set", "openai", stdin=b"kept")
+    directory = home / ".local" / "share" / "vibe-llms" / "providers" / "openai_responses"
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    kept = acquire_key("openai_responses", {}, ("OPENAI_API_KEY",), directory)
+    monkeypatch.setenv("OPENAI_API_KEY", "said")
+    said = acquire_key("openai_responses", {}, ("OPENAI_API_KEY",), directory)
+
+    assert kept is not None
+    assert said is not None
+    assert (kept.reveal(), said.reveal()) == ("kept", "said")
+    assert os.environ["OPENAI_API_KEY"] == "said"
