@@ -1,13 +1,13 @@
 """The code in the README and the documentation is run as it is printed.
 
-A page is one session, from top to bottom. Blocks of Python share their names; where a text block
-of the class ``output`` follows, that is what they print, ``...`` standing for anything. In console
-blocks each line that begins with ``$`` is run, and what stands below it, if anything does, is what
-it prints. A text block of the class ``chat`` is a session in a terminal: what stands behind a
-prompt or a question is typed, and at the end the screen shows the block. A block with a caption
-is a file, put into the folder in which the page is run; one that is called ``config.toml`` is the
-reader's configuration. Blocks of the class ``weights`` talk with the embedded model. Shell blocks
-set up machines; CI runs those.
+A page is one session, from top to bottom. Blocks of Python share their names; a text block of
+the class ``output`` that follows is what they print, ``...`` standing for anything, and without
+one they print nothing. In console blocks each line that begins with ``$`` is run, and what stands
+below it is what it prints, likewise. A text block of the class ``chat`` is a session in a
+terminal: what stands behind a prompt or a question is typed, and at the end the screen shows the
+block. A block with a caption is a file, put into the folder in which the page is run; one that is
+called ``config.toml`` is the reader's configuration. Blocks of the class ``weights`` talk with
+the embedded model. Shell blocks set up machines; CI runs those.
 """
 
 from __future__ import annotations
@@ -193,16 +193,16 @@ def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
         if block.language == "console":
             for command, expected in read_commands(block):
                 printed = session.run("sh", "-c", command)
-                if expected:
-                    check_output(printed, expected, f"{page.name}:{block.line}: {command}")
+                check_output(printed, expected, f"{page.name}:{block.line}: {command}")
         elif "chat" in block.classes:
             session.chat(block, f"{page.name}:{block.line}")
     programs = [block for block in blocks if block.language == "python" and not block.caption]
     outputs = session.run_python(programs) if programs else []
     for program, printed in zip(programs, outputs, strict=True):
         following = blocks[blocks.index(program) + 1 :][:1]
-        if following and "output" in following[0].classes:
-            check_output(printed, following[0].text, f"{page.name}:{program.line}")
+        is_shown = bool(following) and "output" in following[0].classes
+        expected = following[0].text if is_shown else ""
+        check_output(printed, expected, f"{page.name}:{program.line}")
 
 
 def test_every_block_is_found() -> None:
@@ -210,6 +210,18 @@ def test_every_block_is_found() -> None:
     for page in PAGES:
         written = re.findall(r"^ *\.\. code-block::", page.read_text("utf-8"), re.MULTILINE)
         assert len(read_blocks(page)) == len(written), page.name
+
+
+def test_what_a_page_shows_as_printed_says_something() -> None:
+    """An output that could be anything holds an example to nothing."""
+    empty = [
+        f"{page.name}:{block.line}"
+        for page in PAGES
+        for block in read_blocks(page)
+        if "output" in block.classes and not re.search(r"\w", block.text)
+    ]
+
+    assert not empty
 
 
 def test_the_readme_begins_with_its_two_commands() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import jsonschema
 import pytest
 
@@ -263,6 +264,48 @@ async def test_an_answer_follows_the_result_of_an_invocation(local_model: LocalM
     assert {str(loss.kind) for loss in second.losses} == {"coerced"}
 
 
+@pytest.mark.parametrize(
+    "question", ["How is the weather in Rome?", "Tell me the weather in Rome, please."]
+)
+async def test_the_model_invokes_what_is_asked_for_without_being_made_to(
+    local_model: LocalModel, question: str
+) -> None:
+    """Free to choose, the embedded model invokes where a tool has the answer, and then says it."""
+    asking = produce_request(question, invocables=[WEATHER], controls={"temperature": 0})
+
+    first = await local_model.converse(asking)
+    (invocation,) = first.canisters
+    assert isinstance(invocation, InvocationCanister)
+    result = ResultCanister(
+        "It rains in Rome.", invocation_id=invocation.invocation_id, name="weather"
+    )
+    second = await local_model.converse(
+        attrs.evolve(asking, canisters=(*first.conversation, result))
+    )
+
+    assert json.loads(invocation.arguments).keys() == {"city"}
+    assert second.text == "It rains in Rome."
+    assert second.metadata.stop_reason is StopReason.ANSWERED
+
+
+@pytest.mark.parametrize(
+    "question", ["Name one animal that lives in the sea.", "Good morning!", "Say hello."]
+)
+async def test_an_answer_in_words_ends_where_tools_are_offered(
+    local_model: LocalModel, question: str
+) -> None:
+    """What no tool has the answer to is answered in words, and these end."""
+    request = produce_request(
+        question, invocables=[WEATHER], controls={"temperature": 0, "max_tokens": 150}
+    )
+
+    response = await local_model.converse(request)
+
+    assert response.metadata.stop_reason is StopReason.ANSWERED
+    assert response.text
+    assert not response.text.startswith("{")
+
+
 async def test_the_model_may_answer_in_place_of_an_invocation(local_model: LocalModel) -> None:
     """With the choice ``auto`` the answer is text or a valid invocation, never something else."""
     for seed in (1, 2, 3):
@@ -294,7 +337,7 @@ async def test_a_picture_is_refused_before_sending(local_model: LocalModel) -> N
 
 async def test_a_conversation_too_long_says_by_how_much(local_model: LocalModel) -> None:
     """The error has the tokens of the input and those of the window."""
-    request = produce_request("word " * 3000)
+    request = produce_request("word " * 9000)
     count = await local_model.tokenizer.count_request(request, local_model.descriptor)
 
     with pytest.raises(ContextOverflowError) as caught:

@@ -106,6 +106,8 @@ KEYS: Final = (
     _capability("supports_invocations", "Can ask for tools to be invoked."),
     _capability("supports_parallel_invocations", "Can ask for several at once."),
     _capability("supports_chained_invocations", "Can ask for tools again after a result."),
+    _capability("supports_described_invocations",
+                "Asks for tools that it is told of in words; if not, it is shown how."),
     _capability("supports_schema", "Can be held to a JSON schema."),
     _capability("supports_schema_with_invocations",
                 "Can be held to one while it may ask for tools."),

@@ -33,7 +33,13 @@ from vibe_llms.providers.local.inference import (
     refuse_closed,
     release_server,
 )
-from vibe_llms.providers.local.invocations import choose, constrain, select_offered
+from vibe_llms.providers.local.invocations import (
+    choose,
+    constrain,
+    hold_to_words,
+    repeats_result,
+    select_offered,
+)
 from vibe_llms.providers.local.messages import LocalMessagesProcessor
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
 from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named, find_weights
@@ -269,7 +275,9 @@ def _nativize(
     messages = LocalMessagesProcessor().nativize(request.canisters, model)
     controls = LocalControlsProcessor().nativize(values, model)
     choice = choose(request, model)
-    constraint = constrain(request.invocables, choice.value, request.schema)
+    constraint = constrain(request.invocables, choice.value, request.schema, model)
+    if not constraint.value and repeats_result(request, model):
+        constraint = Translation(hold_to_words(), constraint.losses)
     native: dict[str, Any] = {
         **messages.value,
         **controls.value,
@@ -282,12 +290,14 @@ def _nativize(
     return Translation(native, losses)
 
 
-def _lead(instructions: Any, messages: Any) -> Sequence[Mapping[str, Any]]:
-    """Puts instructions first: most templates know but one message of the supervisor."""
-    if not messages or messages[0]["role"] != "system":
-        return [*instructions, *messages]
-    texts = [message["content"] for message in (messages[0], *instructions)]
-    return [{"role": "system", "content": "\n\n".join(texts)}, *messages[1:]]
+def _lead(given: Any, messages: Any) -> Sequence[Mapping[str, Any]]:
+    """Puts instructions first, then examples: most templates know one message of a supervisor."""
+    leading = [messages[0]] if messages and messages[0]["role"] == "system" else []
+    instructions = [each for each in given if each["role"] == "system"]
+    examples = [each for each in given if each["role"] != "system"]
+    texts = [each["content"] for each in (*leading, *instructions)]
+    instruction = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
+    return [*instruction, *examples, *messages[len(leading) :]]
 
 
 class _Source:

@@ -15,6 +15,10 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.plain import JsonObject
 
+END_RULE: Final = "end"
+"""The rule of a grammar that stands for the token which ends a turn. Whoever has loaded the model
+adds it: without it, a text that is held to a grammar goes on until the window is full, as
+llguidance knows one such token and llama.cpp may tell it another than the template's."""
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
 _FOREIGN_PATTERN: Final = re.compile(r"\\[A-Za-z0-9]|\(\?(?!:)")
 _PLAIN_ESCAPES: Final = ("\\n", "\\r", "\\t")
@@ -109,16 +113,21 @@ def compose_choice_grammar(invocation: JsonObject, answer: JsonObject | None) ->
 
     A text does not begin with a brace, so that the first character tells them apart.
     """
-    text = r"/[^{](.|\n)*/" if answer is None else f"%json {_write(answer)}"
-    return "\n".join(
-        (
-            "%llguidance {}",
-            "start: invocation | answer",
-            f"invocation: %json {_write(invocation)}",
-            f"answer: {text}",
-            "",
-        )
-    )
+    lines = [
+        "%llguidance {}",
+        "start: invocation | answer",
+        f"invocation: %json {_write(invocation)}",
+    ]
+    lines += [_WORDS] if answer is None else [f"answer: %json {_write(answer)}"]
+    return "\n".join((*lines, ""))
+
+
+def compose_words_grammar() -> str:
+    """Returns a grammar for a text that is no invocation."""
+    return f"%llguidance {{}}\nstart: answer\n{_WORDS}\n"
+
+
+_WORDS: Final = rf"answer: /[^{{](.|\n)*/ {END_RULE}?"
 
 
 def _write(schema: JsonObject) -> str:

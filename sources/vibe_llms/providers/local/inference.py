@@ -22,6 +22,7 @@ import msgspec
 from vibe_llms.exceptions import ConverseError, DependencyError, Stage, WeightsError
 from vibe_llms.installing import advise_extra
 from vibe_llms.plain import JsonObject
+from vibe_llms.providers.local.grammars import END_RULE
 from vibe_llms.providers.local.seats import Seats
 
 BATCH_TOKENS = 16
@@ -62,6 +63,7 @@ class Server:
         self._key = secrets.token_urlsafe(24)
         self._exchanges: set[Exchange] = set()
         self._lock = threading.Lock()
+        self._end = ""
         self._engine: Any = _load(settings, self._key)
         # Leaving a process right after loading hangs now and then unless one token was made.
         self._engine.handle_chat_completions(
@@ -79,6 +81,9 @@ class Server:
         """
         await self.seats.take()
         try:
+            if isinstance(grammar := request.get("grammar"), str):
+                end = await asyncio.to_thread(self._access_end)
+                request = {**request, "grammar": f"{grammar}{END_RULE}: {end}\n"}
             return self._start(request)
         except BaseException:
             self.seats.give()
@@ -101,16 +106,26 @@ class Server:
 
     async def count_request(self, request: JsonObject) -> int:
         """Counts exactly the tokens that a request's input would be, template included."""
-        body = await asyncio.to_thread(self._post, "/v1/chat/completions/input_tokens", request)
+        body = await asyncio.to_thread(
+            self._ask, "POST", "/v1/chat/completions/input_tokens", request
+        )
         return int(body["input_tokens"])
 
     async def count_text(self, text: str) -> int:
         """Counts exactly the tokens of a text by itself."""
         question: JsonObject = {"content": text, "add_special": False}
-        body = await asyncio.to_thread(self._post, "/tokenize", question)
+        body = await asyncio.to_thread(self._ask, "POST", "/tokenize", question)
         return len(body["tokens"])
 
-    def _post(self, path: str, body: JsonObject) -> Any:
+    def _access_end(self) -> str:
+        """Returns the token that ends a turn of this model, as a grammar writes it."""
+        if not self._end:
+            text = self._ask("GET", "/props")["eos_token"]
+            tokens = self._ask("POST", "/tokenize", {"content": text})["tokens"]
+            self._end = " ".join(f"<[{token}]>" for token in tokens)
+        return self._end
+
+    def _ask(self, method: str, path: str, body: JsonObject | None = None) -> Any:
         """Asks over the loopback port: the wheel offers no counting inside the process."""
         with self._lock:
             if self._engine is None:
@@ -119,7 +134,8 @@ class Server:
         connection = http.client.HTTPConnection(address, timeout=_COUNTING_SECONDS)
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         try:
-            connection.request("POST", path, msgspec.json.encode(body), headers)
+            content = None if body is None else msgspec.json.encode(body)
+            connection.request(method, path, content, headers)
             response = connection.getresponse()
             answer = msgspec.json.decode(response.read())
         finally:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -23,6 +23,7 @@ from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local.grammars import (
     compose_choice_grammar,
     compose_invocation_schema,
+    compose_words_grammar,
     prepare_schema,
 )
 from vibe_llms.providers.local.messages import write_invocation
@@ -39,7 +40,7 @@ class LocalInvocationsProcessor:
         Raises:
             RequestError: The choice names something that is not among the invocables.
         """
-        return constrain(invocables, choice, None)
+        return constrain(invocables, choice, None, model)
 
     def normalize(
         self, native: JsonObject, model: ModelDescriptor
@@ -49,9 +50,14 @@ class LocalInvocationsProcessor:
 
 
 def constrain(
-    invocables: Sequence[InvocableDescription], choice: str, schema: JsonObject | None
+    invocables: Sequence[InvocableDescription],
+    choice: str,
+    schema: JsonObject | None,
+    model: ModelDescriptor,
 ) -> Translation[JsonObject]:
     """Returns what tells of the invocables, and what holds the answer to them or to a schema.
+
+    The first of the messages instructs; those after it, if there are any, show how it is done.
 
     Raises:
         RequestError: The choice names something that is not among the invocables.
@@ -64,13 +70,33 @@ def constrain(
             reason = f"{choice}: nothing of it can be offered to this model"
             losses.append(Loss(kind=LossKind.DROPPED, path="invocation_choice", reason=reason))
         return Translation(nativize_schema(answer).value, losses)
-    native: dict[str, Any] = {"messages": [{"role": "system", "content": _describe(offered)}]}
+    messages: list[JsonObject] = [{"role": "system", "content": _describe(offered)}]
+    native: dict[str, Any] = {"messages": messages}
     invocation = compose_invocation_schema(offered, losses)
     if choice == "auto":
         native["grammar"] = compose_choice_grammar(invocation, answer)
+        told = model.attributes.access_capability("supports_described_invocations")
+        if answer is None and told is Capability.NO:
+            messages += _demonstrate(offered)
     else:
         native |= nativize_schema(invocation).value
     return Translation(native, losses)
+
+
+def hold_to_words() -> JsonObject:
+    """Returns what makes of a result an answer in words: an example, and a grammar.
+
+    The example repeats the result: a model that is shown how to put it in other words makes its
+    contrary of it ("It is not rain in Rome").
+    """
+    call = write_invocation("day", "{}")
+    messages = (
+        {"role": "user", "content": "Which day is it?"},
+        {"role": "assistant", "content": call},
+        {"role": "user", "content": "Result of day:\nIt is Monday."},
+        {"role": "assistant", "content": "It is Monday."},
+    )
+    return {"messages": messages, "grammar": compose_words_grammar()}
 
 
 def choose(request: Request, model: ModelDescriptor) -> Translation[str]:
@@ -78,14 +104,18 @@ def choose(request: Request, model: ModelDescriptor) -> Translation[str]:
 
     Such a model makes the call that it sees again, until its window is full.
     """
-    chains = model.attributes.access_capability("supports_chained_invocations")
-    is_answered = isinstance(request.canisters[-1], ResultCanister)
     may_choose = bool(request.invocables) and request.invocation_choice == "auto"
-    if not (may_choose and is_answered and chains is Capability.NO):
+    if not (may_choose and repeats_result(request, model)):
         return Translation(request.invocation_choice)
     reason = "the model repeats a call whose result it sees; after one, it answers in words"
     loss = Loss(kind=LossKind.COERCED, path="invocation_choice", reason=reason)
     return Translation("none", (loss,))
+
+
+def repeats_result(request: Request, model: ModelDescriptor) -> bool:
+    """Tells whether a result waits for a model that can do nothing with it but say it."""
+    chains = model.attributes.access_capability("supports_chained_invocations")
+    return isinstance(request.canisters[-1], ResultCanister) and chains is Capability.NO
 
 
 def select_offered(
@@ -114,3 +144,21 @@ def _describe(invocables: Sequence[InvocableDescription]) -> str:
     example = write_invocation(invocables[0].name, "{…}").replace('"{…}"', "{…}")
     lines.append(f"To use one, answer with JSON and nothing else: {example}")
     return "\n".join(lines)
+
+
+def _demonstrate(invocables: Sequence[InvocableDescription]) -> Iterator[JsonObject]:
+    """Yields turns that show a very small model that it may answer in words, and may invoke.
+
+    Of what it is told in words alone it makes nothing: the embedded model never invoked. The
+    order, the one greeting and the description as a question are what separated best, of some
+    thirty ways that were measured, the questions that want a call from those that do not.
+    """
+    yield {"role": "user", "content": "Hello!"}
+    yield {"role": "assistant", "content": "Hello! How can I help you?"}
+    for invocable in invocables:
+        schema = invocable.schema or {}
+        wanted = schema.get("required") or schema.get("properties") or ()
+        arguments = {str(name): "…" for name in cast(Iterable[object], wanted)}
+        written = write_invocation(invocable.name, msgspec.json.encode(arguments).decode("utf-8"))
+        yield {"role": "user", "content": invocable.description or invocable.name}
+        yield {"role": "assistant", "content": written}

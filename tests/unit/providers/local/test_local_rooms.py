@@ -50,6 +50,11 @@ MODEL = ModelDescriptor(
     name="smollm2",
     attributes=Catalogue().access_integrator("local").integrate("smollm2"),
 )
+OTHER = ModelDescriptor(
+    provider="local",
+    name="mine",
+    attributes=Catalogue().access_integrator("local").integrate("mine"),
+)
 MAIL = InvocableDescription(
     name="mail",
     description="Sends a mail.",
@@ -198,6 +203,23 @@ def test_the_choice_decides_what_the_answer_is_held_to(choice: str, keys: set[st
 
     assert set(native) == keys
     assert not keys or "Sends a mail." in json.dumps(native["messages"])
+
+
+def test_a_very_small_model_is_shown_how_to_invoke() -> None:
+    """One that makes nothing of a description sees a greeting answered and a call of each tool."""
+    processor = LocalInvocationsProcessor()
+
+    shown = processor.nativize([MAIL], "auto", MODEL).value["messages"]
+    forced = processor.nativize([MAIL], "required", MODEL).value["messages"]
+    other = processor.nativize([MAIL], "auto", OTHER).value["messages"]
+
+    assert isinstance(shown, list)
+    assert [message["role"] for message in shown] == ["system", *["user", "assistant"] * 2]
+    assert shown[-2:] == [
+        {"role": "user", "content": "Sends a mail."},
+        {"role": "assistant", "content": '{"name": "mail", "arguments": {"to":"…"}}'},
+    ]
+    assert forced == other == shown[:1]
 
 
 def test_a_choice_of_nothing_known_is_refused() -> None:
