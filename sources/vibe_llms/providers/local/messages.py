@@ -81,8 +81,10 @@ def _write_plainly(canister: AnyCanister) -> AnyCanister:
         case ResultCanister(owner=Owner.OURS):
             kind = "Error" if canister.is_error else "Result"
             name = canister.name or canister.invocation_id
-            begin = TextualContent(f"{kind} of {name}:")
-            return UserCanister((begin, *canister.content))
+            head, content = f"{kind} of {name}:", canister.content
+            if content and isinstance(content[0], TextualContent):  # one text, not two of a turn
+                head, content = f"{head}\n{content[0].text}", content[1:]
+            return UserCanister((TextualContent(head), *content))
         case AssistantCanister():
             return attrs.evolve(canister, turn_id=None)
     return canister
