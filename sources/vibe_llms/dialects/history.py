@@ -62,6 +62,7 @@ def repair_history(
     late one moves up to its turn, an id that would be refused gets an alias that follows from
     it. Each of these is a loss in the ledger. What a vendor executed itself stays as it is.
     """
+    ledger.survey_files(canisters)
     if not any(isinstance(each, InvocationCanister | ResultCanister) for each in canisters):
         # Only invocations need repair: most requests, and all small ones, are done here.
         return tuple(Placed(each, f"canisters[{i}]") for i, each in enumerate(canisters))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import attrs
 import msgspec
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import Native
+from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.contents import MediaContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
+
+_Medium = TypeVar("_Medium", bound=MediaContent)
 
 MARK: Final = "$"
 """Where a residue says how its object was written, which means nothing to anybody else."""
@@ -25,11 +27,13 @@ class Ledger:
     Attributes:
         protocol: The dialect that is written.
         provider: Whose request it is; empty where any provider of the dialect will do.
+        strange: The media whose files were given to another provider, by their identities.
     """
 
     protocol: str
     provider: str = ""
     losses: list[Loss] = attrs.field(factory=list)
+    strange: set[int] = attrs.field(factory=set)
 
     def coerce(self, path: str, reason: str) -> None:
         """Takes down that something goes in another form."""
@@ -80,7 +84,47 @@ class Ledger:
         if native.protocol != self.protocol:
             return False
         origin = getattr(canister, "origin", None)
-        return origin is None or not self.provider or origin.provider == self.provider
+        return origin is None or self._knows(origin)
+
+    def _knows(self, origin: Origin) -> bool:
+        if origin.protocol not in (None, self.protocol):
+            return False
+        return not self.provider or origin.provider == self.provider
+
+    def survey_files(self, canisters: Sequence[AnyCanister]) -> None:
+        """Notes which uploaded files were given to another provider.
+
+        A native says which vendor named a file. A file without one, as a person writes it, was
+        given to whoever answered next; before there is an answer, it is for whoever is asked.
+        """
+        asked: Origin | None = None
+        for canister in reversed(canisters):
+            asked = getattr(canister, "origin", None) or asked
+            if asked is None or self._knows(asked):
+                continue
+            for content in canister.content:
+                if getattr(content, "file_id", None) is not None and content.native is None:
+                    self.strange.add(id(content))
+
+    def settle_file(
+        self, content: _Medium, path: str, canister: AnyCanister | None = None
+    ) -> _Medium | None:
+        """Returns a medium without a file that only another vendor has; None, if it is that alone.
+
+        Args:
+            path: Of the medium, for the loss.
+            canister: That it is in.
+        """
+        native = content.native
+        is_theirs = native is not None and not self.admits(native, canister)
+        if content.file_id is None or not (is_theirs or id(content) in self.strange):
+            return content
+        reason = f"another vendor holds the file {content.file_id}"
+        if content.url is None and content.content_id is None:
+            self.withhold(path, reason)
+            return None
+        self.withhold(f"{path}.file_id", reason)
+        return attrs.evolve(content, file_id=None)
 
     def open(
         self, native: Native | None, path: str, canister: AnyCanister | None = None

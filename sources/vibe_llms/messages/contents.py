@@ -131,7 +131,8 @@ class _MediaContent:
         content_id: The SHA-256 of the data; computed where the data are given.
         data: The bytes, until a store has taken them over; then ``None``.
         url: Where the vendor shall fetch it.
-        file_id: The vendor's own name for an uploaded file.
+        file_id: The vendor's own name for an uploaded file. Which vendor's, the native says, be
+            it empty; without one, whoever answers next. No other vendor is told of it.
         name: The name it was uploaded or generated with, if it had one.
     """
 

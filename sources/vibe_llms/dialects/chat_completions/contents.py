@@ -192,8 +192,9 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
     if len(fields) == 1:
         return None
     name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None
-    native = keep_native(PROTOCOL, _nest("file", inner, rest))
-    return FileContent(**fields, name=name, native=native)
+    # Of an uploaded file also an empty native is kept: it says whose the file is.
+    keep = seal_native if "file_id" in fields else keep_native
+    return FileContent(**fields, name=name, native=keep(PROTOCOL, _nest("file", inner, rest)))
 
 
 def decode_bare(text: str) -> dict[str, Any] | None:

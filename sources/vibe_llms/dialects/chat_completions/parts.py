@@ -177,6 +177,10 @@ class PartsWriter:
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
+        settled = self.ledger.settle_file(content, path, canister)
+        if settled is None:
+            return None
+        content = settled
         kept = self.ledger.open(content.native, path, canister)
         shape, kind = kept.pop("$shape", ""), kept.pop("type", "")
         payload = kept.pop("$payload", "")

@@ -14,7 +14,7 @@ from vibe_llms.dialects.generate_content.fields import (
     without,
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
 from vibe_llms.exceptions import CapabilityError, RequestError
 from vibe_llms.messages.contents import (
     AudioContent,
@@ -63,7 +63,9 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
         mime_type = "video/*" if _is_video(source.get("fileUri") or "") else _UNKNOWN_TYPE
     residue = without(part, name) | ({name: rest} if rest else {})
     produce = _CLASSES.get(mime_type.partition("/")[0], FileContent)
-    return produce(mime_type=mime_type, native=keep_native(PROTOCOL, residue), **facts)
+    # Of an uploaded file also an empty native is kept: it says whose the file is.
+    keep = seal_native if "file_id" in facts else keep_native
+    return produce(mime_type=mime_type, native=keep(PROTOCOL, residue), **facts)
 
 
 def _is_public(uri: str) -> bool:

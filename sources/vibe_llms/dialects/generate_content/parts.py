@@ -184,8 +184,11 @@ class PartsWriter:
         """Does what :meth:`write` does, for media."""
         if self.attributes is not None:
             ensure_capability(content, self.attributes, path)
+        settled = self.ledger.settle_file(content, path, canister)
+        if settled is None:
+            return None
         residue = self.ledger.open(content.native, path, canister)
-        return write_media(content, residue, path, self.ledger, self.quirks)
+        return write_media(settled, residue, path, self.ledger, self.quirks)
 
     def write_native(
         self, content: NativeContent, path: str, canister: AnyCanister

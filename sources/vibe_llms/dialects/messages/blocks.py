@@ -105,10 +105,14 @@ class BlocksWriter:
                 return self._write_text(content, path, canister)
             case ImageContent():
                 self.ensure_capability(content, path)
-                return nativize_image(content, path, canister, self.ledger)
+                image = self.ledger.settle_file(content, path, canister)
+                return None if image is None else nativize_image(image, path, canister, self.ledger)
             case FileContent():
                 self.ensure_capability(content, path)
-                return nativize_document(content, path, canister, self.ledger)
+                file = self.ledger.settle_file(content, path, canister)
+                return (
+                    None if file is None else nativize_document(file, path, canister, self.ledger)
+                )
             case AudioContent() | VideoContent():
                 return self._write_unknown_medium(content, path)
             case NativeContent():

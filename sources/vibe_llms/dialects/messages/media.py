@@ -7,12 +7,12 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
 from vibe_llms.dialects.messages.fields import leave, merge, read_text
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent
+from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent, Native
 
 _PARTS_JOINT: Final = "\n\n"
 _TEXT_TYPES: Final = ("application/json", "application/xml", "application/yaml")
@@ -26,7 +26,7 @@ def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
         return None
     facts, rest = read
     residue = leave(block, "type", "source") | ({"source": rest} if rest else {})
-    return ImageContent(**facts, native=keep_native(PROTOCOL, residue))
+    return ImageContent(**facts, native=_own(facts, residue))
 
 
 def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
@@ -41,8 +41,13 @@ def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
         **facts,
         title=read_text(block.get("title")),
         context=read_text(block.get("context")),
-        native=keep_native(PROTOCOL, residue),
+        native=_own(facts, residue),
     )
+
+
+def _own(facts: Mapping[str, Any], residue: Mapping[str, Any]) -> Native | None:
+    """Returns the residue of a medium; of an uploaded file also nothing: it says whose that is."""
+    return (seal_native if "file_id" in facts else keep_native)(PROTOCOL, residue)
 
 
 def normalize_upload(block: Mapping[str, Any]) -> FileContent | None:

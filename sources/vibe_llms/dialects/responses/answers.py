@@ -67,10 +67,12 @@ def _write_screen(result: ResultCanister, path: str, ledger: Ledger) -> dict[str
         place = f"{path}.content[{index}]"
         if not isinstance(content, ImageContent) or len(screen) > 1:
             ledger.drop(place, "a computer answers with one picture of its screen")
+        elif (settled := ledger.settle_file(content, place, result)) is None:
+            continue
         elif content.data is None and content.url:
             screen["image_url"] = content.url
-        elif content.data is None and content.file_id:
-            screen["file_id"] = content.file_id
+        elif content.data is None and settled.file_id:
+            screen["file_id"] = settled.file_id
         else:
             screen["image_url"] = compose_data_url(content, place)
     return {"type": "computer_call_output", "call_id": result.invocation_id, "output": screen}

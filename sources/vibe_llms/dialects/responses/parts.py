@@ -175,9 +175,10 @@ class PartsWriter:
             self.ledger.withhold(path, reason)
             return None
         self.ensure_capability(content, path)
-        if self._is_held_elsewhere(content, canister):
-            self.ledger.withhold(path, f"another vendor holds the {content.type}")
+        settled = self.ledger.settle_file(content, path, canister)
+        if settled is None:
             return None
+        content = settled
         residue = self.ledger.open(content.native, path, canister)
         match content:
             case ImageContent():
@@ -197,12 +198,6 @@ class PartsWriter:
     def _takes_audio(self, content: AudioContent) -> bool:
         told = content.native is not None and content.native.protocol == PROTOCOL
         return told or self.quirks.takes_audio
-
-    def _is_held_elsewhere(self, content: MediaContent, canister: AnyCanister) -> bool:
-        """Tells whether only another vendor's name for the file is known."""
-        if content.file_id is None or content.url or content.content_id:
-            return False
-        return content.native is not None and not self.ledger.admits(content.native, canister)
 
     def ensure_capability(self, content: MediaContent, path: str) -> None:
         """Refuses a medium which the model is known not to take. Raises CapabilityError."""
