@@ -55,9 +55,15 @@ def estimate_request(request: Request, attributes: ModelAttributes | None = None
     Args:
         attributes: Of the model that is asked; without them the estimate is wider.
     """
-    total = PRIMING_OVERHEAD
+    total = estimate_overhead(request, attributes)
     for canister in request.canisters:
         total += count_canister(canister, attributes)
+    return total
+
+
+def estimate_overhead(request: Request, attributes: ModelAttributes | None = None) -> TokenCount:
+    """Estimates the part of a request that is not its canisters."""
+    total = PRIMING_OVERHEAD
     if request.invocables:
         total += INVOCABLES_OVERHEAD
     for invocable in request.invocables:

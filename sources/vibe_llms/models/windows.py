@@ -21,10 +21,11 @@ from vibe_llms.messages.canisters import (
     Owner,
     ResultCanister,
 )
+from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.counting import count_canister, estimate_request
+from vibe_llms.models.counting import MESSAGE_OVERHEAD, count_canister, estimate_overhead
 
 UNSAID_OUTPUT: Final = 4096
 """Room for an answer whose length nobody bounds; a quarter of the window where that is less."""
@@ -82,7 +83,24 @@ def measure_room(
 def measure_canisters(request: Request, attributes: ModelAttributes) -> tuple[list[int], int]:
     """Estimates the tokens of each canister of a request, and of all that is not a canister."""
     sizes = [count_canister(canister, attributes).tokens for canister in request.canisters]
-    return sizes, max(estimate_request(request, attributes).tokens - sum(sizes), 0)
+    return sizes, estimate_overhead(request, attributes).tokens
+
+
+def surely_fits(request: Request, attributes: ModelAttributes, room: int) -> bool:
+    """Tells cheaply whether nothing needs to be counted: no token is shorter than a byte."""
+    left = room - estimate_overhead(request, attributes).tokens
+    for canister in request.canisters:
+        left -= MESSAGE_OVERHEAD.tokens
+        if isinstance(canister, InvocationCanister):
+            left -= len(canister.name.encode("utf-8", "replace"))
+            left -= len(canister.arguments.encode("utf-8", "replace"))
+        for content in canister.content:
+            if not isinstance(content, TextualContent):
+                return False
+            left -= len(content.text.encode("utf-8", "replace"))
+        if left < 0:
+            return False
+    return True
 
 
 def cut_oldest(canisters: Sequence[AnyCanister], sizes: Sequence[int], room: int) -> Cut:

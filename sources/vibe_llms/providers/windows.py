@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import attrs
@@ -19,7 +20,7 @@ from vibe_llms.exceptions import ContextOverflowError
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request, replace_canisters
-from vibe_llms.models.windows import Cut, cut_oldest, measure_canisters, measure_room
+from vibe_llms.models.windows import Cut, cut_oldest, measure_canisters, measure_room, surely_fits
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.conversing import ModelBase, refuse_losses
 from vibe_llms.providers.streams import EventSource
@@ -43,15 +44,16 @@ def cut_request(request: Request, model: ModelBase[Any]) -> Request:
     Raises:
         TranslationLossError: Something would be dropped, and the request is strict.
     """
-    room, _ = measure_room(model.descriptor.attributes, model.complete_controls(request))
-    if room is None:
+    attributes = model.descriptor.attributes
+    room, _ = measure_room(attributes, model.complete_controls(request))
+    if room is None or surely_fits(request, attributes, room):
         return request
-    sizes, rest = measure_canisters(request, model.descriptor.attributes)
+    sizes, rest = measure_canisters(request, attributes)
     cut = cut_oldest(request.canisters, sizes, room - rest)
     if not cut.gone:
         return request
     if request.strict:
-        refuse_losses(tuple(cut.survey_losses(LossKind.DROPPED, _compose_reason(room))))
+        refuse_losses(tuple(cut.survey_losses(LossKind.DROPPED, _compose_reason(cut, room))))
     return replace_canisters(request, cut.keep(request.canisters))
 
 
@@ -70,14 +72,15 @@ class Fitting:
         self._request = request
         self._assembler = assembler
         self._streaming = streaming
-        self._sizes, self._rest = measure_canisters(request, attributes)
         self._room, self._output = measure_room(attributes, model.complete_controls(request))
-        self._sent = sum(self._sizes) + self._rest
+        self._needs_cut = False
         self._gone: tuple[int, ...] = ()
         self._told: set[Loss] = set()
 
     async def open(self) -> Translation[EventSource]:
         """Sends what fits by the estimate. Raises ConverseError."""
+        room, attributes = self._room, self._model.descriptor.attributes
+        self._needs_cut = room is not None and not surely_fits(self._request, attributes, room)
         opened = await self._open()
         self._told.update(opened.losses)
         return Translation(_FittingSource(self, opened.value), opened.losses)
@@ -90,30 +93,37 @@ class Fitting:
             ConverseError: Whatever else sending raises.
         """
         former = self._gone
-        self._room = self._learn_room(error)
+        self._learn_room(error)
         cut = self._cut()
         if len(cut.gone) <= len(former):
             raise error
         return await self._open()
 
-    def _learn_room(self, error: ContextOverflowError) -> int:
-        """Returns the room, in tokens as they are estimated here, that the refusal speaks of."""
-        room = self._sent * 3 // 4
+    @cached_property
+    def _measures(self) -> tuple[list[int], int]:
+        """The sizes of the canisters, and of the rest; counted when something has to go."""
+        return measure_canisters(self._request, self._model.descriptor.attributes)
+
+    def _learn_room(self, error: ContextOverflowError) -> None:
+        """Takes from a refusal what room there is, in tokens as they are estimated here."""
+        sizes, rest = self._measures
+        gone = set(self._gone)
+        sent = rest + sum(size for index, size in enumerate(sizes) if index not in gone)
+        room = sent * 3 // 4
         if error.tokens and error.limit and error.tokens > error.limit:
             told = max(error.limit - self._output, error.limit // 2)
-            room = min(room, self._sent * told // error.tokens)
-        return max(room, 1)
+            room = min(room, sent * told // error.tokens)
+        self._room, self._needs_cut = max(room, 1), True
 
     def _cut(self) -> Cut:
-        if self._room is None:
+        if self._room is None or not self._needs_cut:
             return Cut()
-        room = self._room - self._rest
-        cut = cut_oldest(self._request.canisters, self._sizes, room)
+        sizes, rest = self._measures
+        room = self._room - rest
+        cut = cut_oldest(self._request.canisters, sizes, room)
         if not cut.gone or self._request.window != "summarize":
             return cut
-        return cut_oldest(
-            self._request.canisters, self._sizes, max(room - SUMMARY_TOKENS, room // 2)
-        )
+        return cut_oldest(self._request.canisters, sizes, max(room - SUMMARY_TOKENS, room // 2))
 
     async def _open(self) -> Translation[EventSource]:
         for _ in range(_ATTEMPTS):
@@ -122,7 +132,7 @@ class Fitting:
             try:
                 opened = await self._model.open(fitted, streaming=self._streaming)
             except ContextOverflowError as error:  # some know it before they send anything
-                self._room = self._learn_room(error)
+                self._learn_room(error)
                 if len(self._cut().gone) <= len(cut.gone):
                     raise
                 continue
@@ -132,13 +142,11 @@ class Fitting:
 
     async def _fit(self, cut: Cut) -> tuple[Request, tuple[Loss, ...]]:
         self._gone = cut.gone
-        self._sent = self._rest + sum(
-            size for index, size in enumerate(self._sizes) if index not in set(cut.gone)
-        )
         if not cut.gone:
             return self._request, ()
         canisters = self._request.canisters
-        reason = _compose_reason(self._room or 0)
+        room = self._room or 0
+        reason = _compose_reason(cut, room)
         summarizes = self._request.window == "summarize"
         kind = LossKind.COERCED if summarizes else LossKind.DROPPED
         if self._request.strict:
@@ -148,7 +156,7 @@ class Fitting:
             summary = await self._summarize(cut)
             document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
             kept = (*kept[: cut.gone[0]], document, *kept[cut.gone[0] :])
-            reason = f"{reason}; the model's own summary stands for it{summary.describe_usage()}"
+            reason = _compose_reason(cut, room, summary)
         return replace_canisters(self._request, kept), tuple(cut.survey_losses(kind, reason))
 
     async def _summarize(self, cut: Cut) -> Summary:
@@ -156,7 +164,7 @@ class Fitting:
         known, rest = self._find_known(gone)
         if not rest:
             return known
-        chunk = max((self._room or self._sent) // 2, 1)
+        chunk = max((self._room or 0) // 2, 1)
         summary = await summarize(self._model, self._request, rest, known.text, chunk)
         self._assembler.summaries += summary.origins
         _keep(self._name(gone), summary)
@@ -178,7 +186,7 @@ class Fitting:
         if not self._gone:
             return loss
         gone = set(self._gone)
-        places: list[int] = [i for i in range(len(self._sizes)) if i not in gone]
+        places: list[int] = [i for i in range(len(self._request.canisters)) if i not in gone]
         if self._request.window == "summarize":
             places.insert(self._gone[0], self._gone[0])
         return attrs.evolve(
@@ -197,8 +205,14 @@ class Fitting:
         return [LossEvent(loss=loss) for loss in new]
 
 
-def _compose_reason(room: int) -> str:
-    return f"the conversation exceeds the model's window, whose input has room for {room:,} tokens"
+def _compose_reason(cut: Cut, room: int, summary: Summary | None = None) -> str:
+    count = len(cut.gone)
+    oldest = f"the {count:,} oldest canisters" if count > 1 else "the oldest canister"
+    done = "left out" if summary is None else f"summarized by the model{summary.describe_usage()}"
+    return (
+        f"{oldest} {'are' if count > 1 else 'is'} {done}: the conversation exceeds the model's "
+        f"window, whose input has room for {room:,} tokens"
+    )
 
 
 def _keep(name: tuple[str, ...], summary: Summary) -> None:

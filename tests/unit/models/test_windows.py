@@ -17,8 +17,16 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.losses import LossKind
+from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import pairs_of
-from vibe_llms.models.windows import cut_oldest
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.genera import Genus
+from vibe_llms.models.windows import cut_oldest, measure_canisters, surely_fits
+
+_ATTRIBUTES = ModelAttributes(
+    address=ModelAddress("p", "m"), genus=Genus.CONVERSER, controls=(), traced=()
+)
 
 
 @st.composite
@@ -177,3 +185,18 @@ def test_within_one_long_run_the_oldest_turns_go() -> None:
     kept = _rest(canisters, [10] * 41, 100)
 
     assert kept == [0, *range(33, 41)]
+
+
+@given(st.text(), st.text(max_size=20), st.integers(0, 100))
+def test_what_surely_fits_is_not_cut(text: str, arguments: str, room: int) -> None:
+    """The cheap look never says that something fits which the count would cut."""
+    canisters = [
+        UserCanister(text),
+        InvocationCanister(invocation_id="a", name="look", arguments=arguments),
+        ResultCanister(text, invocation_id="a"),
+    ]
+    request = Request(canisters=canisters)
+    sizes, rest = measure_canisters(request, _ATTRIBUTES)
+
+    if surely_fits(request, _ATTRIBUTES, room):
+        assert not cut_oldest(canisters, sizes, room - rest).gone

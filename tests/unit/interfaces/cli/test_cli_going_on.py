@@ -308,3 +308,26 @@ def test_without_an_id_the_newest_is_shown_and_exported(vibe: Vibe, script: str)
     assert _show(vibe) == ["Second", "Yes: Second"]
     assert "Yes: Second" in vibe("export").out
     assert vibe("show", "").code == 4  # a variable of a shell that is empty is no id
+
+
+def test_the_window_of_the_embedded_model_says_where_it_is_set(vibe: Vibe, home: Path) -> None:
+    """Before somebody meets its end, and after somebody has set it."""
+    assert "context_tokens of [providers.local]" in vibe("models", "show", "local").out
+    (home / ".config" / "vibe-llms").mkdir(parents=True)
+    file = home / ".config" / "vibe-llms" / "config.toml"
+    file.write_text("[providers.local]\ncontext_tokens = 2048\n")
+
+    lines = vibe("models", "show", "local").out.splitlines()
+    assert f"providers.local.context_tokens\t2048\tuser {file}:2" in lines
+    settings = vibe("models", "show", "local", "--json").read_json()["settings"]
+    assert settings == {"providers.local.context_tokens": 2048}
+
+
+async def test_usage_counts_what_summaries_took(session: ChatSession) -> None:
+    """They are no part of the conversation, and cost all the same."""
+    await _chat(session, "Hello", "/compact")
+
+    usage = session.measure().usage
+
+    assert usage is not None
+    assert (usage.total_input_tokens, usage.total_output_tokens) == (30, 3)

@@ -24,6 +24,7 @@ from vibe_llms.interfaces.cli.chat.standings import (
 from vibe_llms.interfaces.cli.output import repair
 from vibe_llms.messages.canisters import (
     AnyCanister,
+    AssistantCanister,
     DocumentCanister,
     Origin,
     SupervisorCanister,
@@ -107,6 +108,7 @@ class ChatSession:
     limits: Limits | None = None
     _registry: Registry | None = attrs.field(default=None, init=False)
     _model: Model | None = attrs.field(default=None, init=False)
+    _summaries: list[Origin] = attrs.field(factory=list, init=False)
 
     @property
     def model_name(self) -> str:
@@ -219,6 +221,7 @@ class ChatSession:
                     output.feed(event)
         finally:
             self.keep(canisters)
+        self._summaries += response.metadata.summaries
         return Answer(
             text=response.text,
             origin=response.metadata.origin,
@@ -326,6 +329,7 @@ class ChatSession:
         document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
         self.conversation = self._produce_conversation([document, *canisters[count:]])
         self._save()
+        self._summaries += summary.origins
         return summary
 
     def _produce_conversation(self, said: Sequence[AnyCanister]) -> Conversation:
@@ -395,10 +399,14 @@ class ChatSession:
         self.address = address
 
     def measure(self) -> Account:
-        """Returns what the conversation has used; times are those of this session."""
+        """Returns what the conversation has used, and the summaries made in this session.
+
+        Times are those of this session, too.
+        """
         from vibe_llms.telemetry.measuring import add_times, measure_canisters
 
-        account = measure_canisters(self.conversation.canisters)
+        summaries = [AssistantCanister(origin=origin) for origin in self._summaries]
+        account = measure_canisters([*self.conversation.canisters, *summaries])
         return account if self.odometer is None else add_times(account, self.odometer.account)
 
     async def count_tokens(self) -> TokenCount:

@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
     from vibe_llms.absence import Absence
     from vibe_llms.application import Application
+    from vibe_llms.configuration.classes import Configuration
+    from vibe_llms.configuration.explanations import Explanation as Setting
     from vibe_llms.models.attributes import Explanation
     from vibe_llms.plain import JsonValue
     from vibe_llms.providers.surveys import Survey
+
+
+_PLUGIN_KEYS = ("module", "package", "enabled", "kind")
+"""Settings of a provider that say which code it is, and nothing of its models."""
 
 
 @click.group("models", invoke_without_command=True)
@@ -132,12 +138,37 @@ def show(address: str | None, as_json: bool) -> None:
     resolved = application.catalogue.resolve_address(address or application.configuration.model)
     require_provider(application.configuration, resolved.provider)
     rows = application.catalogue.access_attributes(resolved).explain()
+    settings = _survey_settings(application.configuration, resolved.provider)
     if as_json:
-        write_json({"address": str(resolved), "attributes": [_encode(row) for row in rows]})
+        write_json(
+            {
+                "address": str(resolved),
+                "attributes": [_encode(row) for row in rows],
+                "settings": {each.name: each.value for each in settings},
+            }
+        )
         return
     write_explanations(
-        (row.key, _format(row.value), f"{row.layer}: {_describe_source(row)}") for row in rows
+        [
+            *(
+                (row.key, _format(row.value), f"{row.layer}: {_describe_source(row)}")
+                for row in rows
+            ),
+            *((each.name, _format(each.value), each.source) for each in settings),
+        ]
     )
+
+
+def _survey_settings(configuration: Configuration, provider: str) -> list[Setting]:
+    """Lists what the user has set for the provider, which may change what holds for its models."""
+    from vibe_llms.configuration.explanations import explain_configuration
+
+    prefix = f"providers.{provider}."
+    return [
+        each
+        for each in explain_configuration(configuration)
+        if each.name.startswith(prefix) and each.name.removeprefix(prefix) not in _PLUGIN_KEYS
+    ]
 
 
 @models.command("pull", cls=Command)
