@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
 import attrs
 
@@ -225,16 +225,12 @@ class ContextOverflowError(RequestError):
     """The input, or input and wanted output, exceed the model's window. Sizes in tokens."""
 
     WORD: ClassVar[str] = "context-overflow"
+    remedy: str = (
+        'Begin anew, set window = "drop" or "summarize", or ask a model with a larger one.'
+    )
     model: str = ""
     tokens: int | None = None
     limit: int | None = None
-
-
-WINDOW_REMEDY: Final = (
-    'Begin a new conversation, let the oldest turns go (window = "drop" or "summarize"), or ask a '
-    "model with a larger window."
-)
-"""What can be done where a conversation does not fit."""
 
 
 class TranslationLossError(ConverseError, ValueError):

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.exceptions import (
-    WINDOW_REMEDY,
     ContextOverflowError,
     ConverseError,
     ProviderError,
@@ -316,7 +315,6 @@ def _produce_overflow(facts: Mapping[str, Any], message: str, model: str) -> Con
         tokens=_find_number(facts.get("n_prompt_tokens"), _TOKENS, message),
         limit=_find_number(facts.get("n_ctx"), _LIMIT, message),
         detail=message if message.endswith(".") else f"{message}.",
-        remedy=WINDOW_REMEDY,
         path="canisters",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -200,3 +201,28 @@ def test_what_surely_fits_is_not_cut(text: str, arguments: str, room: int) -> No
 
     if surely_fits(request, _ATTRIBUTES, room):
         assert not cut_oldest(canisters, sizes, room - rest).gone
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [UserCanister("Still there?")],
+        [AssistantCanister("A moment.", turn_id="2")],
+        [AssistantCanister("A moment.", turn_id="2"), UserCanister("Well?")],
+    ],
+)
+def test_a_result_that_comes_late_keeps_its_invocation(between: list[AnyCanister]) -> None:
+    """Also where something else was said before it came."""
+    call = InvocationCanister(invocation_id="a", name="look", turn_id="1")
+    result = ResultCanister("Found", invocation_id="a")
+    canisters = [
+        UserCanister("Look."),
+        call,
+        *between,
+        result,
+        AssistantCanister("Here.", turn_id="3"),
+    ]
+
+    for room in range(10, 10 * len(canisters)):
+        kept = [canisters[i] for i in _rest(canisters, [10] * len(canisters), room)]
+        assert (call in kept) == (result in kept), room

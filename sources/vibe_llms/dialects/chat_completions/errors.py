@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from vibe_llms.dialects.openai_errors import produce_openai_error
 from vibe_llms.exceptions import (
-    WINDOW_REMEDY,
     ContextOverflowError,
     ConverseError,
     ProviderError,
@@ -92,7 +91,6 @@ def produce_error(
         tokens=int(tokens[1]) if tokens else None,
         limit=int(limit[1]) if limit else None,
         detail=error.detail if error.detail.endswith(".") else f"{error.detail}.",
-        remedy=WINDOW_REMEDY,
         path="canisters",
     )
 

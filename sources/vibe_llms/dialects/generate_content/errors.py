@@ -15,7 +15,6 @@ from typing import Any, Final
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.openai_errors import read_retry_after
 from vibe_llms.exceptions import (
-    WINDOW_REMEDY,
     ContextOverflowError,
     ConverseError,
     ProviderError,
@@ -186,6 +185,5 @@ def _produce_overflow(found: re.Match[str], message: str, model: str) -> Context
         tokens=int(tokens) if tokens else None,
         limit=int(limit) if limit else None,
         detail=message if message.endswith(".") else f"{message}.",
-        remedy=WINDOW_REMEDY,
         path="canisters",
     )

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from vibe_llms.dialects.openai_errors import read_request_id, read_retry_after
 from vibe_llms.exceptions import (
-    WINDOW_REMEDY,
     ContextOverflowError,
     ConverseError,
     ProviderError,
@@ -296,6 +295,5 @@ def _produce_overflow(
         tokens=None if tokens is None else int(tokens),
         limit=None if limit is None else int(limit),
         detail=message if message.endswith(".") else f"{message}.",
-        remedy=WINDOW_REMEDY,
         path="canisters",
     )

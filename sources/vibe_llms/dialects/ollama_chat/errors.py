@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from vibe_llms.dialects.openai_errors import read_retry_after
 from vibe_llms.exceptions import (
-    WINDOW_REMEDY,
     CapabilityError,
     ContextOverflowError,
     ConverseError,
@@ -124,7 +123,7 @@ def produce_error(
         return ContextOverflowError(
             model=model,
             detail=f"{message.rstrip('.')}.",
-            remedy=f"{WINDOW_REMEDY} The control num_ctx sets the window.",
+            remedy=f"{ContextOverflowError.remedy} The control num_ctx sets the window.",
             path="canisters",
             stage=Stage.PROVIDER,
         )

@@ -7,7 +7,6 @@ from typing import Final
 
 from vibe_llms.dialects.chat_completions.errors import produce_error as produce_dialect_error
 from vibe_llms.exceptions import (
-    WINDOW_REMEDY,
     CapabilityError,
     ContextOverflowError,
     ConverseError,
@@ -35,7 +34,7 @@ def _produce_overflow(fault: EngineFault, model: str) -> ConverseError:
         limit=limit,
         path="canisters",
         detail=f"The conversation does not fit into the window of {model}{sizes}.",
-        remedy=f"{WINDOW_REMEDY} Where the weights have more, context_tokens of "
+        remedy=f"{ContextOverflowError.remedy} Where the weights have more, context_tokens of "
         f"[providers.{model.partition(':')[0]}] sets how much of it is used.",
     )
 

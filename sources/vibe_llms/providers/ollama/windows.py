@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from vibe_llms.exceptions import WINDOW_REMEDY, ContextOverflowError
+from vibe_llms.exceptions import ContextOverflowError
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import estimate_request
@@ -83,7 +83,7 @@ def _refuse(
     model = str(attributes.address)
     wanted = f" and the {asked:,} of the answer" if asked else ""
     window = f"the control num_ctx = {limit:,}" if control else f"the window of {limit:,} tokens"
-    remedy = WINDOW_REMEDY
+    remedy = ContextOverflowError.remedy
     if control:
         remedy = "Leave num_ctx out, to have it computed, or set it higher."
     return ContextOverflowError(
