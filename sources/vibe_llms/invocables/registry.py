@@ -11,6 +11,7 @@ from typing import Final, Self
 
 import attrs
 
+from vibe_llms.concealment import conceal_keys
 from vibe_llms.exceptions import EnsembleError, RequestError, UnknownNameError
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.ensembles import Ensemble
@@ -102,10 +103,14 @@ class Registry:
     async def connect(self) -> None:
         """Connects all ensembles at once and learns what they have.
 
+        From here on others may act in our name, and programs be started: on Linux, the keys in
+        our environment are moved to where no other process reads them.
+
         Raises:
             EnsembleError: Some could not be connected, each explained; no ensemble stays
                 connected then. A tolerant registry raises nothing.
         """
+        conceal_keys()
         try:
             for ensemble in self.ensembles:
                 ensemble.listen(functools.partial(self._stale.add, ensemble.name))

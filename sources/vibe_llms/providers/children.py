@@ -22,6 +22,7 @@ from typing import IO, Final
 
 import attrs
 
+from vibe_llms.concealment import conceal_keys, strip_keys
 from vibe_llms.exceptions import ConverseError, DependencyError, Stage
 from vibe_llms.guardians import compose_guardian
 from vibe_llms.plugins.specification import Progress
@@ -31,6 +32,11 @@ GRACE_SECONDS: Final = 5.0
 
 LOG_BYTES: Final = 4_194_304
 """How large the file of a server's output may become; then it begins anew."""
+
+_KEPT: Final = frozenset(
+    {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "LLAMA_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY"}
+)
+"""The keys that a server of models may need: to fetch them, and to know who asks it."""
 
 _SHOWN_LINES: Final = 8
 _QUIET_SECONDS: Final = 1.0
@@ -44,7 +50,8 @@ class ChildSettings:
     Attributes:
         name: The provider's name, for messages.
         command: The program and its arguments; ``{port}`` stands for the port to listen at.
-        environment: Variables on top of our own; ``{port}`` likewise.
+        environment: Variables on top of our own, which come without others' keys; ``{port}``
+            likewise.
         health_path: Answers with the status 200 as soon as the server is ready.
         startup_seconds: How long that may take.
         log_path: The file for the server's output.
@@ -255,12 +262,13 @@ def find_free_port() -> int:
 def _start_guardian(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
+    conceal_keys()
     return subprocess.Popen(
         compose_guardian(command, grace_seconds=GRACE_SECONDS),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **environment},
+        env={**strip_keys(os.environ, _KEPT), **environment},
         start_new_session=True,  # an interrupt at the terminal is ours to handle
     )
 

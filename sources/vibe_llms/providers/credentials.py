@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from vibe_llms.concealment import remember_key
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -47,6 +48,7 @@ def acquire_key(
     named = settings.get("api_key_variable")
     for variable in (str(named),) if named else variables:
         if os.environ.get(variable):
+            remember_key(variable)
             return ensure_key(Secret(os.environ[variable]), f"the variable {variable}")
     kept = None if directory is None else read_kept(provider, directory)
     return None if kept is None else ensure_key(kept, f"the key that is kept for {provider}")

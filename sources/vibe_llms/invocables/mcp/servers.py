@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.concealment import remember_key
 from vibe_llms.configuration.classes import Configuration, Setting
 from vibe_llms.encodings import explain_misencoding
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
@@ -183,6 +184,7 @@ def _read_secret(value: Any, base: Path) -> Secret:
             text = os.environ.get(variable)
             if text is None:
                 raise ValueError(f"The environment variable {variable} is not set.")
+            remember_key(variable)
         case {"file": str() as name, **rest} if set(rest) <= {"prefix"}:
             try:
                 text = (base / Path(name).expanduser()).read_text(encoding="utf-8").strip()
