@@ -189,6 +189,11 @@ class Configuration(NamedTuple):
         return window
 
     @property
+    def lenient(self) -> bool:
+        """Whether a control that a model does not take is left out, and told as a loss."""
+        return bool(self.settings["lenient"].value)
+
+    @property
     def yes(self) -> bool:
         """Whether every question for consent counts as answered with yes."""
         return bool(self.settings["yes"].value)

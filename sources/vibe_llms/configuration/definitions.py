@@ -134,6 +134,13 @@ _SETTINGS = (
         is_harmless=True,
     ),
     Definition(
+        name="lenient",
+        kind=BOOLEAN,
+        summary="Whether a control that a model does not take is left out and told as a loss, "
+        "instead of being an error.",
+        is_harmless=True,
+    ),
+    Definition(
         name="yes",
         kind=BOOLEAN,
         summary="Whether questions for consent count as answered with yes; for scripts. "

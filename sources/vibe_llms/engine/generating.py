@@ -32,8 +32,9 @@ class Asking:
     Attributes:
         model: Who is asked.
         address: What it is called.
-        controls, schema, invocation_choice, strict, window, native: As of a :class:`Request`; a
-            choice that requires an invocation does not hold after a result, or no run would end.
+        controls, schema, invocation_choice, strict, lenient, window, native: As of a
+            :class:`Request`; a choice that requires an invocation does not hold after a result,
+            or no run would end.
         reactors: Hear of every answer.
         stream: Whether answers are wanted piece by piece.
         price: Returns what an answer cost, in US cents; ``None`` where that is not known.
@@ -45,6 +46,7 @@ class Asking:
     schema: JsonObject | None = None
     invocation_choice: str = "auto"
     strict: bool = False
+    lenient: bool = False
     window: WindowPolicy = "stop"
     native: Native | None = None
     reactors: ConversationReactors | None = None
@@ -147,6 +149,7 @@ class Generator:
             schema=asking.schema,
             continuation=command.is_continuation,
             strict=asking.strict,
+            lenient=asking.lenient,
             window=asking.window,
             native=asking.native,
             conversation_id=self._journal.conversation_id,

@@ -25,7 +25,7 @@ from vibe_llms.engine.generating import Asking
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.reactors import ConversationReactors
-from vibe_llms.instruments.inputs import Input, gather_canisters
+from vibe_llms.instruments.inputs import Input, gather_canisters, produce_native
 from vibe_llms.instruments.models import Model
 from vibe_llms.invocables.approvals import Approval, Approver
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
@@ -33,6 +33,7 @@ from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.contents import Native
 from vibe_llms.messages.requests import WindowPolicy
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
@@ -56,6 +57,8 @@ class EngineOptions(TypedDict, total=False):
         invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
         strict: A request that cannot be translated without a loss is an error.
         window: What becomes of the oldest turns where the conversation exceeds the model's window.
+        lenient: A control that the model does not take is left out, as a loss that is told.
+        native: Parameters in the words of the vendor who is asked.
     """
 
     controls: dict[str, JsonValue]
@@ -63,6 +66,8 @@ class EngineOptions(TypedDict, total=False):
     invocation_choice: str
     strict: bool
     window: WindowPolicy
+    lenient: bool
+    native: JsonObject | Native
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -242,6 +247,8 @@ class Engine:
             invocation_choice=options.get("invocation_choice", "auto"),
             strict=options.get("strict", False),
             window=options.get("window", "stop"),
+            lenient=options.get("lenient", False),
+            native=produce_native(options.get("native")),
             reactors=self._reactors,
             stream=self._stream,
             price=price_in_cents,
@@ -254,6 +261,7 @@ class Engine:
             controls=model.compose_controls(controls),
             strict=options.get("strict", model.strict),
             window=options.get("window", model.window),
+            lenient=options.get("lenient", model.lenient),
             reactors=await model.join_reactors(self._reactors),
         )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias, cast
 
+from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister, UserCanister
-from vibe_llms.messages.contents import AnyContent
+from vibe_llms.messages.contents import AnyContent, Native
+from vibe_llms.plain import JsonObject
 
 
 class HasCanisters(Protocol):
@@ -46,3 +48,26 @@ def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     if isinstance(items, Sequence) and items and isinstance(items[0], _CANISTERS):
         return tuple(cast(Sequence[AnyCanister], items))
     return (UserCanister(cast("str | AnyContent | Sequence[AnyContent]", prompt)),)
+
+
+def produce_native(given: JsonObject | Native | None) -> Native | None:
+    """Returns parameters in a vendor's own words, for whoever is asked where nobody is named.
+
+    Raises:
+        RequestError: They are no JSON object.
+    """
+    if given is None or isinstance(given, Native):
+        return given
+    import msgspec
+
+    try:
+        if not isinstance(given, Mapping):
+            raise TypeError(f"it is of the type {type(given).__name__}")
+        data = msgspec.json.encode(dict(given)).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RequestError(
+            path="native",
+            detail=f"The native parameters are no JSON object: {error}.",
+            remedy='Give a dictionary, such as native={"logit_bias": {"42": -100}}.',
+        ) from error
+    return Native(protocol="", data=data)

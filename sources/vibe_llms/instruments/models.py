@@ -18,15 +18,17 @@ from vibe_llms.asynchrony import access_portal
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.events.reactors import ConversationReactors, join_reactors
 from vibe_llms.exceptions import RequestError
-from vibe_llms.instruments.inputs import Input, gather_canisters
+from vibe_llms.instruments.inputs import Input, gather_canisters, produce_native
 from vibe_llms.instruments.parsing import ParsingModel, SyncParsingModel
 from vibe_llms.messages.canisters import SupervisorCanister
+from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response, WindowPolicy
 from vibe_llms.nearness import suggest
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
 from vibe_llms.providers.synchrony import PortalStream
+from vibe_llms.providers.wishes import leave_out_controls
 
 
 class RequestOptions(TypedDict, total=False):
@@ -41,6 +43,9 @@ class RequestOptions(TypedDict, total=False):
         controls: Values for this request only; they win over the model's own.
         window: What becomes of the oldest turns where the conversation exceeds the model's window:
             ``stop``, ``drop`` or ``summarize``.
+        lenient: A control that the model does not take is left out, as a loss that is told.
+        native: Parameters in the words of the vendor who is asked, as it documents them; what the
+            request itself says wins over them, and that is told as a loss.
     """
 
     system: str
@@ -50,6 +55,8 @@ class RequestOptions(TypedDict, total=False):
     continuation: bool
     controls: Mapping[str, JsonValue]
     window: WindowPolicy
+    lenient: bool
+    native: JsonObject | Native
 
 
 class Model(ParsingModel):
@@ -63,6 +70,8 @@ class Model(ParsingModel):
         window: What becomes of the oldest turns of a conversation that exceeds the model's window:
             ``stop`` is an error, ``drop`` leaves them out of what is sent, ``summarize`` has the
             model summarize them first; by default what the configuration says.
+        lenient: A control that the model does not take is left out and told as a loss, instead of
+            being an error; by default what the configuration says.
         controls: Values that every request starts from, such as ``temperature=0.2``.
 
     Use it as an asynchronous context manager, or close it at the end.
@@ -76,6 +85,7 @@ class Model(ParsingModel):
         reactors: ConversationReactors | None = None,
         strict: bool = False,
         window: WindowPolicy | None = None,
+        lenient: bool | None = None,
         **controls: JsonValue,
     ) -> None:
         self.address = address
@@ -84,11 +94,18 @@ class Model(ParsingModel):
         self._reactors = reactors
         self.strict = strict
         self._window = window
+        self._lenient = lenient
 
     @property
     def window(self) -> WindowPolicy:
         """What becomes of the oldest turns of a conversation that exceeds the model's window."""
         return self._window or self.application.configuration.window
+
+    @property
+    def lenient(self) -> bool:
+        """Whether a control that the model does not take is left out, and told as a loss."""
+        given = self._lenient
+        return self.application.configuration.lenient if given is None else given
 
     @property
     def application(self) -> Application:
@@ -140,6 +157,8 @@ class Model(ParsingModel):
             continuation=options.get("continuation", False),
             strict=self.strict,
             window=options.get("window", self.window),
+            lenient=options.get("lenient", self.lenient),
+            native=produce_native(options.get("native")),
             conversation_id=getattr(prompt, "id", "") if hasattr(prompt, "canisters") else "",
         )
 
@@ -151,7 +170,7 @@ class Model(ParsingModel):
         Raises:
             ConverseError: No answer, or not to its end.
         """
-        return await self.converse(self.request(prompt, **options), stream=stream)
+        return await self.converse(prompt, stream=stream, **options)
 
     async def converse(
         self,
@@ -159,17 +178,19 @@ class Model(ParsingModel):
         *,
         reactors: ConversationReactors | None = None,
         stream: bool = True,
+        **options: Unpack[RequestOptions],
     ) -> Response:
         """Answers a request or a conversation.
 
         Args:
             reactors: Hear of this answer, besides those of the model.
             stream: False asks the vendor for the response in one piece.
+            options: See :class:`RequestOptions`.
 
         Raises:
             ConverseError: No answer, or not to its end.
         """
-        request = await self.hydrate(self.request(prompt))
+        request = await self.hydrate(self.request(prompt, **options))
         model = await self.access()
         return await model.converse(request, await self.join_reactors(reactors), stream=stream)
 
@@ -209,6 +230,8 @@ class Model(ParsingModel):
         """Counts the tokens which the prompt would occupy as input."""
         model = await self.access()
         request = await self.hydrate(self.request(prompt))
+        if request.lenient:
+            request, _ = leave_out_controls(request, model.descriptor.attributes)
         return await model.tokenizer.count_request(request, model.descriptor)
 
     async def close(self) -> None:
@@ -256,6 +279,7 @@ class SyncModel(SyncParsingModel):
         reactors: ConversationReactors | None = None,
         strict: bool = False,
         window: WindowPolicy | None = None,
+        lenient: bool | None = None,
         **controls: JsonValue,
     ) -> None:
         self._model = Model(
@@ -264,6 +288,7 @@ class SyncModel(SyncParsingModel):
             reactors=reactors,
             strict=strict,
             window=window,
+            lenient=lenient,
             **controls,
         )
 
@@ -275,7 +300,7 @@ class SyncModel(SyncParsingModel):
         self, prompt: Input | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
     ) -> Response:
         """Asks and waits for the whole answer; see :meth:`Model.ask`."""
-        return self.converse(self.request(prompt, **options), stream=stream)
+        return self.converse(prompt, stream=stream, **options)
 
     def converse(
         self,
@@ -283,10 +308,11 @@ class SyncModel(SyncParsingModel):
         *,
         reactors: ConversationReactors | None = None,
         stream: bool = True,
+        **options: Unpack[RequestOptions],
     ) -> Response:
         """Answers a request or a conversation; see :meth:`Model.converse`."""
         return access_portal().call(
-            lambda: self._model.converse(prompt, reactors=reactors, stream=stream)
+            lambda: self._model.converse(prompt, reactors=reactors, stream=stream, **options)
         )
 
     @contextmanager

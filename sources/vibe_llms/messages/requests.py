@@ -58,11 +58,14 @@ class Request:
             part of it: a model held to a schema by a grammar answers in that order.
         continuation: The model shall go on with its own last turn (a paused turn, a prefill).
         strict: A translation that would lose anything is an error.
+        lenient: A control that the model lacks, or a value that it does not take, is left out and
+            told as a loss; else it is an error.
         window: Where the conversation exceeds the model's window: ``stop`` is an error, ``drop``
             sends it without its oldest turns, ``summarize`` with the model's own summary in their
             place. The conversation stays as it is; what is not sent is told as a loss.
         native: Parameters of one vendor's protocol that have no common word, as a JSON object;
-            withheld from all other protocols.
+            withheld from all other protocols. Where it names no protocol, they are for whoever is
+            asked.
         conversation_id: Of which conversation this is part; no part of the meaning.
 
     Raises:
@@ -82,6 +85,7 @@ class Request:
     schema: JsonObject | None = attrs.field(default=None, converter=ensure_schema, eq=write_plain)
     continuation: bool = False
     strict: bool = False
+    lenient: bool = False
     window: WindowPolicy = "stop"
     native: Native | None = None
     conversation_id: str = ""

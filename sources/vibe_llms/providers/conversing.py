@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar, cast
+
+import attrs
 
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import RequestError, TranslationLossError
@@ -127,10 +129,30 @@ class ModelBase(abc.ABC, Generic[_Native]):
             TranslationLossError: Something would be lost, and the request is strict.
         """
         ensure_asked(request)
-        translation = self.nativize(request, streaming=streaming)
+        translation = self._nativize_wishes(request, streaming=streaming)
         if request.strict:
             refuse_losses(translation.losses)
         return translation
+
+    def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[_Native]:
+        """Translates a request, without what the model does not take where that is allowed."""
+        is_spoken = request.native is not None and not request.native.protocol
+        if not (request.lenient or is_spoken):
+            return self.nativize(request, streaming=streaming)
+        from vibe_llms.providers.wishes import add_native, leave_out_controls
+
+        losses: tuple[Loss, ...] = ()
+        fitting = attrs.evolve(request, native=None) if is_spoken else request
+        if request.lenient:
+            fitting, losses = leave_out_controls(fitting, self._descriptor.attributes)
+        translation = self.nativize(fitting, streaming=streaming)
+        native = translation.value
+        if is_spoken:
+            body, overruled = add_native(
+                request, native, lambda usual: self.nativize(usual, streaming=streaming).value
+            )
+            native, losses = cast(_Native, body), (*losses, *overruled)
+        return Translation(native, (*losses, *translation.losses))
 
     async def _open_fitting(
         self, request: Request, assembler: Assembler, *, streaming: bool

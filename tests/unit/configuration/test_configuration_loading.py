@@ -121,6 +121,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
         "model": ("p:m", "p:m"),
         "stream": ("off", False),
         "window": ("drop", "drop"),
+        "lenient": ("true", True),
         "yes": ("1", True),
         "directories.data": ("/d", Path("/d")),
         "directories.cache": ("/c", Path("/c")),

@@ -151,6 +151,12 @@ def model_options(function: _Function) -> _Function:
             help="What becomes of the oldest turns where the model's window is too small.",
         ),
         click.option("--strict", is_flag=True, help="Fail if a translation would lose anything."),
+        click.option(
+            "--lenient",
+            is_flag=True,
+            default=None,
+            help="Leave out controls that the model does not take, and say so.",
+        ),
     ]
     for option in reversed(options):
         function = option(function)

@@ -32,6 +32,8 @@ def digest_request(request: Request) -> str:
     del tree["conversation_id"]
     if tree["window"] == "stop":  # as before there was such a choice
         del tree["window"]
+    if not tree["lenient"]:
+        del tree["lenient"]
     numbers: dict[str, int] = {}
     tree["canisters"] = [_reduce_canister(canister, numbers) for canister in tree["canisters"]]
     for described in (tree, *tree["invocables"]):

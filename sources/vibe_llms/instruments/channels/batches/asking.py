@@ -198,6 +198,8 @@ class Acting:
                 invocation_choice=asking.invocation_choice,
                 schema=asking.schema,
                 strict=asking.strict,
+                lenient=asking.lenient,
+                native=asking.native,
                 window=asking.window,
             )
 

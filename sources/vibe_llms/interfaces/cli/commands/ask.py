@@ -88,6 +88,7 @@ def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
         model=address,
         stream=options["stream"],
         window=options["window"],
+        lenient=options["lenient"],
     )
     tell_untrusted(application.configuration)
     conversation = restore_conversation(application.store, options["continued"])

@@ -81,6 +81,7 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
         model=address,
         stream=options["stream"],
         window=options["window"],
+        lenient=options["lenient"],
     )
     tell_untrusted(application.configuration)
     session = _produce_session(application, continued, address or "", options)

@@ -1,0 +1,107 @@
+"""What a caller wishes beyond what the model takes: left out where that is allowed, and told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+import msgspec
+
+from vibe_llms.exceptions import ControlError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.controls import check_controls
+from vibe_llms.plain import JsonValue
+
+_OURS = frozenset({"model", "stream"})
+"""What says whom we ask and how we read the answer."""
+
+_TOOLS = ("tools",)
+
+
+def leave_out_controls(
+    request: Request, attributes: ModelAttributes
+) -> tuple[Request, tuple[Loss, ...]]:
+    """Returns a lenient request without the controls that the model does not take, and those."""
+    kept: dict[str, JsonValue] = {}
+    losses: list[Loss] = []
+    for name, value in request.controls.items():
+        try:
+            kept |= check_controls({name: value}, attributes.controls)
+        except ControlError as error:
+            path, reason = f"controls.{name}", error.detail.rstrip(".")
+            losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
+    return (attrs.evolve(request, controls=kept) if losses else request), tuple(losses)
+
+
+def add_native(
+    request: Request, body: object, produce_usual: Callable[[Request], object]
+) -> tuple[object, tuple[Loss, ...]]:
+    """Returns a native request with what the caller says in the vendor's words, and the losses.
+
+    The vendor's words win, as the most particular: over what was not asked for in silence, over
+    what was asked for as a loss. Tools come together.
+
+    Args:
+        request: As the caller made it; its native names no protocol.
+        body: What the rest of the request became.
+        produce_usual: Returns what a request becomes, to see what is sent unasked.
+    """
+    assert request.native is not None
+    told = msgspec.json.decode(request.native.data, type=dict[str, Any])
+    if not isinstance(body, Mapping):
+        return body, tuple(_lose(name, "this model has no parameters of a vendor") for name in told)
+    losses = [_lose(name, "it is said by how the model is asked") for name in told if name in _OURS]
+    told = {name: value for name, value in told.items() if name not in _OURS}
+    overruled = dict(_find_overruled(told, body, ()))
+    if overruled:
+        usual = produce_usual(Request(canisters=[UserCanister("?")], model=request.model))
+        losses += [
+            Loss(
+                kind=LossKind.COERCED,
+                path=f"native.{'.'.join(path)}",
+                reason="it takes the place of what else the request says",
+            )
+            for path, value in overruled.items()
+            if _look_up(usual, path) != value
+        ]
+    return _merge(body, told), tuple(losses)
+
+
+def _lose(name: str, reason: str) -> Loss:
+    return Loss(kind=LossKind.DROPPED, path=f"native.{name}", reason=reason)
+
+
+def _find_overruled(
+    told: Mapping[str, Any], body: Mapping[str, Any], place: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in told.items():
+        path = (*place, name)
+        if name not in body or value == body[name] or path == _TOOLS:
+            continue
+        if isinstance(value, Mapping) and isinstance(body[name], Mapping):
+            yield from _find_overruled(value, body[name], path)
+        else:
+            yield path, body[name]
+
+
+def _look_up(body: object, path: tuple[str, ...]) -> object:
+    for name in path:
+        body = body.get(name) if isinstance(body, Mapping) else None
+    return body
+
+
+def _merge(body: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(body)
+    for name, value in told.items():
+        known = merged.get(name)
+        if isinstance(value, Mapping) and isinstance(known, Mapping):
+            merged[name] = _merge(known, value)
+        elif (name,) == _TOOLS and isinstance(value, list) and isinstance(known, list | tuple):
+            merged[name] = [*known, *value]
+        else:
+            merged[name] = value
+    return merged
