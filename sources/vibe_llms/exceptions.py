@@ -316,7 +316,7 @@ class TransportError(ConverseError, ConnectionError):
     @property
     def is_retryable(self) -> bool:
         """Whether the same request may succeed later: nothing of an answer had arrived."""
-        return not self.arrived
+        return not self.arrived and getattr(self, "phase", "") != "total"  # all its time is over
 
 
 class TransportTimeoutError(TransportError, TimeoutError):
@@ -330,11 +330,6 @@ class TransportTimeoutError(TransportError, TimeoutError):
     WORD: ClassVar[str] = "transport-timeout"
     phase: str = ""
     seconds: float = 0
-
-    @property
-    def is_retryable(self) -> bool:
-        """Whether the same request may succeed later: not where all the time there was is over."""
-        return self.phase != "total" and super().is_retryable
 
     def describe(self) -> str:
         return self.detail or (

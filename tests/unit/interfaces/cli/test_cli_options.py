@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 import pytest
 
@@ -50,3 +53,18 @@ def test_two_providers_are_refused() -> None:
     """``--provider`` and ``--model`` may not contradict each other."""
     with pytest.raises(click.UsageError, match="two providers"):
         compose_address("local:smollm2", "scripted")
+
+
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_a_control_that_the_model_lacks_is_left_out_where_one_is_lenient(
+    vibe: Callable[..., Any], stream: str
+) -> None:
+    """It is an error else; one line on standard error tells what was left out."""
+    asked = ("ask", "-m", "scripted:echo", "-c", "sparkle=3", stream, "hello")
+
+    refused, lenient = vibe(*asked), vibe(*asked, "--lenient")
+
+    assert (refused.code, refused.out) == (5, "")
+    assert "'sparkle'" in refused.err
+    assert (lenient.code, lenient.out) == (0, "hello\n")
+    assert "sparkle" in lenient.err

@@ -10,7 +10,7 @@ import attrs
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, StreamEvent
+from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, LossEvent, StreamEvent
 from vibe_llms.exceptions import Finding, RequestError, StaleConversationError
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
@@ -217,7 +217,7 @@ class ChatSession:
             else:
                 response = await model.converse(request, stream=False)
                 canisters = response.canisters
-                for event in produce_events(canisters):
+                for event in produce_events(canisters, response.losses):
                     output.feed(event)
         finally:
             self.keep(canisters)
@@ -266,7 +266,7 @@ class ChatSession:
         finally:
             self.conversation = run.conversation
         if not self.stream:
-            for event in produce_events(outcome.canisters):
+            for event in produce_events(outcome.canisters, outcome.losses):
                 output.feed(event)
         if outcome.error is not None:
             raise outcome.error
@@ -437,8 +437,12 @@ class ChatSession:
         return self._model
 
 
-def produce_events(canisters: Sequence[AnyCanister]) -> Iterator[StreamEvent]:
+def produce_events(
+    canisters: Sequence[AnyCanister], losses: Sequence[Loss] = ()
+) -> Iterator[StreamEvent]:
     """Makes the events by which an answer that came in one piece is shown."""
+    for loss in losses:
+        yield LossEvent(loss=loss)
     index = 0
     for canister in canisters:
         for content in canister.content:
