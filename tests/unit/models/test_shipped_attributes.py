@@ -26,15 +26,22 @@ TOLD = {
     "anthropic": """
         claude-fable-5-2 claude-mythos-5-2 claude-haiku-5-5 claude-opus-5 claude-opus-4-8
         claude-sonnet-4-6 claude-haiku-4-5-20251001 claude-opus-4-5 claude-opus-4-20250514
+        claude-3-haiku-20240307
     """,
     "openai_conversations": OPENAI,
     "openai_responses": OPENAI,
-    "google": "gemini-4-argon gemini-3.8-flash gemini-3-flash-preview gemini-2.5-flash",
+    "google": """
+        gemini-4-argon gemini-3.8-flash gemini-3-flash-preview gemini-2.5-flash
+        gemini-2.5-flash-lite gemini-2.5-flash-image gemini-3.8-flash-tts
+    """,
     "perplexity": "sonar sonar-pro sonar-reasoning-pro sonar-deep-research",
     "deepseek": "deepseek-flash deepseek-v4-flash deepseek-v4-pro deepseek-chat",
     "groq": "openai/gpt-oss-120b qwen/qwen3-32b",
     "mistral": "mistral-large-4 mistral-small-2603 codestral-2508",
-    "xai": "grok-4.7 grok-4.3 grok-4-0709 grok-4-1-fast-reasoning grok-4-1-fast",
+    "xai": """
+        grok-4.7 grok-4.3 grok-4-0709 grok-4-1-fast-reasoning grok-4-1-fast
+        grok-4-1-fast-non-reasoning
+    """,
 }
 MODELS = {provider: names.split() for provider, names in TOLD.items()}
 """Current models by vendor: those that the installed SDKs, genai-prices and manuals name."""
