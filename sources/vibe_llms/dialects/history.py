@@ -24,7 +24,7 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.contents import AnyContent, TextualContent
 
 NO_RESULT: Final = "There is no result: it was not executed."
 """What stands in for the result that an invocation lacks."""
@@ -105,8 +105,15 @@ def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
 def tell_result(result: ResultCanister) -> UserCanister:
     """Returns a result as the words of the user, media included."""
     kind = "Error" if result.is_error else "Result"
-    begin = TextualContent(f"{kind} of {result.name or result.invocation_id}:\n")
-    return UserCanister((begin, *result.content), id=result.id, timestamp=result.timestamp)
+    contents = _label(f"{kind} of {result.name or result.invocation_id}:\n", result.content)
+    return UserCanister(contents, id=result.id, timestamp=result.timestamp)
+
+
+def _label(label: str, contents: tuple[AnyContent, ...]) -> tuple[AnyContent, ...]:
+    """Puts a label before contents: into the first of them, where that is a text."""
+    if contents and isinstance(contents[0], TextualContent):
+        return (attrs.evolve(contents[0], text=label + contents[0].text), *contents[1:])
+    return (TextualContent(label), *contents)
 
 
 def belongs(previous: AnyCanister, canister: AnyCanister) -> bool:

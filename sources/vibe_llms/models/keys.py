@@ -120,6 +120,8 @@ KEYS: Final = (
     _attribute("output_limit_tokens", "Output, at most."),
     _attribute("knowledge_cutoff", "Until when the model knows the world."),
     _attribute("license", "Under which the weights are."),
+    _attribute("image_types", "The media types of pictures that it takes; ``*`` stands for any."),
+    _attribute("file_types", "The media types of documents that it takes; ``*`` stands for any."),
     _attribute("token_encoding", "The public encoding that makes its tokens."),
     _attribute("image_tokens", "The rule by which the size of a picture becomes tokens."),
 )  # fmt: skip

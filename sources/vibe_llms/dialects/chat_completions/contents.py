@@ -9,7 +9,7 @@ from typing import Any, Final
 from vibe_llms.dialects.chat_completions.payloads import read_payload, read_url
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.residues import mark_absent
-from vibe_llms.dialects.ledger import escape, keep_native, seal_native
+from vibe_llms.dialects.ledger import MARK, escape, keep_native, seal_native
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -192,6 +192,8 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
     if len(fields) == 1:
         return None
     name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None
+    if name is None and "file_id" not in fields:
+        rest = {**rest, MARK: {"nameless": True}}
     # Of an uploaded file also an empty native is kept: it says whose the file is.
     keep = seal_native if "file_id" in fields else keep_native
     return FileContent(**fields, name=name, native=keep(PROTOCOL, _nest("file", inner, rest)))

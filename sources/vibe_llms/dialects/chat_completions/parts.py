@@ -16,8 +16,14 @@ from vibe_llms.dialects.chat_completions.payloads import (
 )
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.chat_completions.residues import merge
-from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.exceptions import CapabilityError
+from vibe_llms.dialects.ledger import MARK, Ledger
+from vibe_llms.dialects.media_types import (
+    admit_type,
+    ensure_capability,
+    read_words,
+    takes_type,
+)
+from vibe_llms.dialects.naming import name_file
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -32,15 +38,9 @@ from vibe_llms.messages.contents import (
     VideoContent,
 )
 from vibe_llms.messages.views import BOUNDARY
-from vibe_llms.models.attributes import Capability, ModelAttributes
+from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
 
-_CAPABILITIES: Final = {
-    "image": ("supports_images", "pictures"),
-    "audio": ("supports_audio", "sound"),
-    "video": ("supports_video", "moving pictures"),
-    "file": ("supports_files", "documents"),
-}
 _UNTOLD: Final = {"audio": ("transcript",), "file": ("title", "context")}
 """Fields of media which no part has a place for."""
 _AUDIO_FORMATS: Final = {
@@ -117,19 +117,6 @@ class PartsWriter:
             self.ledger.coerce(f"{path}.content", "its texts go as one, parted by empty lines")
         return BOUNDARY.join(texts)
 
-    def ensure_capability(self, content: MediaContent, path: str) -> None:
-        """Refuses a medium which the model is known not to take. Raises CapabilityError."""
-        name, words = _CAPABILITIES[content.type]
-        if self.attributes.access_capability(name) is Capability.NO:
-            model = str(self.attributes.address)
-            raise CapabilityError(
-                model=model,
-                capability=name,
-                path=path,
-                detail=f"The model {model} takes no {words}.",
-                remedy="Leave it out, or ask a model that does.",
-            )
-
     def _write_parts(
         self,
         contents: Iterable[AnyContent],
@@ -150,8 +137,7 @@ class PartsWriter:
             case TextualContent():
                 return self._write_text(content, path, canister)
             case ImageContent() | AudioContent() | VideoContent() | FileContent():
-                self.ensure_capability(content, path)
-                return self._write_medium(content, path, canister)
+                return self._admit_medium(content, path, canister)
             case NativeContent():
                 if self.ledger.admits(content.native, canister):
                     return self.ledger.open(content.native, path, canister)
@@ -174,6 +160,19 @@ class PartsWriter:
             return part
         return merge(part, self.ledger.open(content.native, path, canister))
 
+    def _admit_medium(
+        self, content: MediaContent, path: str, canister: AnyCanister | None
+    ) -> JsonObject | None:
+        if isinstance(content, FileContent) and not takes_type(content, self.attributes):
+            words = read_words(content)
+            if words is not None:
+                self.ledger.coerce(path, "a file of plain text goes as text")
+                return {"type": "text", "text": words}
+        ensure_capability(content, self.attributes, path)
+        if not admit_type(content, self.attributes, path, canister, self.ledger):
+            return None
+        return self._write_medium(content, path, canister)
+
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
@@ -184,6 +183,7 @@ class PartsWriter:
         kept = self.ledger.open(content.native, path, canister)
         shape, kind = kept.pop("$shape", ""), kept.pop("type", "")
         payload = kept.pop("$payload", "")
+        is_nameless = bool(kept.get(MARK, {}).get("nameless"))
         part, native = None, content.native
         is_own = native is not None and self.ledger.admits(native, canister)
         match content:
@@ -197,7 +197,8 @@ class PartsWriter:
                     held: Any = url if shape == "text" else {"url": url}
                     part = {"type": "video_url", "video_url": held}
             case FileContent():
-                part = self._write_file(content, path, kind or self._find_file_part(content), shape)
+                word = kind or self._find_file_part(content)
+                part = self._write_file(content, path, word, shape, is_nameless=is_nameless)
                 if payload == "bare" and part is not None:
                     part = _write_file_url(kind, encode_payload(content, path), content, shape)
         if part is None:
@@ -239,7 +240,7 @@ class PartsWriter:
         }
 
     def _write_file(
-        self, content: FileContent, path: str, kind: str, shape: str
+        self, content: FileContent, path: str, kind: str, shape: str, *, is_nameless: bool
     ) -> JsonObject | None:
         if kind in FILE_NAMES:
             return _write_file_url(kind, compose_url(content, path), content, shape)
@@ -255,6 +256,9 @@ class PartsWriter:
             )
         if content.name is not None:
             file["filename"] = content.name
+        elif "file_data" in file and not is_nameless:
+            file["filename"] = content.title or name_file(content)
+            self.ledger.synthesize(f"{path}.name", "the vendor takes no file without a name")
         return {"type": "file", "file": file}
 
 

@@ -15,7 +15,7 @@ from vibe_llms.dialects.generate_content.fields import (
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
-from vibe_llms.exceptions import CapabilityError, RequestError
+from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import (
     AudioContent,
     FileContent,
@@ -23,18 +23,11 @@ from vibe_llms.messages.contents import (
     MediaContent,
     VideoContent,
 )
-from vibe_llms.models.attributes import Capability, ModelAttributes
 
 _CLASSES: Final[Mapping[str, type[MediaContent]]] = {
     "image": ImageContent,
     "audio": AudioContent,
     "video": VideoContent,
-}
-_CAPABILITIES: Final = {
-    "image": ("supports_images", "pictures"),
-    "audio": ("supports_audio", "sound"),
-    "video": ("supports_video", "moving pictures"),
-    "file": ("supports_files", "documents"),
 }
 _VIDEO_HOSTS: Final = ("youtube.com/", "youtu.be/")
 _FILES_HOST: Final = "generativelanguage.googleapis.com/"
@@ -117,17 +110,3 @@ def _report_words(content: MediaContent, path: str, ledger: Ledger) -> None:
     for name in ("detail", "transcript", "title", "context"):
         if getattr(content, name, None):
             ledger.drop(f"{path}.{name}", f"a part of {content.type} has no place for it")
-
-
-def ensure_capability(content: MediaContent, attributes: ModelAttributes, path: str) -> None:
-    """Refuses a medium which the model is known not to take. Raises CapabilityError."""
-    name, words = _CAPABILITIES[content.type]
-    if attributes.access_capability(name) is Capability.NO:
-        model = str(attributes.address)
-        raise CapabilityError(
-            model=model,
-            capability=name,
-            path=path,
-            detail=f"The model {model} takes no {words}.",
-            remedy="Leave it out, or ask a model that does.",
-        )

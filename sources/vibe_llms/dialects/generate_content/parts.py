@@ -19,9 +19,15 @@ from vibe_llms.dialects.generate_content.fields import (
     without,
     write_json,
 )
-from vibe_llms.dialects.generate_content.media import ensure_capability, read_media, write_media
+from vibe_llms.dialects.generate_content.media import read_media, write_media
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.media_types import (
+    admit_type,
+    ensure_capability,
+    read_words,
+    takes_type,
+)
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -30,6 +36,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     AnyContent,
+    FileContent,
     MediaContent,
     NativeContent,
     ReasoningContent,
@@ -182,8 +189,15 @@ class PartsWriter:
         self, content: MediaContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
         """Does what :meth:`write` does, for media."""
-        if self.attributes is not None:
-            ensure_capability(content, self.attributes, path)
+        attributes = self.attributes
+        if isinstance(content, FileContent) and attributes and not takes_type(content, attributes):
+            words = read_words(content)
+            if words is not None:
+                self.ledger.coerce(path, "a file of plain text goes as text")
+                return {"text": words}
+        ensure_capability(content, attributes, path)
+        if not admit_type(content, attributes, path, canister, self.ledger):
+            return None
         settled = self.ledger.settle_file(content, path, canister)
         if settled is None:
             return None

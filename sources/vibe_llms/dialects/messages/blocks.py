@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 import attrs
 
 from vibe_llms.dialects.ledger import Ledger, read_native
+from vibe_llms.dialects.media_types import admit_type, ensure_capability
 from vibe_llms.dialects.messages.citations import nativize_citations
 from vibe_llms.dialects.messages.fields import merge
 from vibe_llms.dialects.messages.media import nativize_document, nativize_image
 from vibe_llms.dialects.messages.quirks import Quirks
-from vibe_llms.exceptions import CapabilityError
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -26,16 +26,9 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
-from vibe_llms.models.attributes import Capability, ModelAttributes
+from vibe_llms.models.attributes import ModelAttributes
 
 Block = dict[str, Any]
-
-_CAPABILITIES: Final = {
-    "image": ("supports_images", "pictures"),
-    "audio": ("supports_audio", "sound"),
-    "video": ("supports_video", "moving pictures"),
-    "file": ("supports_files", "documents"),
-}
 
 
 @attrs.define(kw_only=True)
@@ -104,11 +97,13 @@ class BlocksWriter:
                     return None
                 return self._write_text(content, path, canister)
             case ImageContent():
-                self.ensure_capability(content, path)
+                if not self._admits(content, path, canister):
+                    return None
                 image = self.ledger.settle_file(content, path, canister)
                 return None if image is None else nativize_image(image, path, canister, self.ledger)
             case FileContent():
-                self.ensure_capability(content, path)
+                if not self._admits(content, path, canister):
+                    return None
                 file = self.ledger.settle_file(content, path, canister)
                 return (
                     None if file is None else nativize_document(file, path, canister, self.ledger)
@@ -124,6 +119,10 @@ class BlocksWriter:
                 return self._write_refusal(content, path, canister)
             case _:
                 assert_never(content)
+
+    def _admits(self, content: MediaContent, path: str, canister: AnyCanister | None) -> bool:
+        ensure_capability(content, self.attributes, path)
+        return admit_type(content, self.attributes, path, canister, self.ledger)
 
     def _write_spoken(
         self, content: AnyContent, path: str, canister: AnyCanister | None
@@ -208,24 +207,9 @@ class BlocksWriter:
     def _write_unknown_medium(
         self, content: AudioContent | VideoContent, path: str
     ) -> Block | None:
-        self.ensure_capability(content, path)
+        ensure_capability(content, self.attributes, path)
         if isinstance(content, AudioContent) and content.transcript:
             self.ledger.coerce(path, "sound goes as its transcript")
             return {"type": "text", "text": content.transcript}
         self.ledger.drop(path, f"{content.type} cannot be said in this protocol")
         return None
-
-    def ensure_capability(self, content: MediaContent, path: str) -> None:
-        """Refuses a medium which the model is known not to take. Raises CapabilityError."""
-        name, words = _CAPABILITIES[content.type]
-        if self.attributes is None:
-            return
-        if self.attributes.access_capability(name) is Capability.NO:
-            model = str(self.attributes.address)
-            raise CapabilityError(
-                model=model,
-                capability=name,
-                path=path,
-                detail=f"The model {model} takes no {words}.",
-                remedy="Leave it out, or ask a model that does.",
-            )

@@ -147,7 +147,7 @@ class MessagesWriter:
     def _write_result(self, canister: ResultCanister, path: str) -> JsonObject:
         message: dict[str, Any] = {"role": "tool"}
         gathered = Parts()
-        self.parts.add(gathered, canister.content, path)
+        self.parts.add(gathered, canister.content, path, canister=canister)
         message |= gathered.compose()
         name = canister.name or self._names.get(canister.invocation_id)
         if name:
@@ -174,7 +174,9 @@ class MessagesWriter:
             case _:
                 assert_never(canister)
         gathered = Parts()
-        self.parts.add(gathered, contents, path, is_framed=is_framed, shift=shift)
+        self.parts.add(
+            gathered, contents, path, canister=canister, is_framed=is_framed, shift=shift
+        )
         message: dict[str, Any] = {"role": role, **gathered.compose()}
         return _finish(message, open_residue(canister.native, path, canister, self.ledger))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 import attrs
 
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.media_types import admit_type, ensure_capability, read_words
 from vibe_llms.dialects.ollama_chat.media import write_medium
-from vibe_llms.exceptions import CapabilityError
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -24,13 +25,6 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.views import BOUNDARY, parts_texts
 from vibe_llms.models.attributes import Capability, ModelAttributes
-
-_CAPABILITIES: Final = {
-    "image": ("supports_images", "pictures"),
-    "audio": ("supports_audio", "sound"),
-    "video": ("supports_video", "moving pictures"),
-    "file": ("supports_files", "documents"),
-}
 
 
 @attrs.define
@@ -76,6 +70,7 @@ class PartsWriter:
         contents: Sequence[AnyContent],
         path: str,
         *,
+        canister: AnyCanister | None = None,
         is_spoken: bool = False,
         is_framed: bool = False,
         shift: int = 0,
@@ -83,6 +78,7 @@ class PartsWriter:
         """Adds the contents of a canister.
 
         Args:
+            canister: Whose they are.
             is_spoken: The model said them; only then there is a place for reasoning.
             is_framed: Marks stand around them.
             shift: How many of the contents at the beginning are not the canister's own.
@@ -111,7 +107,7 @@ class PartsWriter:
                 case NativeContent():
                     self.ledger.withhold(place, f"{content.kind} has no place in a message here")
                 case ImageContent() | AudioContent() | VideoContent() | FileContent():
-                    self._add_medium(parts, content, place)
+                    self._add_medium(parts, content, place, canister)
                 case _:
                     assert_never(content)
 
@@ -146,14 +142,18 @@ class PartsWriter:
             self.ledger.withhold(f"{path}.seal", "only the vendor that set the seal can read it")
         self.ledger.omit_native(content.native, path)
 
-    def _add_medium(self, parts: Parts, content: MediaContent, path: str) -> None:
-        if isinstance(content, FileContent) and _is_text(content):
-            assert content.data is not None
-            parts.add_text(content.data.decode("utf-8"))
+    def _add_medium(
+        self, parts: Parts, content: MediaContent, path: str, canister: AnyCanister | None
+    ) -> None:
+        words = read_words(content) if isinstance(content, FileContent) else None
+        if words is not None:
+            parts.add_text(words)
             parts.is_parted = True
             self.ledger.coerce(path, "a file of plain text goes as text")
             return
-        self._ensure_capability(content, path)
+        ensure_capability(content, self.attributes, path)
+        if not admit_type(content, self.attributes, path, canister, self.ledger):
+            return
         self.ledger.omit_native(content.native, path)
         takes_audio = self.attributes.access_capability("supports_audio") is Capability.YES
         if isinstance(content, ImageContent) or (isinstance(content, AudioContent) and takes_audio):
@@ -174,26 +174,3 @@ class PartsWriter:
             self.ledger.drop(f"{path}.{field}", "a picture goes as bytes alone")
         if content.name is not None:
             self.ledger.drop(f"{path}.name", "a picture goes as bytes alone")
-
-    def _ensure_capability(self, content: MediaContent, path: str) -> None:
-        name, words = _CAPABILITIES[content.type]
-        if self.attributes.access_capability(name) is Capability.NO:
-            model = str(self.attributes.address)
-            raise CapabilityError(
-                model=model,
-                capability=name,
-                path=path,
-                detail=f"The model {model} takes no {words}.",
-                remedy="Leave it out, or ask a model that does.",
-            )
-
-
-def _is_text(content: FileContent) -> bool:
-    """Tells whether a file can be read to the model as it is."""
-    if content.data is None or not content.mime_type.startswith(("text/", "application/json")):
-        return False
-    try:
-        content.data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -7,7 +7,8 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.naming import TYPES_BY_SUFFIX, name_file
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.residue import collect_rest, find_absent, merge, read_mark
 from vibe_llms.exceptions import RequestError
@@ -20,18 +21,6 @@ from vibe_llms.messages.contents import (
 )
 
 ANY_FILE: Final = "application/octet-stream"
-_TYPES_BY_SUFFIX: Final = {
-    "csv": "text/csv",
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "html": "text/html",
-    "json": "application/json",
-    "md": "text/markdown",
-    "pdf": "application/pdf",
-    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    "txt": "text/plain",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "xml": "application/xml",
-}
 _AUDIO_FORMATS: Final = {
     "audio/mp3": "mp3",
     "audio/mpeg": "mp3",
@@ -112,7 +101,9 @@ def _read_file_data(
     return FileContent(mime_type=mime_type, data=bare, name=name, native=native)
 
 
-def write_file(content: FileContent, path: str, residue: Mapping[str, Any]) -> dict[str, Any]:
+def write_file(
+    content: FileContent, path: str, residue: Mapping[str, Any], ledger: Ledger
+) -> dict[str, Any]:
     """Returns the ``input_file``. Raises RequestError where the bytes are not there."""
     part: dict[str, Any] = {"type": "input_file"}
     name = content.name or content.title
@@ -124,7 +115,9 @@ def write_file(content: FileContent, path: str, residue: Mapping[str, Any]) -> d
         is_bare = read_mark(residue, "bare")
         compose = encode_data if is_bare else compose_data_url
         part["file_data"] = compose(content, path)
-        name = name or (None if read_mark(residue, "nameless") else _name_file(content))
+        if not name and not read_mark(residue, "nameless"):
+            name = name_file(content)
+            ledger.synthesize(f"{path}.name", "the vendor takes no file without a name")
     if name is not None:
         part["filename"] = name
     return merge(part, residue)
@@ -186,12 +179,4 @@ def _decode(text: str) -> bytes | None:
 
 def _guess_type(name: str | None) -> str:
     suffix = (name or "").rpartition(".")[2].lower()
-    return _TYPES_BY_SUFFIX.get(suffix, ANY_FILE)
-
-
-def _name_file(content: FileContent) -> str:
-    """Returns a name for a file that needs one: vendors go by its suffix."""
-    for suffix, mime_type in _TYPES_BY_SUFFIX.items():
-        if mime_type == content.mime_type:
-            return f"document.{suffix}"
-    return "document"
+    return TYPES_BY_SUFFIX.get(suffix, ANY_FILE)

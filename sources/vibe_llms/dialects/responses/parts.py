@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 import attrs
 import msgspec
 
 from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.media_types import admit_type, ensure_capability
 from vibe_llms.dialects.responses.citations import read_citation, write_citations
 from vibe_llms.dialects.responses.media import (
     read_audio,
@@ -20,7 +21,6 @@ from vibe_llms.dialects.responses.media import (
 )
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.residue import collect_rest, merge
-from vibe_llms.exceptions import CapabilityError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -34,14 +34,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     VideoContent,
 )
-from vibe_llms.models.attributes import Capability, ModelAttributes
-
-_CAPABILITIES: Final = {
-    "image": ("supports_images", "pictures"),
-    "audio": ("supports_audio", "sound"),
-    "video": ("supports_video", "moving pictures"),
-    "file": ("supports_files", "documents"),
-}
+from vibe_llms.models.attributes import ModelAttributes
 
 
 def read_part(part: Any, text_type: str) -> AnyContent:
@@ -174,7 +167,9 @@ class PartsWriter:
             reason = f"what the model said cannot hold {content.type} again"
             self.ledger.withhold(path, reason)
             return None
-        self.ensure_capability(content, path)
+        ensure_capability(content, self.attributes, path)
+        if not admit_type(content, self.attributes, path, canister, self.ledger):
+            return None
         settled = self.ledger.settle_file(content, path, canister)
         if settled is None:
             return None
@@ -187,7 +182,7 @@ class PartsWriter:
             case FileContent():
                 names = ("context", "title") if content.name else ("context",)
                 self.ledger.omit(content, path, *names, reason="a file goes by its name alone")
-                return write_file(content, path, residue)
+                return write_file(content, path, residue, self.ledger)
             case AudioContent() if self._takes_audio(content) and content.content_id:
                 names = ("name", "transcript")
                 self.ledger.omit(content, path, *names, reason="sound goes by itself")
@@ -198,16 +193,3 @@ class PartsWriter:
     def _takes_audio(self, content: AudioContent) -> bool:
         told = content.native is not None and content.native.protocol == PROTOCOL
         return told or self.quirks.takes_audio
-
-    def ensure_capability(self, content: MediaContent, path: str) -> None:
-        """Refuses a medium which the model is known not to take. Raises CapabilityError."""
-        name, words = _CAPABILITIES[content.type]
-        if self.attributes.access_capability(name) is Capability.NO:
-            model = str(self.attributes.address)
-            raise CapabilityError(
-                model=model,
-                capability=name,
-                path=path,
-                detail=f"The model {model} takes no {words}.",
-                remedy="Leave it out, or ask a model that does.",
-            )

@@ -14,15 +14,14 @@ import msgspec
 
 from vibe_llms.dialects.chat_completions.messages import nativize_canisters
 from vibe_llms.dialects.chat_completions.reading import normalize_messages
+from vibe_llms.dialects.history import tell_result
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
     InvocationCanister,
     Owner,
     ResultCanister,
-    UserCanister,
 )
-from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
@@ -79,12 +78,7 @@ def _write_plainly(canister: AnyCanister) -> AnyCanister:
             text = write_invocation(canister.name, canister.arguments)
             return AssistantCanister(text, turn_id=canister.turn_id)
         case ResultCanister(owner=Owner.OURS):
-            kind = "Error" if canister.is_error else "Result"
-            name = canister.name or canister.invocation_id
-            head, content = f"{kind} of {name}:", canister.content
-            if content and isinstance(content[0], TextualContent):  # one text, not two of a turn
-                head, content = f"{head}\n{content[0].text}", content[1:]
-            return UserCanister((TextualContent(head), *content))
+            return tell_result(canister)
         case AssistantCanister():
             return attrs.evolve(canister, turn_id=None)
     return canister

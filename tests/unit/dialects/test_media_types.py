@@ -1,0 +1,156 @@
+"""A medium of a type that the model does not take is refused, or withheld where a tool shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from fidelity.conversations import ask, produce_request
+from fidelity.parties import PARTIES, Party
+from vibe_llms.exceptions import CapabilityError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent
+from vibe_llms.messages.losses import LossKind
+from vibe_llms.models.catalogue import Catalogue
+from vibe_llms.models.integrators import ModelsIntegrator
+
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+PICTURES = {"image_types": ["image/png", "image/jpeg"], "file_types": ["application/pdf", "text/*"]}
+Learn = Callable[[str], Party]
+
+each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
+
+
+def learn(party: Party) -> Party:
+    """Returns a vendor of whose model it is known what types it takes."""
+    attributes = ModelsIntegrator(provider="any").integrate("any", learnt=PICTURES)
+    known = attrs.evolve(party.attributes, traced=(*party.attributes.traced, *attributes.traced))
+
+    @attrs.frozen(kw_only=True)
+    class Learnt(Party):
+        @property
+        def attributes(self) -> Any:
+            return known
+
+    fields = {field.name: getattr(party, field.name) for field in attrs.fields(Party)}
+    return Learnt(**fields)
+
+
+@each_party
+@pytest.mark.parametrize(
+    "medium",
+    [
+        ImageContent(mime_type="image/tiff", data=b"II*"),
+        ImageContent(mime_type="image/svg+xml", data=b"<svg/>"),
+        ImageContent(mime_type="image/svg+xml", url="https://example.com/a.svg"),
+        FileContent(mime_type=DOCX, data=b"PK"),
+    ],
+    ids=["tiff", "svg", "svg elsewhere", "docx"],
+)
+def test_what_the_model_does_not_take_is_refused(party: Party, medium: MediaContent) -> None:
+    """The error names the type, the place and what would be taken."""
+    kinds = [UserCanister((medium,))]
+    if isinstance(medium, FileContent):
+        kinds = [UserCanister((medium,)), DocumentCanister((medium,))]
+    for canister in kinds:
+        with pytest.raises(CapabilityError) as caught:
+            learn(party).nativize(produce_request((canister, ask("What is it?"))))
+
+        text = str(caught.value)
+        assert medium.mime_type in text
+        assert "canisters[0].content[0]" in text
+        assert "image/png" in text or "application/pdf" in text
+
+
+@each_party
+def test_what_a_tool_shows_is_withheld(party: Party) -> None:
+    """A run goes on without it; the loss says so."""
+    shown = ImageContent(mime_type="image/tiff", data=b"II*secret-bytes")
+    canisters: list[AnyCanister] = [
+        ask("Look."),
+        InvocationCanister(invocation_id="abcdefghi", name="look", turn_id="t"),
+        ResultCanister(("Seen.", shown), invocation_id="abcdefghi", name="look"),
+    ]
+
+    translation = learn(party).nativize(produce_request(canisters))
+
+    assert "Seen." in json.dumps(translation.value)
+    assert "image/tiff" not in json.dumps(translation.value)
+    lost = [loss.kind for loss in translation.losses if loss.path == "canisters[2].content[1]"]
+    assert LossKind.WITHHELD in lost
+
+
+@each_party
+@pytest.mark.parametrize(
+    "medium",
+    [
+        ImageContent(mime_type="image/png", data=b"x"),
+        ImageContent(mime_type="image/*", url="https://example.com/a"),
+        FileContent(mime_type="text/markdown", data=b"# Sea"),
+        FileContent(mime_type="application/json", data=b"{}"),
+        FileContent(mime_type="application/pdf", data=b"%PDF", name="a.pdf"),
+    ],
+    ids=["png", "a picture of any type", "words", "json", "pdf"],
+)
+def test_what_it_takes_goes(party: Party, medium: MediaContent) -> None:
+    """Types that are taken, those that nobody knows, and words, which go as such."""
+    learn(party).nativize(produce_request((UserCanister((medium,)), ask("Well?"))))
+
+
+@each_party
+def test_what_is_not_known_is_sent(party: Party) -> None:
+    """A vendor of whose types nothing is known may take any."""
+    picture = ImageContent(mime_type="image/tiff", data=b"II*")
+
+    party.nativize(produce_request((UserCanister((picture,)), ask("Well?"))))
+
+
+@pytest.mark.parametrize("name", ["openai", "openai_responses", "openrouter"])
+def test_a_document_without_a_name_is_given_one_loudly(name: str) -> None:
+    """Vendors refuse a file without a name, and go by its suffix."""
+    party = next(each for each in PARTIES if each.name == name)
+    document = FileContent(mime_type="application/pdf", data=b"%PDF")
+
+    translation = party.nativize(produce_request((UserCanister((document,)), ask("Well?"))))
+
+    assert '"filename": "document.pdf"' in json.dumps(translation.value)
+    assert (LossKind.SYNTHESIZED, "canisters[0].content[0].name") in [
+        (loss.kind, loss.path) for loss in translation.losses
+    ]
+
+
+def test_a_client_s_nameless_document_comes_back_as_it_was() -> None:
+    """What came in this very protocol is not made up."""
+    party = next(each for each in PARTIES if each.name == "openai")
+    part = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERg=="}}
+    body = {"model": "m", "messages": [{"role": "user", "content": [part]}]}
+
+    translation = party.nativize(party.read(body))
+
+    assert translation.value["messages"] == body["messages"]
+    assert not translation.losses
+
+
+@pytest.mark.parametrize(
+    "provider", ["anthropic", "google", "openai_conversations", "openai_responses", "xai"]
+)
+def test_shipped_data_know_what_vendors_take(provider: str) -> None:
+    """With where that was read; none of them takes TIFF or SVG."""
+    attributes = Catalogue().access_integrator(provider).integrate("any")
+
+    types = attributes.access_value("image_types")
+    provenance = attributes.access_provenance("image_types")
+    assert "image/png" in types  # type: ignore[operator]
+    assert not {"image/tiff", "image/svg+xml"} & set(types)  # type: ignore[arg-type]
+    assert provenance is not None
+    assert provenance.source.startswith("https://")
