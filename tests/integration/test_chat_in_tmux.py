@@ -18,7 +18,7 @@ pytestmark = pytest.mark.terminal
 @pytest.mark.parametrize("columns", [40, 160])
 def test_an_answer_is_drawn_once_whatever_the_width(open_terminal: Terminals, columns: int) -> None:
     """Headings, tables, code and other scripts stream into a narrow and into a wide window."""
-    terminal = open_terminal(columns, 60, "--model", "scripted:demo")
+    terminal = open_terminal(columns, 60, "chat", "--model", "scripted:demo")
     terminal.type("こんにちは, مرحبا 🎉")
 
     screen = terminal.wait_for(r"then another\.")
