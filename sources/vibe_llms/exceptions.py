@@ -44,6 +44,7 @@ import attrs
 
 from vibe_llms.facts import Factual
 from vibe_llms.facts import access_facts as access_facts
+from vibe_llms.nearness import suggest
 
 
 class Stage(enum.StrEnum):
@@ -178,12 +179,9 @@ class UnknownNameError(ConverseError, LookupError):
     def describe(self) -> str:
         if self.detail:
             return self.detail
-        from vibe_llms.nearness import find_nearest
-
-        text = f"There is no {self.kind} {self.name!r}"
-        if nearest := find_nearest(self.name, self.known):
-            return f"{text}; did you mean {nearest!r}?"
-        return f"{text}. Known: {', '.join(self.known)}." if self.known else f"{text}."
+        end = suggest(self.name, self.known)
+        known = f" Known: {', '.join(self.known)}." if self.known and end == "." else ""
+        return f"There is no {self.kind} {self.name!r}{end}{known}"
 
 
 class WeightsError(ConverseError, OSError):

@@ -128,13 +128,17 @@ class Catalogue:
         findings: list[Finding] = []
         rules: list[Rule] = []
         default_model = ""
+        names: list[str] = []
         shipped = (self.directory / provider,) if is_provider_name(provider) else ()
         for directory in (*shipped, *self.plugin_directories.get(provider, ())):
             folder = ProviderFolder(directory=directory, findings=findings)
             rules += folder.read()
             default_model = folder.default_model or default_model
+            names += folder.names
         for overrides in self.overrides:
             rules += read_overrides(overrides, findings)
         if findings:
             raise ConfigurationError(findings=tuple(findings))
-        return ModelsIntegrator(provider=provider, rules=rules, default_model=default_model)
+        return ModelsIntegrator(
+            provider=provider, rules=rules, default_model=default_model, names=tuple(names)
+        )

@@ -9,6 +9,7 @@ family that several providers share; those ship under ``model-families/`` beside
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from vibe_llms.models.rules import Document, Rule, RuleReader
 from vibe_llms.nearness import end_among
 from vibe_llms.resources import access_data
 
-_ROOT_KEYS = ("source", "date", "default_model", "families", "defaults", "models")
+_ROOT_KEYS = ("source", "date", "default_model", "names", "families", "defaults", "models")
 
 
 @attrs.frozen(kw_only=True)
@@ -47,12 +48,14 @@ class ProviderFolder:
         findings: Takes the mistakes.
         shared: Holds the families that several providers share.
         default_model: Known once the rules have been read.
+        names: Likewise: models to be offered, of which the families say what is to be known.
     """
 
     directory: Path
     findings: list[Finding]
     shared: Path = attrs.field(factory=lambda: access_data("model-families"))
     default_model: str = ""
+    names: tuple[str, ...] = ()
 
     def read(self) -> Iterator[Rule]:
         """Reads the rules, in the order in which they speak."""
@@ -66,7 +69,8 @@ class ProviderFolder:
                     message = f"Nothing is known as {key!r} here{end_among(key, _ROOT_KEYS)}"
                     reader.report(message, document.locate_key(key))
             self.default_model = self._read_default_model(reader, table)
-            families = self._read_families(reader, table)
+            families = self._read_list(reader, table, "families")
+            self.names = self._read_list(reader, table, "names")
             yield from _read_tables(reader, table, default=Layer.DEFAULT, named=Layer.FAMILY)
         yield from self._read_family_files(families)
         for path in sorted((self.directory / "models").glob("*.toml")):
@@ -95,11 +99,13 @@ class ProviderFolder:
         provenance = plain.read(head, Layer.DEFAULT).provenance
         return attrs.evolve(plain, source=provenance.source, date=provenance.date)
 
-    def _read_families(self, reader: RuleReader, table: Mapping[str, object]) -> tuple[str, ...]:
-        families = table.get("families", [])
-        if isinstance(families, list) and all(isinstance(name, str) for name in families):
-            return tuple(families)
-        reader.report("'families' must be a list of names.", reader.document.locate_key("families"))
+    def _read_list(
+        self, reader: RuleReader, table: Mapping[str, object], key: str
+    ) -> tuple[str, ...]:
+        names = table.get(key, [])
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return tuple(names)
+        reader.report(f"{key!r} must be a list of names.", reader.document.locate_key(key))
         return ()
 
     def _read_default_model(self, reader: RuleReader, table: Mapping[str, object]) -> str:
@@ -168,6 +174,21 @@ def _read_tables(
             reader.report("A table of 'models' needs either 'pattern' or 'model'.", line)
         layer = Layer.MODEL if named is Layer.FAMILY and "model" in model else named
         yield reader.read(model, layer, line=line)
+
+
+def read_names(directory: Path) -> list[str]:
+    """Lists the models that a folder names: those to be offered, and those with a record.
+
+    For whoever needs names alone, and quickly; of a mistake in the folder nothing is said here.
+    """
+    names: list[str] = []
+    path = directory / "attributes.toml"
+    with contextlib.suppress(OSError, ValueError):
+        table = tomli.loads(path.read_text(encoding="utf-8"))
+        named = [table.get("default_model", ""), *table.get("names", ())]
+        names = [name for name in named if isinstance(name, str) and name]
+    records = sorted(path.stem for path in (directory / "models").glob("*.toml"))
+    return list(dict.fromkeys((*names, *records)))
 
 
 def read_overrides(overrides: Overrides, findings: list[Finding]) -> Iterator[Rule]:

@@ -41,11 +41,13 @@ class ModelsIntegrator:
         provider: The provider's name.
         rules: Sorted by layer; within a layer in the order of the files.
         default_model: The model that the bare provider stands for; empty for none.
+        names: Models to be offered beside those with a record.
     """
 
     provider: str
     rules: tuple[Rule, ...] = attrs.field(default=(), converter=_sort_rules)
     default_model: str = ""
+    names: tuple[str, ...] = ()
 
     def integrate(
         self,
@@ -95,7 +97,7 @@ class ModelsIntegrator:
         )
 
     def survey_models(self) -> tuple[str, ...]:
-        """Lists the models that have a record of their own, the default model first."""
+        """Lists the models that are offered or have a record, the default model first."""
         named = [
             rule.model
             for rule in self.rules
@@ -103,7 +105,7 @@ class ModelsIntegrator:
             and (rule.provenance.layer is Layer.MODEL or rule.provider == self.provider)
         ]
         first = [self.default_model] if self.default_model else []
-        return tuple(dict.fromkeys((*first, *sorted(named))))
+        return tuple(dict.fromkeys((*first, *self.names, *sorted(named))))
 
     def knows(self, model: str) -> bool:
         """Tells whether a record or a family of the provider's own data concerns the name."""

@@ -112,15 +112,27 @@ def restore_conversation(store: ConversationStore, continued: str | None) -> Con
     return Conversation.restore(store, find_identity(store, continued or None))
 
 
-def survey_addresses(configuration: Configuration) -> list[str]:
-    """Lists providers and their models that have a record in the shipped data; by names only."""
+def survey_addresses(configuration: Configuration, provider: str = "") -> list[str]:
+    """Lists providers, and their models that are known by name; asks nobody and loads no provider.
+
+    Known are those that the vendor told of, else the default and those that ship with the data.
+
+    Args:
+        provider: Only this one; empty for all.
+    """
+    from vibe_llms.models.folders import read_names
+    from vibe_llms.providers.surveys import access_survey
     from vibe_llms.resources import access_data
 
     addresses: list[str] = []
-    for provider in configuration.providers:
-        folder = access_data("providers", provider, "models")
-        names = sorted(path.stem for path in folder.glob("*.toml"))
-        addresses += [provider, *(f"{provider}:{name}" for name in names)]
+    for name in (provider,) if provider else configuration.providers:
+        entry = configuration.providers.get(name)
+        default = str(entry.settings.get("model", "")) if entry else ""
+        folder = access_data("providers", name)
+        survey = access_survey(configuration.cache_directory / "providers" / name)
+        told = [model.name for model in survey.models] if survey else []
+        models = told or [default, *read_names(folder)]
+        addresses += [name, *(f"{name}:{model}" for model in dict.fromkeys(models) if model)]
     return addresses
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,59 +16,29 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class _Completed(click.ParamType[str]):
     """A text for which the shell is offered what there is; it never fails while completing."""
 
-    def __init__(self, name: str, survey: Callable[[str], list[tuple[str, str]]]) -> None:
+    def __init__(self, name: str, survey: str) -> None:
         self.name = name
         self._survey = survey
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
+        from vibe_llms.interfaces.cli import completing
 
-        try:
-            found = self._survey(incomplete)
-        except Exception:  # a shell's prompt is no place for a traceback
-            return []
-        return [CompletionItem(word, help=text) for word, text in found]
+        with ctx.scope(cleanup=False):
+            survey = getattr(completing, f"survey_{self._survey}")
+            return completing.complete_safely(survey, incomplete)
 
 
-def _survey_conversations(incomplete: str) -> list[tuple[str, str]]:
-    from vibe_llms.interfaces.cli.access import open_index
-
-    rows = open_index().survey(limit=200)
-    return [(row.id, row.name or row.first_words) for row in rows if row.id.startswith(incomplete)]
-
-
-def _survey_providers(incomplete: str) -> list[tuple[str, str]]:
-    from vibe_llms.interfaces.cli.access import load_configuration
-
-    names = load_configuration().providers
-    return [(name, "") for name in names if name.startswith(incomplete)]
-
-
-def _survey_models(incomplete: str) -> list[tuple[str, str]]:
-    from vibe_llms.interfaces.cli.access import load_configuration, survey_addresses
-
-    words = survey_addresses(load_configuration())
-    return [(word, "") for word in words if word.startswith(incomplete)]
-
-
-def _survey_settings(incomplete: str) -> list[tuple[str, str]]:
-    from vibe_llms.configuration.definitions import SETTINGS
-    from vibe_llms.interfaces.cli.access import load_configuration
-
-    words = {**dict.fromkeys(load_configuration().settings, ""), **_describe(SETTINGS)}
-    return [(word, text) for word, text in words.items() if word.startswith(incomplete)]
-
-
-def _describe(settings: Mapping[str, Any]) -> dict[str, str]:
-    return {name: definition.summary for name, definition in settings.items()}
-
-
-SETTING = _Completed("setting", _survey_settings)
-CONVERSATION = _Completed("id", _survey_conversations)
-PROVIDER = _Completed("provider", _survey_providers)
-MODEL = _Completed("model", _survey_models)
+CONTROL = _Completed("text", "controls")
+CONVERSATION = _Completed("id", "conversations")
+ENSEMBLES = _Completed("text", "ensembles")
+INVOCABLES = _Completed("text", "invocables")
+MODEL = _Completed("model", "models")
+PROVIDER = _Completed("provider", "providers")
+SERVER = _Completed("text", "servers")
+SETTING = _Completed("setting", "settings")
+SKILL = _Completed("text", "skills")
 
 
 class Command(click.Command):
@@ -139,6 +109,7 @@ def model_options(function: _Function) -> _Function:
             "-c",
             "controls",
             multiple=True,
+            type=CONTROL,
             metavar="NAME=VALUE",
             help="Set a control, such as temperature=0.2. May be repeated.",
         ),

@@ -43,8 +43,11 @@ def _perform(arguments: Sequence[str]) -> int:
     group = produce_group()
     instruction = os.environ.get("_VIBE_COMPLETE")
     if instruction:
-        from click.shell_completion import shell_complete
+        from click.shell_completion import add_completion_class, shell_complete
 
+        from vibe_llms.interfaces.cli.completing import Bash
+
+        add_completion_class(Bash)
         return shell_complete(group, {}, "vibe", "_VIBE_COMPLETE", instruction)
     try:
         with group.make_context("vibe", list(arguments)) as context:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from vibe_llms.interfaces.cli.options import ENSEMBLES, INVOCABLES, SERVER, SKILL
+
 if TYPE_CHECKING:
     from vibe_llms.instruments.skills import Skill
     from vibe_llms.interfaces.cli.chat.session import ChatSession
@@ -23,6 +25,7 @@ def tool_options(function: _Function) -> _Function:
             "-t",
             "tools",
             multiple=True,
+            type=ENSEMBLES,
             metavar="NAME,...",
             help="Ensembles that the model may use, such as io,shell; see `vibe tools`.",
         ),
@@ -30,6 +33,7 @@ def tool_options(function: _Function) -> _Function:
             "--mcp",
             "servers",
             multiple=True,
+            type=SERVER,
             metavar="FILE|NAME",
             help="MCP servers that the model may use: a file that names some, or one configured.",
         ),
@@ -37,6 +41,7 @@ def tool_options(function: _Function) -> _Function:
             "--allow",
             "allowed",
             multiple=True,
+            type=INVOCABLES,
             metavar="NAME,...",
             help="Invocables that may be executed without asking; `all` for every one.",
         ),
@@ -56,6 +61,7 @@ def tool_options(function: _Function) -> _Function:
 
 skill_option = click.option(
     "--skill",
+    type=SKILL,
     metavar="NAME|PATH",
     help="A skill, which brings instructions, controls and tools of your configuration.",
 )

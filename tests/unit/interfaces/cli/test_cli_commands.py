@@ -549,10 +549,8 @@ def test_words_are_completed(vibe: Vibe, monkeypatch: pytest.MonkeyPatch) -> Non
     identity = _ask(vibe, "Hi")
 
     def complete(line: str) -> str:
-        words = line.split(" ")
         monkeypatch.setenv("_VIBE_COMPLETE", "bash_complete")
-        monkeypatch.setenv("COMP_WORDS", line)
-        monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+        monkeypatch.setenv("COMP_LINE", line)
         out = vibe().out
         assert isinstance(out, str)
         return out

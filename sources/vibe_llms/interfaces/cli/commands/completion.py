@@ -19,8 +19,9 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
+    from vibe_llms.interfaces.cli.completing import Bash
     from vibe_llms.interfaces.cli.group import produce_group
 
-    cls = get_completion_class(shell)
+    cls = Bash if shell == "bash" else get_completion_class(shell)
     assert cls is not None
     click.echo(cls(produce_group(), {}, "vibe", "_VIBE_COMPLETE").source())

@@ -111,16 +111,19 @@ def _refresh(application: Application, providers: Sequence[str]) -> None:
 
 
 def _survey(application: Application, provider: str) -> list[tuple[str, Survey | None]]:
-    """Lists what is known here, then what the vendor listed, each once; asks nobody."""
+    """Lists what the vendor told of the last time, else what is known here; asks nobody."""
     from vibe_llms.providers.surveys import access_survey
 
     configuration = application.configuration
     survey = access_survey(configuration.cache_directory / "providers" / provider)
-    known = [str(address) for address in application.catalogue.survey_models(provider)]
-    listed = [f"{provider}:{model.name}" for model in survey.models] if survey else []
-    rows: dict[str, Survey | None] = dict.fromkeys(known)
-    rows.update(dict.fromkeys(listed, survey))
-    return list(rows.items())
+    default = str(configuration.providers[provider].settings.get("model", ""))
+    known = [f"{provider}:{default}"] if default else []
+    known += [str(address) for address in application.catalogue.survey_models(provider)]
+    told = [f"{provider}:{model.name}" for model in survey.models] if survey else []
+    if not told:
+        return [(address, None) for address in dict.fromkeys(known)]
+    first = [address for address in known if address in told]
+    return [(address, survey) for address in dict.fromkeys((*first, *told))]
 
 
 @models.command("show", cls=Command)

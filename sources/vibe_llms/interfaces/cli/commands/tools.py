@@ -274,6 +274,19 @@ def _describe(registration: Registration) -> str:
     return f"{invoker.effect}, asks" if invoker.needs_approval else str(invoker.effect)
 
 
+def survey_names(ensembles: Sequence[str]) -> list[str]:
+    """Returns the names of what ensembles have; connects those that are named, and no server."""
+    from vibe_llms.application import Application
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    names = split_names(ensembles)
+    if not names:
+        return []
+    options = {"tools": names, "servers": (), "allowed": ()}
+    rows, _ = _survey(Application(load_configuration()), options)
+    return [each.invoker.name for each, _ in rows]
+
+
 def _name(registration: Registration) -> str:
     from vibe_llms.interfaces.cli.output import reveal
 

@@ -1,0 +1,173 @@
+"""What a shell is offered to complete, and how bash is told.
+
+Each survey gets the word as far as it is typed, and returns candidates with a few words on each.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, split_arg_string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Candidates = list[tuple[str, str]]
+
+_BASH = """\
+%(complete_func)s() {
+    local IFS=$'\\n' response completion type value
+    response=$(env COMP_LINE="${COMP_LINE:0:$COMP_POINT}" COMP_TYPE="$COMP_TYPE" \\
+        COMP_WORDBREAKS="$COMP_WORDBREAKS" %(complete_var)s=bash_complete "$1")
+    for completion in $response; do
+        IFS=',' read -r type value <<< "$completion"
+        case $type in
+            dir) COMPREPLY=(); compopt -o dirnames ;;
+            file) COMPREPLY=(); compopt -o default ;;
+            plain) COMPREPLY+=("$value") ;;
+        esac
+        [[ $value == *[:=,] ]] && compopt -o nospace
+    done
+    return 0
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+_LISTING = frozenset({33, 63, 64})
+"""The types of completion that show candidates and insert none: see COMP_TYPE in bash's manual."""
+
+
+class Bash(BashComplete):
+    """Completes in bash, for which a colon ends a word: what stands before it is not repeated.
+
+    Where candidates are shown and not inserted, what is said of them stands beside them.
+    """
+
+    source_template = _BASH
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Reads the line itself: the words that bash makes of it are cut at colons."""
+        line = os.environ["COMP_LINE"]
+        words = split_arg_string(line)
+        incomplete = "" if not line or line[-1].isspace() else words.pop()
+        return words[1:], incomplete
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        """Leaves out of each candidate what bash has taken for a word of its own."""
+        found = super().get_completions(args, incomplete)
+        is_option = incomplete.startswith("-") and "=" in incomplete
+        typed = incomplete.partition("=")[2] if is_option else incomplete
+        breaks = set(os.environ.get("COMP_WORDBREAKS", "")) & {":", "="}
+        cut = max((typed.rfind(mark) + 1 for mark in breaks), default=0)
+        is_shown = len(found) > 1 and int(os.environ.get("COMP_TYPE") or 0) in _LISTING
+        for item in found:
+            if item.type == "plain" and item.value.startswith(typed[:cut]):
+                item.value = item.value[cut:]
+            if is_shown and item.help:
+                item.value = f"{item.value}  ({' '.join(item.help.split())[:60]})"
+        return found
+
+
+def survey_conversations(incomplete: str) -> Candidates:
+    """The latest conversations by their ids, with their titles."""
+    from vibe_llms.interfaces.cli.access import open_index
+
+    rows = open_index().survey(limit=200)
+    return [(row.id, row.name or row.first_words) for row in rows if row.id.startswith(incomplete)]
+
+
+def survey_providers(incomplete: str) -> Candidates:
+    """Providers, and their other names."""
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    configuration = load_configuration()
+    aliases = {name: meant for name, meant in configuration.aliases.items() if ":" not in meant}
+    return _select({**dict.fromkeys(configuration.providers, ""), **aliases}, incomplete)
+
+
+def survey_models(incomplete: str) -> Candidates:
+    """Providers and aliases; behind a colon, or where one provider is left, its models."""
+    from vibe_llms.interfaces.cli.access import load_configuration, survey_addresses
+
+    configuration = load_configuration()
+    words = {**dict.fromkeys(configuration.providers, ""), **configuration.aliases}
+    found = _select(words, incomplete)
+    provider = incomplete.partition(":")[0]
+    if ":" not in incomplete:
+        if len(found) != 1:
+            return found
+        provider = found[0][0]
+    meant = configuration.follow_aliases(provider)
+    addresses = survey_addresses(configuration, meant)[1:]  # the first is the provider itself
+    models = {f"{provider}:{each.partition(':')[2]}": "" for each in addresses}
+    return [*found, *_select(models, incomplete)]
+
+
+def survey_settings(incomplete: str) -> Candidates:
+    """Settings, with what they decide."""
+    from vibe_llms.configuration.definitions import SETTINGS
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    known = {name: definition.summary for name, definition in SETTINGS.items()}
+    return _select({**dict.fromkeys(load_configuration().settings, ""), **known}, incomplete)
+
+
+def survey_ensembles(incomplete: str) -> Candidates:
+    """Ensembles, behind commas too."""
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    return _select(dict.fromkeys(load_configuration().ensembles, ""), incomplete, several=True)
+
+
+def survey_servers(incomplete: str) -> Candidates:
+    """The MCP servers that are configured."""
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    return _select(dict.fromkeys(load_configuration().servers, ""), incomplete)
+
+
+def survey_skills(incomplete: str) -> Candidates:
+    """Skills by their names."""
+    from vibe_llms.instruments.skills.finding import survey_skills as survey
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    found = survey(load_configuration())
+    return _select({skill.name: str(skill.layer) for skill in found}, incomplete)
+
+
+def survey_invocables(incomplete: str) -> Candidates:
+    """``all``, and what the ensembles have that the line names; they are connected for that."""
+    from vibe_llms.interfaces.cli.commands.tools import survey_names
+
+    context = click.get_current_context(silent=True)
+    named = context.params.get("tools") if context is not None else None
+    words = {"all": "every one", **dict.fromkeys(survey_names(named or ()), "")}
+    return _select(words, incomplete, several=True)
+
+
+def survey_controls(incomplete: str) -> Candidates:
+    """Controls, each with the sign behind which its value comes."""
+    from vibe_llms.models.keys import KEYS, KeyRole
+
+    controls = {f"{key.name}=": "" for key in KEYS if key.role is KeyRole.CONTROL}
+    return _select(controls, incomplete)
+
+
+def complete_safely(survey: Callable[[str], Candidates], incomplete: str) -> list[CompletionItem]:
+    """Returns the candidates; none where they cannot be had."""
+    try:
+        return [CompletionItem(word, help=text) for word, text in survey(incomplete)]
+    except Exception:  # a shell's prompt is no place for a traceback
+        return []
+
+
+def _select(words: Mapping[str, str], incomplete: str, *, several: bool = False) -> Candidates:
+    """Returns the words that begin so; several are parted by commas, and each is taken once."""
+    begun = incomplete.rpartition(",")[0] + "," if several and "," in incomplete else ""
+    return [
+        (f"{begun}{word}", text)
+        for word, text in words.items()
+        if f"{begun}{word}".startswith(incomplete) and word not in begun.split(",")
+    ]
