@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -61,6 +62,9 @@ class Application:
             **{name: value for name, value in given.items() if value is not None},
         )
         self._clients: dict[tuple[str, asyncio.AbstractEventLoop], _Shared] = {}
+        self._endings: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
+            WeakKeyDictionary()
+        )
 
     @classmethod
     def load(
@@ -236,8 +240,6 @@ class Application:
         """Returns the client of a provider, the same one for all who hold it in one loop."""
         import asyncio
 
-        from vibe_llms.asynchrony import find_portal
-
         loop = asyncio.get_running_loop()
         await self._forget_dead_loops()
         if (provider, loop) not in self._clients:
@@ -245,11 +247,25 @@ class Application:
             if (provider, loop) not in self._clients:  # somebody else may have been quicker
                 with locating(self.configuration):
                     self._clients[provider, loop] = _Shared(loaded.produce_client())
-                if (portal := find_portal(loop)) is not None:
-                    portal.close_with(self.close)
+                await self._close_at_end(loop)
         shared = self._clients[provider, loop]
         shared.holders.add(holder)
         return shared
+
+    async def _close_at_end(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Sees to it that what nobody has closed is closed when the event loop is wound up.
+
+        An asynchronous generator that was begun is closed then, as of ``asyncio.run``.
+        """
+        if loop not in self._endings:
+            self._endings[loop] = self._await_end()
+            await anext(self._endings[loop])
+
+    async def _await_end(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self.close()
 
     async def _forget_dead_loops(self) -> None:
         """Closes clients whose event loop has ended without closing them itself."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures.thread  # noqa: F401  # registers its own end before ours; see below
 import os
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from typing import TypeVar
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
 
 from vibe_llms.exceptions import ConverseError, Stage
 
@@ -31,7 +32,7 @@ class Portal:
         self._loop = asyncio.new_event_loop()
         self._door = threading.Lock()
         self._is_closed = False
-        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._waited: set[Future[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="vibe-llms-portal", daemon=True)
         self._thread.start()
 
@@ -63,12 +64,16 @@ class Portal:
                 if self._is_closed or not self._thread.is_alive():
                     raise _portal_closed()
                 is_begun = True
+                if not threading.current_thread().daemon:
+                    self._waited.add(future)
                 self._loop.call_soon_threadsafe(self._begin, function, future, finished)
             return future.result()
         except BaseException:
             if is_begun and future.cancel():  # it was the wait that ended, not the work
                 finished.wait(_SHUTDOWN_SECONDS)
             raise
+        finally:
+            self._waited.discard(future)
 
     def _begin(
         self,
@@ -103,14 +108,19 @@ class Portal:
         task.add_done_callback(conclude)
         future.add_done_callback(cancel)
 
-    def runs(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Tells whether a loop is the one behind this portal."""
-        return loop is self._loop
+    def release(self, function: Callable[[], Awaitable[object]]) -> None:
+        """Runs what lets go of something, as :meth:`call` does, unless the portal was closed.
 
-    def close_with(self, closer: Callable[[], Awaitable[None]]) -> None:
-        """Lets an asynchronous function free what lives behind the portal, when that closes."""
-        if closer not in self._closers:
-            self._closers.append(closer)
+        That has let go of everything; whoever comes later is a generator which nobody had closed
+        before the process ended.
+        """
+        if not self._is_closed:
+            self.call(function)
+
+    def wait_for_others(self) -> None:
+        """Waits for the calls of those threads for which the end of the process waits as well."""
+        while waited := tuple(self._waited):
+            wait(waited)
 
     def close(self) -> None:
         """Cancels what still runs, waits for it for a short while, and ends the thread."""
@@ -130,8 +140,6 @@ class Portal:
 
     async def _wind_up(self) -> None:
         await _cancel_other_tasks()
-        for closer in self._closers:
-            await closer()
         await self._loop.shutdown_asyncgens()
 
 
@@ -163,12 +171,6 @@ def access_portal() -> Portal:
         return _portal
 
 
-def find_portal(loop: asyncio.AbstractEventLoop) -> Portal | None:
-    """Returns the portal of this process if the loop is the one behind it."""
-    portal = _portal
-    return portal if portal is not None and portal.runs(loop) else None
-
-
 def close_portal() -> None:
     """Ends the portal of this process, if there is one; a later use makes a new one."""
     global _portal
@@ -190,6 +192,16 @@ def _forget_portal() -> None:
     _lock = threading.Lock()
 
 
-atexit.register(close_portal)
+def _end() -> None:
+    """Closes the portal while what lives behind it can still be freed."""
+    if _portal is not None:
+        _portal.wait_for_others()
+    close_portal()
+
+
+# What closes may want a thread, and by the time of `atexit` Python makes none any more. Pools of
+# threads are ended by another list, from its end: since the module of theirs is imported above,
+# ours comes before them.
+getattr(threading, "_register_atexit", atexit.register)(_end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_portal)

@@ -330,8 +330,8 @@ class SyncModel(SyncParsingModel):
         try:
             yield PortalStream(stream)
         finally:
-            portal.call(stream.close)
-            portal.call(lambda: context.__aexit__(None, None, None))
+            portal.release(stream.close)
+            portal.release(lambda: context.__aexit__(None, None, None))
 
     def count_tokens(self, prompt: Input | Request) -> TokenCount:
         """Counts the tokens which the prompt would occupy as input."""

@@ -261,4 +261,4 @@ class SyncParsingModel:
         try:
             yield SyncFollowing(following)
         finally:
-            portal.call(lambda: context.__aexit__(None, None, None))
+            portal.release(lambda: context.__aexit__(None, None, None))

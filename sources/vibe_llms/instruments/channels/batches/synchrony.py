@@ -90,7 +90,7 @@ class SyncBatchChannel(Generic[T]):
             while (item := portal.call(take)) is not None:
                 yield item
         finally:
-            portal.call(items.aclose)
+            portal.release(items.aclose)
 
     def collect(self, inputs: Inputs) -> BatchReport[T]:
         """Does all the work, and returns what it amounts to; see :meth:`BatchChannel.collect`."""
