@@ -141,8 +141,7 @@ class Application:
         configuration = self.configuration
         text = configuration.follow_aliases((address or configuration.model).strip())
         if ":" not in text and text not in configuration.providers:
-            preferred = set(configuration.aliases.values())
-            return self.catalogue.resolve_address(text, preferred=preferred)
+            return self.catalogue.resolve_address(text, aliases=configuration.aliases)
         resolved = ModelAddress.parse(text)
         if not resolved.name and (entry := configuration.providers.get(resolved.provider)):
             return ModelAddress(resolved.provider, str(entry.settings.get("model", "")))

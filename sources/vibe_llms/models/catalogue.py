@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import attrs
 
@@ -66,11 +67,17 @@ class Catalogue:
         names = self.access_integrator(provider).survey_models()
         return tuple(ModelAddress(provider, name) for name in names)
 
-    def resolve_address(self, text: str, *, preferred: Collection[str] = ()) -> ModelAddress:
+    def resolve_address(
+        self, text: str, *, aliases: Mapping[str, str] = MappingProxyType({})
+    ) -> ModelAddress:
         """Reads what a user typed: ``provider:model``, a provider, or a model's bare name.
 
         A bare name goes to the only provider that has a record or a family for it; of several, to
-        the only one that has them under its own name, or else is preferred.
+        the only one that has them under its own name, or else has an alias.
+
+        Args:
+            aliases: From other names to what they stand for; they are followed already, and here
+                only say whom people name, and what somebody may have meant.
 
         Raises:
             UnknownNameError: No provider, or more than one, knows the bare name.
@@ -82,7 +89,7 @@ class Catalogue:
         if not text:
             return ModelAddress.parse(text)
         fitting = self._find_providers(text)
-        for is_better in (self._has_folder, preferred.__contains__):
+        for is_better in (self._has_folder, set(aliases.values()).__contains__):
             fitting = [provider for provider in fitting if is_better(provider)] or fitting
         if len(fitting) == 1:
             return ModelAddress(fitting[0], text)
@@ -92,7 +99,7 @@ class Catalogue:
             raise UnknownNameError(
                 kind="model", name=text, known=known, detail=detail, remedy="Name the one you mean."
             )
-        providers = self.survey_providers()
+        providers = (*self.survey_providers(), *aliases)
         near = find_near(text, providers)
         raise UnknownNameError(
             kind="provider or model",

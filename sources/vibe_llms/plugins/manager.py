@@ -224,7 +224,7 @@ class PluginManager:
             return entries[meant]
         from vibe_llms.nearness import find_nearest
 
-        known = sorted(entries)
+        known = sorted({*entries, *(self.configuration.aliases if table == "providers" else ())})
         nearest = find_nearest(name, known)
         raise UnknownNameError(
             kind=table.removesuffix("s"),

@@ -141,7 +141,8 @@ def require_provider(configuration: Configuration, name: str) -> None:
     if name not in configuration.providers:
         from vibe_llms.exceptions import UnknownNameError
 
-        raise UnknownNameError(kind="provider", name=name, known=tuple(configuration.providers))
+        known = (*configuration.providers, *configuration.aliases)
+        raise UnknownNameError(kind="provider", name=name, known=known)
 
 
 def tell_untrusted(configuration: Configuration) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import sys
 
 import click
@@ -100,7 +101,7 @@ def compose_lines(error: Exception) -> list[str]:
     if isinstance(error, ConfigurationError) and error.findings:
         return [sanitize(respell(str(finding))) for finding in error.findings]
     if isinstance(error, click.UsageError):
-        text = error.format_message()
+        text = error.format_message() + _suggest_choice(error)
         context = error.ctx
         if context is not None:
             end = "" if text.endswith((".", "?", ")")) else "."
@@ -115,6 +116,18 @@ def compose_lines(error: Exception) -> list[str]:
     else:
         text = f"This is a defect: {type(error).__name__}: {error} (--debug shows where)"
     return [sanitize(respell(" ".join(text.split())))]
+
+
+def _suggest_choice(error: click.UsageError) -> str:
+    """Says which of an option's words somebody may have meant; click says it of names alone."""
+    from vibe_llms.nearness import find_nearest
+
+    kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
+    wrong = re.match(r"'(.*)' is not one of ", str(error.message)) if kind else None
+    if wrong is None or not isinstance(kind, click.Choice):
+        return ""
+    nearest = find_nearest(wrong[1], map(str, kind.choices))
+    return f" Did you mean {nearest!r}?" if nearest else ""
 
 
 def _encode(error: Exception) -> str:

@@ -270,6 +270,37 @@ def test_providers_are_listed_with_their_state_and_source(vibe: Vibe) -> None:
     assert "defaults.toml" in listed["local"]["source"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "nearest"),
+    [
+        (("chat", "--provider", "opanai"), "'openai'"),
+        (("ask", "-m", "antropic", "Hi"), "'anthropic'"),
+        (("ask", "-m", "scripted:ecko", "Hi"), "'echo'"),
+        (("models", "list", "--provider", "gemni"), "'gemini'"),
+        (("models", "show", "mistrl"), "'mistral'"),
+        (("keys", "set", "grok"), "'groq'"),
+        (("modles",), "'models'"),
+        (("config", "shwo"), "'show'"),
+        (("ask", "--modle", "x", "Hi"), "'--model'"),
+        (("ask", "--tools", "shel", "Hi"), "'shell'"),
+        (("ask", "--skill", "reviewr", "Hi"), "'reviewer'"),
+        (("ask", "-c", "temprature=1", "Hi"), "'temperature'"),
+        (("completion", "bsh"), "'bash'"),
+        (("config", "set", "limits.atempts", "3"), "'limits.attempts'"),
+    ],
+)
+def test_a_slip_in_a_name_is_answered_with_the_nearest(
+    vibe: Vibe, arguments: tuple[str, ...], nearest: str
+) -> None:
+    """Providers, models, commands, options and their words, tools, skills, controls, settings."""
+    outcome = vibe(*arguments)
+
+    assert outcome.code != 0
+    assert len(outcome.err.splitlines()) == 1
+    assert "id you mean" in outcome.err
+    assert nearest in outcome.err
+
+
 def test_mistakes_inside_tables_are_found_with_line_and_nearest_word(
     vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
