@@ -117,6 +117,15 @@ def test_one_invocation_stays_one(pieces: list[Piece]) -> None:
     assert read(pieces) == [("f", A)]
 
 
+@pytest.mark.parametrize("first", ['{"a"', "{}"], ids=["cut off", "whole"])
+@pytest.mark.parametrize("address", [{"index": 0}, {"index": None}, {}, {"id": "", "index": 0}])
+def test_another_name_is_another_invocation(first: str, address: Piece) -> None:
+    """Once arguments have come, a name that differs begins anew, whatever the two share."""
+    pieces = [piece(first, "f", **address), piece(B, "g", **address)]
+
+    assert read(pieces) == [("f", first), ("g", B)]
+
+
 @pytest.mark.parametrize("again", [{}, {"id": "x"}], ids=["id at first", "id in each"])
 def test_a_name_may_come_in_pieces(again: dict[str, str]) -> None:
     """Until the first of the arguments has come, what follows a name goes on with it."""
