@@ -1,4 +1,4 @@
-"""What may be said of an error from outside: one line, bounded, without the user's secrets.
+"""What may be kept of what came from outside: of an error one line, bounded, and no secrets.
 
 A vendor's words go into our errors, and a vendor, or whoever stands in between, may send back
 what it was sent. So every error of an exchange passes here once, on its way up.
@@ -7,11 +7,16 @@ what it was sent. So every error of an exchange passes here once, on its way up.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import attrs
+
+from vibe_llms.events.stream import NativeEvent
 from vibe_llms.exceptions import ConverseError, ForeignError
 from vibe_llms.facts import access_facts
+from vibe_llms.plain import JsonValue
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.scrubbing import Scrubber
 
@@ -19,6 +24,8 @@ LONGEST_CHARACTERS: Final = 2_000
 """How much of one text of an error is shown: more than any vendor says to people."""
 
 _DEPTH: Final = 8
+_HELD: Final = ("doc", "object", "body", "response")
+"""Where errors of other people's hold what they could not read."""
 
 
 def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseError:
@@ -34,6 +41,30 @@ def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseErro
     """
     _clean(error, Scrubber(secrets), _DEPTH)
     return error.with_traceback(None)
+
+
+def clean_event(event: NativeEvent, scrubber: Scrubber) -> NativeEvent:
+    """Strikes secrets out of an event that nobody has understood, in whichever of its texts."""
+    if scrubber.scrub_text(event.kind + event.native.data) == event.kind + event.native.data:
+        return event
+    data = json.dumps(_scrub_json(json.loads(event.native.data), scrubber), ensure_ascii=False)
+    native = attrs.evolve(event.native, data=data)
+    return attrs.evolve(event, kind=scrubber.scrub_text(event.kind), native=native)
+
+
+def _scrub_json(value: JsonValue, scrubber: Scrubber) -> JsonValue:
+    match value:
+        case str():
+            return scrubber.scrub_text(value)
+        case list():
+            return [_scrub_json(each, scrubber) for each in value]
+        case dict():
+            return {
+                scrubber.scrub_text(name): _scrub_json(each, scrubber)
+                for name, each in value.items()
+            }
+        case _:
+            return value
 
 
 def _clean(error: ConverseError, scrubber: Scrubber, depth: int) -> None:
@@ -54,11 +85,19 @@ def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseEx
     if isinstance(cause, ConverseError):
         _clean(cause, scrubber, depth - 1)
         return cause.with_traceback(None)
-    chain = [cause, cause.__cause__, cause.__context__]
-    texts = [f"{each} {each!r}" for each in chain if each is not None]
-    if all(scrubber.scrub_text(text) == text for text in texts):
-        return cause
-    return ForeignError(type=type(cause).__name__, detail="what it says holds a secret")
+    if any(scrubber.scrub_text(text) != text for text in _list_texts(cause)):
+        return ForeignError(type=type(cause).__name__, detail="what it says holds a secret")
+    for name in ("__cause__", "__context__"):
+        if (further := getattr(cause, name)) is not None:
+            setattr(cause, name, _clean_cause(further, scrubber, depth - 1))
+    return cause.with_traceback(None)
+
+
+def _list_texts(cause: BaseException) -> Iterator[str]:
+    """Yields what a foreign error says, and what it holds of that which it is about."""
+    yield f"{cause} {cause!r}"
+    for name in ("args", "__dict__", *_HELD):
+        yield repr(getattr(cause, name, None))
 
 
 def _clean_value(value: Any, scrubber: Scrubber) -> Any:

@@ -7,6 +7,7 @@ model here do the rest: settings, key, transport, retries, limits and errors.
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from urllib.parse import unquote, urlsplit
@@ -39,7 +40,9 @@ from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.frames import Framer
 
 if TYPE_CHECKING:
+    from vibe_llms.events.stream import NativeEvent
     from vibe_llms.providers.surveys import SurveyedModel
+    from vibe_llms.wire.scrubbing import Scrubber
 
 CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
@@ -265,6 +268,7 @@ class RemoteClient:
             models = await self.vendor.survey(self)
             if all(map(is_sound, models)):
                 return models
+            models = ()  # a traceback may show variables
             reason = "what it says of a model is of the wrong kind"
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, ConverseError):
@@ -308,12 +312,17 @@ class RemoteClient:
             answer = await exchange.read()
         try:
             value: JsonValue = msgspec.json.decode(answer)
+            return value
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ConverseError(
-                detail=f"{self.provider.name} answered {path} with what is no JSON.",
-                stage=Stage.DECODE,
-            ) from error
-        return value
+            cause = error
+        answer = b""  # a traceback shows variables, and what is raised above, what was handled
+        refusal = ConverseError(
+            detail=f"{self.provider.name} answered {path} with what is no JSON.",
+            stage=Stage.DECODE,
+        )
+        refusal.__cause__ = cause
+        del cause
+        raise self.clean(refusal) from refusal.__cause__
 
     async def send(
         self,
@@ -344,6 +353,12 @@ class RemoteClient:
         from vibe_llms.providers.borders import clean_error
 
         return clean_error(error, self._list_secrets())
+
+    def produce_scrubber(self) -> Scrubber:
+        """Returns what finds the secrets that were sent; it takes a millisecond to make."""
+        from vibe_llms.wire.scrubbing import Scrubber
+
+        return Scrubber(self._list_secrets())
 
     def _list_secrets(self) -> list[Secret]:
         settings = self.vendor.settings
@@ -457,6 +472,13 @@ class RemoteModel(ModelBase[JsonObject]):
                 turn.heed(error)
                 return client.clean(error)
 
+            access_scrubber = functools.cache(client.produce_scrubber)
+
+            def scrub(event: NativeEvent) -> NativeEvent:
+                from vibe_llms.providers.borders import clean_event
+
+                return clean_event(event, access_scrubber())
+
             source = WireSource(
                 open_exchange,
                 vendor.produce_decoder(model, request),
@@ -464,6 +486,7 @@ class RemoteModel(ModelBase[JsonObject]):
                 content_type=CONTENT_TYPES[vendor.framing] if streaming else "application/json",
                 request_id_headers=vendor.request_id_headers,
                 clean=clean,
+                scrub=scrub,
             )
             return SettlingSource(source, turn) if client.pace.counts_tokens else source
 

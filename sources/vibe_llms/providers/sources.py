@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import attrs
 
-from vibe_llms.events.stream import ResponseStartedEvent, StreamEvent
+from vibe_llms.events.stream import NativeEvent, ResponseStartedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage, StreamTruncatedError
 from vibe_llms.plain import JsonObject
 from vibe_llms.wire.exchanges import Exchange
@@ -22,6 +22,8 @@ from vibe_llms.wire.selection import (
     refuse_answer,
     strip_beginning,
 )
+
+_T = TypeVar("_T")
 
 
 class Decoder(Protocol):
@@ -42,8 +44,8 @@ class Decoder(Protocol):
         """Returns the last events. Raises StreamTruncatedError where the vendor had not ended."""
 
 
-def _keep(error: ConverseError) -> ConverseError:
-    return error
+def _keep(value: _T) -> _T:
+    return value
 
 
 def _blame_vendor(error: RequestError) -> ConverseError:
@@ -74,6 +76,7 @@ class WireSource:
             taken for what it is.
         request_id_headers: Where the vendor names the exchange.
         clean: Makes an error fit to be shown; see :func:`vibe_llms.providers.borders.clean_error`.
+        scrub: Does so for what the vendor said that nobody has understood.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class WireSource:
         content_type: str,
         request_id_headers: Sequence[str] = (),
         clean: Callable[[ConverseError], ConverseError] = _keep,
+        scrub: Callable[[NativeEvent], NativeEvent] = _keep,
     ) -> None:
         self._open_exchange = open_exchange
         self._decoder = decoder
@@ -93,6 +97,7 @@ class WireSource:
         self._content_type = content_type
         self._request_id_headers = request_id_headers
         self._clean = clean
+        self._scrub = scrub
         self._exchange: Exchange | None = None
         self._framer: Framer | None = None
         self._beginning = b""
@@ -115,8 +120,11 @@ class WireSource:
                 self._read(await self._exchange.receive(), events)
         except ConverseError as error:
             if self._exchange is not None and type(error) is RequestError:
-                raise self._clean(_blame_vendor(error)) from error
+                blame = _blame_vendor(error)
+                blame.__cause__ = error  # before it is cleaned: what it says is the vendor's
+                raise self._clean(blame) from blame.__cause__
             raise self._clean(error)  # noqa: B904  # it is the same error
+        events = [self._scrub(each) if type(each) is NativeEvent else each for each in events]
         if self._request_id is not None:
             return self._name_request(events)
         return events or None
