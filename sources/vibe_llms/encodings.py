@@ -61,9 +61,14 @@ def find_misencoding(data: bytes) -> Misencoding | None:
     return Misencoding("Latin-1", "LATIN1", byte, line)
 
 
-def explain_misencoding(data: bytes, place: str) -> str:
-    """Says of what is no UTF-8 what it is, and what to do; for messages of one line."""
+def explain_misencoding(data: bytes, place: str, *, path: str = "") -> str:
+    """Says of what is no UTF-8 what it is, and what to do; for messages of one line.
+
+    Args:
+        place: Where it stands, for people.
+        path: Of the file that is to be converted; the place where it is left out.
+    """
     found = find_misencoding(data)
     if found is None:
         return f"{place} is not written in UTF-8."
-    return f"{found.describe(place)} {found.compose_remedy(place)}"
+    return f"{found.describe(place)} {found.compose_remedy(path or place)}"

@@ -157,7 +157,7 @@ class _Loader:
             line = file.raw.count(b"\n", 0, error.start) + 1
             from vibe_llms.encodings import explain_misencoding
 
-            reason = explain_misencoding(file.raw, "This file")
+            reason = explain_misencoding(file.raw, "This file", path=str(file.path))
             self.report(file.path, f"TOML must be written in UTF-8. {reason}", line)
         except tomli.TOMLDecodeError as error:
             self.report(file.path, f"This is not TOML: {error.msg}.", error.lineno)

@@ -197,7 +197,7 @@ provider = "local"
     ("raw", "line", "message"),
     [
         (b"a = 1\nb = = 1", 2, "This is not TOML: Invalid value."),
-        (b"\n# \xff", 2, "TOML must be written in UTF-8."),
+        (b"\n# \xff", 2, "TOML must be written in UTF-8. This file is text in Latin-1"),
         (b"a = " + b"[" * 9000, 0, "This is not TOML: its arrays or tables nest too deeply."),
         (b"#" * 1_000_001, 0, "A configuration has at most 1000000 bytes."),
     ],
@@ -214,7 +214,8 @@ def test_a_file_that_cannot_be_read_is_a_finding(
         load_configuration(environment=environment, working_directory=tmp_path)
 
     first, second = caught.value.findings
-    assert (first.place, first.line, first.message) == (str(file), line, message)
+    assert (first.place, first.line) == (str(file), line)
+    assert first.message.startswith(message)
     assert second.place == "VIBE_LLMS_STREAM"
 
 

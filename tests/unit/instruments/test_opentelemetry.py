@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -491,6 +492,6 @@ async def test_without_the_package_everything_goes_on(
         assert (await Engine(model).perform("Hello")).text
 
     assert [record.getMessage() for record in caplog.records] == [
-        "Spans and metrics need opentelemetry-api, which is not installed. "
-        'Run: pip install "vibe-llms[opentelemetry]"'
+        "Spans and metrics need opentelemetry-api, which is not installed. Install it: "
+        f'"{sys.executable}" -m pip install "opentelemetry-api>=1.30"'
     ]

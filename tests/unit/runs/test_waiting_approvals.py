@@ -161,7 +161,7 @@ def test_010_an_answer_to_what_nobody_asks_is_refused(store: ConversationStore) 
     before = survey_events(store)
 
     for approval, key in ((allow(WRITE), None), (allow(SEND), "k2")):
-        with pytest.raises(UnknownNameError, match=f"Known: {SEND.digest}"):
+        with pytest.raises(UnknownNameError, match=SEND.digest):
             answer(store, "a", approval, key=key)
 
     assert survey_events(store) == before

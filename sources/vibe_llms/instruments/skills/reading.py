@@ -81,7 +81,7 @@ def parse_skill(raw: bytes, path: Path) -> Skill:
         text = raw.decode("utf-8")
         tree = tomli.loads(text)
     except UnicodeDecodeError as error:
-        reason = explain_misencoding(raw, "This file")
+        reason = explain_misencoding(raw, "This file", path=str(path))
         raise _refuse(path, f"TOML must be written in UTF-8. {reason}") from error
     except tomli.TOMLDecodeError as error:
         raise _refuse(path, f"This is not TOML: {error.msg}.", error.lineno) from error

@@ -84,7 +84,7 @@ def read_servers(path: Path) -> tuple[McpServer, ...]:
     except OSError as error:
         raise _refuse(path, f"This file cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise _refuse(path, explain_misencoding(raw, "This file")) from error
+        raise _refuse(path, explain_misencoding(raw, "This file", path=str(path))) from error
     except (tomli.TOMLDecodeError, RecursionError) as error:
         raise _refuse(path, f"This is not TOML: {error}.") from error
     tables = tree.get("mcp") if set(tree) == {"mcp"} else {path.stem: tree}

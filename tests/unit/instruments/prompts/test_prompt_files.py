@@ -140,7 +140,9 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     check_refused(tmp_path / "none.md", "none.md cannot be read: No such file")
     check_refused(write_files(tmp_path, main="x" * (MAXIMUM_BYTES + 1)), "more than 1000000 bytes")
     (tmp_path / "main.md").write_bytes(b"\xff")
-    check_refused(tmp_path / "main.md", "is not written in UTF-8")
+    check_refused(
+        tmp_path / "main.md", "not in UTF-8 (byte 0xFF in line 1). Convert it first: iconv"
+    )
     os.mkfifo(tmp_path / "pipe")
     check_refused(write_files(tmp_path, main="{% include 'pipe' %}"), "There is no partial 'pipe'")
 
