@@ -9,7 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _BLOCK_BYTES = 1 << 16
@@ -37,13 +40,21 @@ def read_regular(path: str) -> bytes:
         return file.read()
 
 
-def read_file(path: Path | str, limit_bytes: int) -> bytes:
+def read_file(path: Path | str, limit_bytes: int = 20_000_000) -> bytes:
     """Reads what a person has named: a file, or what a program writes into a pipe.
 
     Raises:
         OSError: It cannot be read, has more bytes than the limit, or is a pipe that nobody
             writes to.
     """
+    data = read_beginning(path, limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise OSError(errno.EFBIG, f"It has more than {limit_bytes} bytes", os.fspath(path))
+    return data
+
+
+def read_beginning(path: Path | str, size_bytes: int) -> bytes:
+    """Reads so much of what a person has named. Raises OSError as :func:`read_file`."""
     shown = os.fspath(path)
     descriptor = os.open(shown, os.O_RDONLY | _AT_ONCE)
     try:
@@ -51,14 +62,14 @@ def read_file(path: Path | str, limit_bytes: int) -> bytes:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown)
         data = _read_first(descriptor, stat.S_ISFIFO(mode), shown)
-        while len(data) <= limit_bytes:
-            more = os.read(descriptor, min(_BLOCK_BYTES, limit_bytes + 1 - len(data)))
+        while len(data) < size_bytes:
+            more = os.read(descriptor, min(_BLOCK_BYTES, size_bytes - len(data)))
             if not more:
-                return bytes(data)
+                break
             data += more
+        return bytes(data)
     finally:
         os.close(descriptor)
-    raise OSError(errno.EFBIG, f"It has more than {limit_bytes} bytes", shown)
 
 
 def _read_first(descriptor: int, is_pipe: bool, shown: str) -> bytearray:

@@ -34,6 +34,7 @@ from vibe_llms.configuration.places import (
     resolve_path,
 )
 from vibe_llms.configuration.reading import KeyPath, LayerReader, LayerValues
+from vibe_llms.files import read_beginning
 from vibe_llms.nearness import find_nearest
 from vibe_llms.resources import access_data
 
@@ -134,8 +135,7 @@ class _Loader:
         """Reads a file; only the user's usual one may be missing without a word."""
         raw = None
         try:
-            with path.open("rb") as stream:
-                raw = stream.read(MAXIMUM_FILE_BYTES + 1)
+            raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)
         except FileNotFoundError:
             if layer is not Layer.USER or self.environment.get(FILE_VARIABLE):
                 self.report(path, "This file does not exist.")

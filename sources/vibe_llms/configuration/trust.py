@@ -20,6 +20,7 @@ import tomli
 
 from vibe_llms.configuration.classes import Setting, TrustRequest
 from vibe_llms.configuration.definitions import FREE_TABLES, PLUGIN_TABLES, Definition
+from vibe_llms.files import read_file
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification import Consent
@@ -84,7 +85,7 @@ def ask_for_trust(request: TrustRequest, consent: Consent) -> bool:
 def _read_record(data_directory: Path) -> dict[str, str]:
     path = data_directory / _RECORD
     try:
-        tree = tomli.loads(path.read_text(encoding="utf-8"))
+        tree = tomli.loads(read_file(path).decode())
     except FileNotFoundError:
         return {}
     except ValueError as error:

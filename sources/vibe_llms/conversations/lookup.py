@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import AmbiguousIdentityError, StoreError, UnknownConversationError
 
@@ -31,10 +29,21 @@ def resolve(store: ConversationStore, prefix: str) -> str:
 
 
 def find_newest(store: ConversationStore) -> str | None:
-    """Returns the conversation in which something was said last; ``None`` where there is none."""
-    newest = None
+    """Returns the conversation in which something was said last; ``None`` where there is none.
+
+    Raises:
+        StoreError: There are conversations, and none can be read.
+    """
+    newest, trouble = None, None
     for identity in store.survey():
-        with suppress(StoreError):  # deleted meanwhile, or damaged: others may be newer
+        try:
             updated = store.read_metadata(identity).updated
-            newest = max(newest or (updated, identity), (updated, identity))
+        except UnknownConversationError:  # deleted meanwhile
+            continue
+        except StoreError as error:  # others may be newer
+            trouble = error
+            continue
+        newest = max(newest or (updated, identity), (updated, identity))
+    if newest is None and trouble is not None:  # there are some, and none can be read
+        raise trouble
     return None if newest is None else newest[1]

@@ -17,6 +17,7 @@ import attrs
 import tomli
 
 from vibe_llms.exceptions import Finding
+from vibe_llms.files import read_file
 from vibe_llms.models.attributes import Layer
 from vibe_llms.models.rules import Document, Rule, RuleReader
 from vibe_llms.nearness import end_among
@@ -78,7 +79,7 @@ class ProviderFolder:
 
     def _load(self, path: Path) -> tuple[Document, dict[str, object]]:
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_file(path).decode()
         except (OSError, UnicodeDecodeError) as error:
             self._report(path, f"The file cannot be read: {error}.")
             return Document(file=str(path)), {}

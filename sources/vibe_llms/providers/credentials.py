@@ -14,6 +14,7 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
 )
+from vibe_llms.files import read_file
 from vibe_llms.providers.keeping import read_kept
 from vibe_llms.secrets import Secret
 
@@ -80,7 +81,7 @@ def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...
 
 def _read_file(path: Path, place: str) -> Secret:
     try:
-        return Secret(path.expanduser().read_text(encoding="utf-8"))
+        return Secret(read_file(path.expanduser()).decode())
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise _refuse(place, f"{path} cannot be read: {reason}.") from None

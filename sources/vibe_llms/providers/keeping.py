@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Final
 
 from vibe_llms.exceptions import StoreError
+from vibe_llms.files import read_file
 from vibe_llms.secrets import Secret
 
 SERVICE: Final = "vibe-llms"
@@ -67,7 +68,7 @@ def read_kept(provider: str, directory: Path) -> Secret | None:
             return None if text is None else Secret(text)
         return None
     try:
-        return Secret((directory / _FILE).read_text(encoding="utf-8"))
+        return Secret(read_file(directory / _FILE).decode())
     except (OSError, UnicodeDecodeError):
         return None
 

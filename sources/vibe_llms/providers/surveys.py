@@ -17,6 +17,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.files import read_file
 from vibe_llms.plain import JsonValue
 
 MAXIMUM_AGE_SECONDS: Final = 86_400.0
@@ -118,7 +119,7 @@ def access_survey(directory: Path) -> Survey | None:
     import msgspec
 
     try:
-        document = msgspec.json.decode((directory / _FILE_NAME).read_bytes())
+        document = msgspec.json.decode(read_file(directory / _FILE_NAME))
         return _decode(document)
     except (OSError, msgspec.DecodeError, RecursionError, TypeError, ValueError, LookupError):
         return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vibe_llms.files import open_regular, read_regular
 from vibe_llms.plugins.markers import hook
 from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
 
@@ -56,7 +58,7 @@ def _write_html(conversation: Exportable, content_store: ContentStore) -> str:
 def _recognize_json(path: Path) -> bool:
     from vibe_llms.conversations.exchange.json_documents import FORMAT
 
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(str(path)), "rb") as file:
         beginning = file.read(_BEGINNING_BYTES)
     return b'"format"' in beginning and f'"{FORMAT}"'.encode() in beginning
 
@@ -65,4 +67,4 @@ def _read_json(path: Path) -> Iterator[Translation[Conversation]]:
     from vibe_llms.conversations.exchange.json_documents import import_json
     from vibe_llms.messages.losses import Translation
 
-    yield Translation(import_json(path.read_bytes()))
+    yield Translation(import_json(read_regular(str(path))))

@@ -114,7 +114,7 @@ class ConversationIndex:
         return self._answer(question)
 
     def _answer(self, question: Callable[[sqlite3.Connection], list[_Answer]]) -> list[_Answer]:
-        if not os.path.isdir(self._conversations):  # nothing was ever said here
+        if not _is_begun(self._conversations):
             return []
         for _ in range(2):
             try:
@@ -133,3 +133,16 @@ class ConversationIndex:
         with open_memory() as connection:
             refresh_messages(connection, self._conversations, self._progress)
             return question(connection)
+
+
+def _is_begun(conversations: str) -> bool:
+    """Tells whether anything was ever said here. Raises StoreError where that cannot be seen."""
+    try:
+        with os.scandir(conversations):
+            return True
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        from vibe_llms.conversations.stores.mapping import produce_store_error  # after trouble only
+
+        raise produce_store_error(error) from error

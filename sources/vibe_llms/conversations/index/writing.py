@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,6 +23,7 @@ from vibe_llms.conversations.index.refresh import (
     measure_file,
     measure_metadata,
 )
+from vibe_llms.files import open_regular, read_regular
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification import Progress
@@ -178,7 +180,7 @@ def _open_messages(
 ) -> AbstractContextManager[BinaryIO] | AbstractContextManager[None]:
     """Opens what was said, if something was and if we may read it."""
     try:
-        return open(f"{directory}/{identity}/{MESSAGES}", "rb")
+        return os.fdopen(open_regular(f"{directory}/{identity}/{MESSAGES}"), "rb")
     except OSError:
         return nullcontext()
 
@@ -281,8 +283,7 @@ def update_descriptions(
 
 def _describe(connection: sqlite3.Connection, directory: str, identity: str, stamp: str) -> None:
     try:
-        with open(f"{directory}/{identity}/{METADATA}", "rb") as file:
-            data = file.read()
+        data = read_regular(f"{directory}/{identity}/{METADATA}")
     except OSError:
         data = b""
     description = read_description(data)

@@ -319,6 +319,8 @@ class DirectoryStore:
         except (FileNotFoundError, NotADirectoryError):  # somebody else's file, or just deleted
             return found
         for name in names:
+            if name.endswith(".tally"):
+                continue
             if name.startswith(("messages.", "runs.")):  # what was set aside counts, too
                 data = read_regular(f"{folder}/{name}")
                 found.update(match.decode() for match in _REFERENCE.findall(data))

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from vibe_llms.exceptions import StoreError
+
+_USUAL_REMEDY = "Check that the disk has space and that the folder may be written to."
+_REMEDIES = {
+    errno.EMFILE: "Close what this process has open, or allow it more: `ulimit -n 4096`.",
+    errno.ENFILE: "Close programs that have many files open.",
+    errno.ENOTDIR: "A file is where a folder should be: move it away.",
+    errno.EISDIR: "A folder is where a file should be: move it away.",
+    errno.EINVAL: "Put the file in its place again.",
+    errno.EACCES: "Check whose it is, and that you may read and write it.",
+}
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -22,11 +33,16 @@ def mapping_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
         except StoreError:  # is an OSError, too
             raise
         except OSError as error:
-            path = str(error.filename or "")
-            raise StoreError(
-                path=path,
-                detail=f"{path or 'The store'}: {error.strerror or error}.",
-                remedy="Check that the disk has space and that the folder may be written to.",
-            ) from error
+            raise produce_store_error(error) from error
 
     return perform
+
+
+def produce_store_error(error: OSError) -> StoreError:
+    """Words what the operating system says."""
+    path = str(error.filename or "")
+    return StoreError(
+        path=path,
+        detail=f"{path or 'The store'}: {error.strerror or error}.",
+        remedy=_REMEDIES.get(error.errno or 0, _USUAL_REMEDY),
+    )

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.encodings import explain_misencoding
+from vibe_llms.files import read_beginning
 from vibe_llms.nearness import suggest
 
 MAXIMUM_BYTES: Final = 1_000_000
@@ -65,8 +66,7 @@ def read_source(path: Path) -> str:
         PartialProblem: It cannot be read.
     """
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAXIMUM_BYTES + 1)
+        raw = read_beginning(path, MAXIMUM_BYTES + 1)
     except OSError as error:
         raise PartialProblem(f"{path} cannot be read: {error.strerror}.") from error
     if len(raw) > MAXIMUM_BYTES:

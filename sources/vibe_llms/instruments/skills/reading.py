@@ -15,6 +15,7 @@ from vibe_llms.configuration.lines import locate_keys
 from vibe_llms.configuration.trust import is_harmless
 from vibe_llms.encodings import explain_misencoding
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.files import read_beginning
 from vibe_llms.instruments.prompts.prompt import Prompt
 from vibe_llms.instruments.skills.skill import Skill
 from vibe_llms.nearness import find_near, suggest
@@ -62,8 +63,7 @@ def read_bytes(path: Path) -> bytes:
         ConfigurationError: It cannot be read, or is too long.
     """
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAXIMUM_FILE_BYTES + 1)
+        raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)
     except OSError as error:
         raise _refuse(path, f"This file cannot be read: {error.strerror}.") from error
     if len(raw) > MAXIMUM_FILE_BYTES:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import LimitError, RequestError
+from vibe_llms.files import read_beginning
 from vibe_llms.messages.canisters import DocumentCanister
 from vibe_llms.messages.contents import (
     AudioContent,
@@ -112,8 +113,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
         else:
             file = Path(path).expanduser()
             name = escape_halves(file.name)
-            with file.open("rb") as stream:
-                data = stream.read(limit_bytes + 1)
+            data = read_beginning(file, limit_bytes + 1)
     except OSError as error:
         raise RequestError(
             path=path,

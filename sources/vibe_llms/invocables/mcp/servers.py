@@ -13,6 +13,7 @@ from vibe_llms.concealment import remember_key
 from vibe_llms.configuration.classes import Configuration, Setting
 from vibe_llms.encodings import explain_misencoding
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+from vibe_llms.files import read_file
 from vibe_llms.invocables.mcp.oauth import OAuthSettings, read_oauth
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.nearness import suggest
@@ -77,7 +78,7 @@ def read_servers(path: Path) -> tuple[McpServer, ...]:
     import tomli
 
     try:
-        raw = path.read_bytes()
+        raw = read_file(path)
         if len(raw) > MAXIMUM_FILE_BYTES:
             raise _refuse(path, f"A file of servers has at most {MAXIMUM_FILE_BYTES} bytes.")
         tree = tomli.loads(raw.decode("utf-8"))
@@ -187,7 +188,7 @@ def _read_secret(value: Any, base: Path) -> Secret:
             remember_key(variable)
         case {"file": str() as name, **rest} if set(rest) <= {"prefix"}:
             try:
-                text = (base / Path(name).expanduser()).read_text(encoding="utf-8").strip()
+                text = read_file(base / Path(name).expanduser()).decode().strip()
             except (OSError, UnicodeDecodeError) as error:
                 reason = getattr(error, "strerror", None) or "it is not UTF-8"
                 raise ValueError(f"{name} cannot be read: {reason}.") from None

@@ -36,6 +36,7 @@ import attrs
 import tomli
 
 from vibe_llms.exceptions import ConfigurationError, Finding, ProviderFault
+from vibe_llms.files import read_file
 from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.resources import access_data
 
@@ -106,7 +107,7 @@ def read_script(name: str) -> Script:
     if not name.endswith(".toml"):
         path = access_data("providers", "scripted", "scripts", f"{name}.toml")
     try:
-        data = tomli.loads(path.read_text(encoding="utf-8"))
+        data = tomli.loads(read_file(path).decode())
     except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         message = (

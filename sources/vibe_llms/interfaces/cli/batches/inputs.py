@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import ConverseError, RequestError
+from vibe_llms.files import open_regular
 from vibe_llms.instruments.channels.batches.items import BatchInput
 
 _BLOCK_BYTES = 65_536
@@ -186,7 +187,7 @@ def _read(form: Form, line: bytes, place: str) -> BatchInput | None:
 
 def _walk(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(str(path)), "rb") as file:
             yield from enumerate(file, 1)
     except OSError as error:
         raise RequestError(

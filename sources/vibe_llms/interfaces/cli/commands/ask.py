@@ -109,10 +109,11 @@ def read_schema(path: str | None) -> dict[str, Any] | None:
     if path is None:
         return None
     import json
-    from pathlib import Path
+
+    from vibe_llms.files import read_file
 
     try:
-        raw = Path(path).read_bytes()
+        raw = read_file(path)
         schema = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         from vibe_llms.encodings import explain_misencoding

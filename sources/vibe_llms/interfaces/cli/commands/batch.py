@@ -18,6 +18,8 @@ from vibe_llms.interfaces.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vibe_llms.instruments.channels.batches.channel import BatchChannel, Inputs
     from vibe_llms.instruments.models import Model
     from vibe_llms.instruments.parsers import Parser
@@ -111,9 +113,20 @@ def _open_source(prompts: str, form: Form) -> tuple[Inputs, int | None]:
     from vibe_llms.interfaces.cli.batches.inputs import check_file, read_file, read_pipe
 
     path = Path(prompts)
-    if prompts == _STANDARD or (path.exists() and not path.is_file()):
+    if prompts == _STANDARD or _is_standard_input(path):
         return read_pipe(form), None
     return read_file(path, form), check_file(path, form)
+
+
+def _is_standard_input(path: Path) -> bool:
+    """Tells whether a path is another name of standard input, as ``/dev/stdin`` is."""
+    import os
+    import sys
+
+    try:
+        return not path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
+    except (OSError, ValueError):
+        return False
 
 
 async def _perform(

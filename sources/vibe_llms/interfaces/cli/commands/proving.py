@@ -60,6 +60,7 @@ def _prove_logs(
     store: ConversationStore, identities: list[str] | None
 ) -> tuple[int, list[Finding]]:
     """Proves the logs of the conversations' runs; returns how many events, and what is wrong."""
+    from vibe_llms.exceptions import Finding, StoreError
     from vibe_llms.runs.file_log import FileLog
     from vibe_llms.runs.places import produce_log
 
@@ -68,7 +69,10 @@ def _prove_logs(
     for identity in sorted(store.survey()) if identities is None else identities:
         log = produce_log(store, identity)
         if isinstance(log, FileLog):
-            events, found = log.examine()
+            try:
+                events, found = log.examine()
+            except StoreError as error:
+                events, found = 0, (Finding(place=error.path, message=error.detail),)
             count += events
             findings.extend(found)
     return count, findings

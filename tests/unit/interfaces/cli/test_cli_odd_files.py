@@ -1,0 +1,137 @@
+"""Folders, pipes and devices where files should be: one line each, and no waiting."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vibe_llms.conversations import DirectoryStore, find_newest
+from vibe_llms.exceptions import StoreError
+
+Vibe = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(vibe: Vibe) -> Path:
+    """The folder of the only conversation."""
+    from vibe_llms.interfaces.cli.access import open_store
+
+    vibe("ask", "-m", "scripted:echo", "hello")
+    store = open_store()
+    assert isinstance(store, DirectoryStore)
+    return Path(store.locate(next(store.survey())))
+
+
+def replace(path: Path, kind: str) -> None:
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+
+
+def check_line(outcome: Any) -> None:
+    """Holds an outcome to one line that names no defect."""
+    assert outcome.code != 0
+    assert "defect" not in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize(
+    "name", ["messages.jsonl", "metadata.toml", "messages.tally", "runs.jsonl", "runs.tally"]
+)
+def test_a_store_with_odd_files_is_told(vibe: Vibe, folder: Path, name: str, kind: str) -> None:
+    """Nothing hangs or fills the memory, and the rest can be seen."""
+    replace(folder / name, kind)
+
+    shown, proven, listed, found, collected = (
+        vibe(*words) for words in (("show",), ("verify",), ("list",), ("search", "x"), ("gc",))
+    )
+
+    assert listed.code == found.code == 0
+    assert "defect" not in shown.err + proven.err + collected.err
+    if name in ("messages.jsonl", "metadata.toml"):
+        check_line(shown)
+    if not name.endswith("tally"):
+        assert (proven.code, "pipe or a device" in proven.out) == (7, True)
+
+
+@pytest.mark.parametrize("words", [("list",), ("chat", "--continue"), ("search", "x"), ("verify",)])
+def test_a_folder_that_cannot_be_read_is_no_empty_one(
+    vibe: Vibe, folder: Path, words: tuple[str, ...]
+) -> None:
+    """A file in its place is an error, and not that there is no conversation yet."""
+    folder.parent.rename(folder.parents[1] / "away")
+    folder.parent.write_text("x")
+
+    outcome = vibe(*words)
+
+    check_line(outcome)
+    assert "A file is where a folder should be" in outcome.err
+
+
+def test_too_many_open_files_are_told_with_what_helps(
+    vibe: Vibe, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's limit, and the command that raises it."""
+    original = os.open
+
+    def refuse(path: Any, *rest: Any, **options: Any) -> int:
+        if "conversations" in str(path):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return original(path, *rest, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+    outcome = vibe("show", folder.name)
+
+    check_line(outcome)
+    assert "ulimit -n" in outcome.err
+
+
+def test_conversations_that_cannot_be_read_are_not_none(folder: Path) -> None:
+    """Where none of those that are there can be read, the newest is an error."""
+    store = DirectoryStore(folder.parents[1])
+    (folder / "metadata.toml").write_text("?")
+
+    with pytest.raises(StoreError, match="do not read"):
+        find_newest(store)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "-m", "scripted:echo", "-f", "FILE", "hi"),
+        ("ask", "-m", "scripted:echo", "--schema", "FILE", "hi"),
+        ("ask", "-m", "scripted:FILE.toml", "hi"),
+        ("batch", "FILE", "-o", "out", "-m", "scripted:echo"),
+        ("import", "FILE"),
+    ],
+)
+def test_odd_files_that_are_named_are_told(
+    vibe: Vibe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], kind: str
+) -> None:
+    """On one line, at once."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("FILE", "FILE.toml"):
+        replace(tmp_path / name, kind)
+
+    check_line(vibe(*words))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_an_odd_configuration_is_told(
+    vibe: Vibe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """As any that cannot be read."""
+    replace(tmp_path / "odd.toml", kind)
+    monkeypatch.setenv("VIBE_LLMS_CONFIG", str(tmp_path / "odd.toml"))
+
+    check_line(vibe("list"))
