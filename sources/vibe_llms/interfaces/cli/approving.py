@@ -10,7 +10,8 @@ from typing import NoReturn
 import attrs
 
 from vibe_llms.interfaces.cli.keyboard import Screen, ask_line_aside, can_ask, take_turn
-from vibe_llms.interfaces.cli.output import reveal, reveal_lines, shorten, style
+from vibe_llms.interfaces.cli.output import note, reveal, reveal_lines, shorten, style
+from vibe_llms.interfaces.cli.program import compose_again
 from vibe_llms.invocables.approvals import (
     Approval,
     ApprovalRequest,
@@ -35,20 +36,31 @@ class TerminalApprover:
             may have taken effect already is asked about all the same.
         screen: Is paused while a question is asked.
         is_there: Tells whether somebody can be asked.
+        tell: Takes, once for each name, what would have allowed what nobody could be asked about.
     """
 
     allowed: Collection[str] = ()
     screen: Screen | None = None
     is_there: Callable[[], bool] = can_ask
+    tell: Callable[[str], object] = note
+    _told: set[str] = attrs.field(factory=set, init=False)
 
     async def approve(self, request: ApprovalRequest) -> Approval:
         """Asks, and returns what was answered."""
         if not request.in_doubt and ({"all", request.name} & set(self.allowed)):
             return allow(request)
         if not self.is_there():
+            if not request.in_doubt and request.name not in self._told:
+                self._told.add(request.name)
+                self.tell(f"{request.name} was not executed. {advise_to_allow(request.name)}")
             return deny(request, "Nobody can be asked for an approval here.")
         async with take_turn(self.screen):
             return await _ask(request)
+
+
+def advise_to_allow(name: str) -> str:
+    """Says how an invocable is allowed where nobody can be asked."""
+    return f"Nobody can be asked here; this allows it: {compose_again('--allow', name)}"
 
 
 async def _ask(request: ApprovalRequest) -> Approval:

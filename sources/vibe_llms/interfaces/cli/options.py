@@ -98,6 +98,12 @@ def yes_option(function: _Function) -> _Function:
     )
 
 
+def consent_option(function: _Function) -> _Function:
+    """Adds ``--yes`` beside ``--allow``: that somebody consents to a download approves no call."""
+    help_ = "Consent to downloads and installations; what a model calls is for --allow alone."
+    return click.option("--yes", "-y", is_flag=True, help=help_)(function)
+
+
 def model_options(function: _Function) -> _Function:
     """Adds the options which choose a model, set its controls and consent to a download."""
     options = [
@@ -131,7 +137,7 @@ def model_options(function: _Function) -> _Function:
     ]
     for option in reversed(options):
         function = option(function)
-    return yes_option(function)
+    return consent_option(function)
 
 
 def compose_address(model: str | None, provider: str | None) -> str | None:

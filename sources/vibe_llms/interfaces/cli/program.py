@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 _NAME = "vibe"
+_arguments: list[str] = []
 
 
 def name_program() -> str:
@@ -29,6 +31,17 @@ def name_program() -> str:
 def compose_command(*arguments: str) -> str:
     """Returns a command that runs as it is printed, such as ``.venv/bin/vibe list``."""
     return " ".join((name_program(), *map(_quote, arguments)))
+
+
+def remember_arguments(arguments: Sequence[str]) -> None:
+    """Remembers with what this program was called, for :func:`compose_again`."""
+    _arguments[:] = arguments
+
+
+def compose_again(*more: str) -> str:
+    """Returns the command that was given, with more options: it runs as it is printed."""
+    end = _arguments.index("--") if "--" in _arguments else len(_arguments)
+    return compose_command(*_arguments[:end], *more, *_arguments[end:])
 
 
 def respell(text: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from vibe_llms.interfaces.cli.errors import ExitCode, report_error
+from vibe_llms.interfaces.cli.program import remember_arguments
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -19,6 +20,7 @@ def run(arguments: Sequence[str]) -> int:
         The exit code, one of :class:`ExitCode`.
     """
     _prepare_streams()
+    remember_arguments(arguments)
     ours = list(arguments)[: list(arguments).index("--")] if "--" in arguments else arguments
     try:
         code = _perform(arguments)

@@ -47,9 +47,9 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
     document that the question is about:
 
     \b
-        vibe ask What is the capital of Peru?
-        cat letter.txt | vibe ask Summarize this letter.
-        vibe ask -f photo.jpg Who is in the picture?
+        vibe ask "What is the capital of Peru?"
+        cat letter.txt | vibe ask "Summarize this letter."
+        vibe ask -f photo.jpg "Who is in the picture?"
         vibe ask "And its largest port?" --continue
 
     With --continue and without a question, an answer that was cut off or interrupted goes on.

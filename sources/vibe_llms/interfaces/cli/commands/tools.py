@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.options import Command, json_option, yes_option
+from vibe_llms.interfaces.cli.options import Command, consent_option, json_option
 from vibe_llms.interfaces.cli.tooling import split_names, tool_options
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def show(name: str, as_json: bool, **options: Any) -> None:
 @click.argument("name")
 @click.argument("arguments", nargs=-1)
 @tool_options
-@yes_option
+@consent_option
 @json_option
 def call(name: str, arguments: tuple[str, ...], yes: bool, as_json: bool, **options: Any) -> None:
     """Call one invocable, as a model would.
@@ -156,7 +156,8 @@ async def _call(
 async def _approve(invoker: Any, arguments: JsonObject, options: dict[str, Any]) -> JsonObject:
     """Asks where the invocable needs it; what was typed here is no reason not to."""
     from vibe_llms.exceptions import Stage, TrustError
-    from vibe_llms.interfaces.cli.approving import TerminalApprover
+    from vibe_llms.interfaces.cli.approving import TerminalApprover, advise_to_allow
+    from vibe_llms.interfaces.cli.keyboard import can_ask
     from vibe_llms.invocables.approvals import produce_approval_request, settle
 
     if not invoker.needs_approval or await invoker.examine(arguments):
@@ -164,12 +165,12 @@ async def _approve(invoker: Any, arguments: JsonObject, options: dict[str, Any])
     request = produce_approval_request(
         "call", invoker.name, arguments, description=invoker.description, effect=invoker.effect
     )
-    approver = TerminalApprover(split_names(options["allowed"]))
+    approver = TerminalApprover(split_names(options["allowed"]), tell=str)  # the error says it
     settled = settle(request, await approver.approve(request))
     if settled is None:
         raise TrustError(
             detail=f"{invoker.name} was not executed: it was not approved.",
-            remedy=f"Say yes when asked, or give --allow {invoker.name}.",
+            remedy="Say yes when asked." if can_ask() else advise_to_allow(invoker.name),
             stage=Stage.EXECUTE,
         )
     return settled

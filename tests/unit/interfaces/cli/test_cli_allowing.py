@@ -1,0 +1,114 @@
+"""Where nobody can be asked, one is told what would have allowed it: in a command that does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from acting import invoke, say
+from scripting import write_script
+from vibe_llms.interfaces.cli.group import produce_group
+
+Vibe = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where files may be written."""
+    (home / "work").mkdir()
+    monkeypatch.chdir(home / "work")
+    return home / "work"
+
+
+@pytest.fixture
+def address(home: Path) -> str:
+    """A model that writes two files, and then says so."""
+    calls = [invoke("write_file", letter, path=f"{letter}.txt", text="eggs") for letter in "ab"]
+    return f"scripted:{write_script(home, {'contents': calls}, {'contents': [say('Done.')]})}"
+
+
+def find_command(text: str) -> list[str]:
+    """Returns the words of the one command that is printed after the name of the program."""
+    (line,) = [line for line in text.splitlines() if "this allows it: " in line]
+    return shlex.split(line.partition("this allows it: ")[2])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ask", "--tools", "io", "Write what's on my list!"],
+        ["ask", "--tools", "io", "--", "--write-what?"],
+        ["ask", "-y", "--tools", "io", "Write!"],
+    ],
+)
+def test_a_refusal_names_what_would_allow_it(
+    vibe: Vibe, folder: Path, address: str, arguments: list[str]
+) -> None:
+    """Once, however many calls there were; and the command that is printed is right."""
+    arguments[1:1] = ["--model", address]
+
+    refused = vibe(*arguments)
+    program, *again = find_command(refused.err)
+    written_before = list(folder.glob("?.txt"))
+    allowed = vibe(*again)
+
+    assert Path(program).name == "vibe"
+    assert not written_before
+    assert allowed.code == 0
+    assert "this allows it" not in allowed.err
+    assert sorted(path.name for path in folder.glob("?.txt")) == ["a.txt", "b.txt"]
+
+
+def test_a_call_by_hand_names_it_in_its_error(vibe: Vibe, folder: Path) -> None:
+    """Consent to downloads is none to that, and says so."""
+    refused = vibe("tools", "call", "-y", "write_file", "-t", "io", "path=a.txt", "text=eggs")
+    _, *again = find_command(refused.err)
+
+    assert refused.code == 9
+    assert vibe(*again).code == 0
+    assert (folder / "a.txt").read_text() == "eggs"
+
+
+@pytest.mark.parametrize("words", [["ask"], ["chat"], ["tools", "call"]])
+def test_help_says_that_yes_allows_no_call(vibe: Vibe, words: list[str]) -> None:
+    """What is agreed to by a letter is little."""
+    text = " ".join(vibe(*words, "--help").out.split())
+
+    assert re.search("--yes Consent to downloads .* what a model calls is for --allow", text)
+
+
+def list_examples(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
+    """Yields the examples in the help of a command, and of those in it."""
+    for block in (command.help or "").split("\b")[1:]:
+        for line in block.partition("\n\n")[0].splitlines():
+            if "vibe " in line and ">" not in line:  # completion is for one shell each
+                yield path, line.strip()
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            each = command.get_command(context, name)
+            assert each is not None
+            yield from list_examples(each, f"{path} {name}")
+
+
+EXAMPLES = list(list_examples(produce_group(), "vibe"))
+
+
+@pytest.mark.parametrize(("path", "example"), EXAMPLES, ids=[each[1] for each in EXAMPLES])
+def test_no_shell_makes_something_else_of_an_example(path: str, example: str) -> None:
+    """Signs that a shell takes for patterns stand in quotes: zsh refuses what matches nothing."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", example)
+
+    assert not set("?*[]!{}~") & set(bare), f"{path}: {example}"
+    assert shlex.split(example)
+
+
+def test_there_are_examples() -> None:
+    """A search that finds nothing would pass."""
+    assert len(EXAMPLES) > 5
