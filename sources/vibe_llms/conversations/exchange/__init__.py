@@ -1,7 +1,7 @@
-"""Conversations as documents that leave the house: Markdown, JSON, HTML; and JSON back again.
+"""Conversations as documents that leave the house, Markdown, JSON, HTML; and those that come in.
 
 May import the messages, the stores' protocols and the errors; a Markdown parser when HTML is
-written. Refuses to know files, where data lie, and how documents are delivered: functions
+written. Exporters refuse to know files, where data lie, and how documents are delivered: functions
 return a text. Media come from a content store that the caller hands in.
 """
 
@@ -11,12 +11,20 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vibe_llms.conversations.exchange.documents import import_conversations
     from vibe_llms.conversations.exchange.interfaces import Exportable
     from vibe_llms.conversations.exchange.json_documents import export_json, import_json
     from vibe_llms.conversations.exchange.markdown import export_markdown
     from vibe_llms.conversations.exchange.pages import export_html
 
-__all__ = ["Exportable", "export_html", "export_json", "export_markdown", "import_json"]
+__all__ = [
+    "Exportable",
+    "export_html",
+    "export_json",
+    "export_markdown",
+    "import_conversations",
+    "import_json",
+]
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
@@ -25,6 +33,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "export_html": "pages",
         "export_json": "json_documents",
         "export_markdown": "markdown",
+        "import_conversations": "documents",
         "import_json": "json_documents",
     },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,9 +33,35 @@ def survey_exporters() -> list[ExporterSpecification]:
 
 @hook
 def survey_importers() -> list[ImporterSpecification]:
-    """Names the one form that is read: our own JSON."""
+    """Names the four forms that are read: our own JSON, and what others deliver."""
     summary = "what `vibe export --format json` has written"
-    return [ImporterSpecification("json", summary, (".json",), _recognize_json, _read_json)]
+    exports, logs = (".json", ".zip"), (".json", ".db", ".sqlite", ".sqlite3")
+    return [
+        ImporterSpecification("json", summary, (".json",), _recognize_json, _read_json),
+        ImporterSpecification(
+            "chatgpt", "the export of ChatGPT", exports, _recognize_chatgpt, _read_chatgpt
+        ),
+        ImporterSpecification(
+            "claude", "the export of claude.ai", exports, _recognize_claude, _read_claude
+        ),
+        ImporterSpecification(
+            "llm", "`llm logs --json -n 0`, or llm's logs.db", logs, _recognize_llm, _read_llm
+        ),
+    ]
+
+
+def import_conversations(path: Path) -> Iterator[Translation[Conversation]]:
+    """Reads a file in one of the forms that ship, whichever it has.
+
+    The conversations belong to no store yet, and have the same ids each time that they are read.
+
+    Raises:
+        RequestError: The file cannot be read, or has none of the forms.
+        CodecError: It is broken; names the place.
+    """
+    from vibe_llms.conversations.exchange.choosing import choose_importer, read_document
+
+    return read_document(choose_importer(survey_importers(), path), path)
 
 
 def _write_markdown(conversation: Exportable, content_store: ContentStore) -> str:
@@ -68,3 +95,49 @@ def _read_json(path: Path) -> Iterator[Translation[Conversation]]:
     from vibe_llms.messages.losses import Translation
 
     yield Translation(import_json(read_regular(str(path))))
+
+
+def _recognize_chatgpt(path: Path) -> bool:
+    return _has_key(path, "mapping")
+
+
+def _read_chatgpt(path: Path) -> Iterator[Translation[Conversation]]:
+    from vibe_llms.conversations.exchange.chatgpt import read_chatgpt
+
+    return read_chatgpt(path)
+
+
+def _recognize_claude(path: Path) -> bool:
+    return _has_key(path, "chat_messages")
+
+
+def _read_claude(path: Path) -> Iterator[Translation[Conversation]]:
+    from vibe_llms.conversations.exchange.claude import read_claude
+
+    return read_claude(path)
+
+
+def _recognize_llm(path: Path) -> bool:
+    from vibe_llms.conversations.exchange.llm_logs import is_database
+
+    return is_database(path) or _has_key(path, "conversation_model")
+
+
+def _read_llm(path: Path) -> Iterator[Translation[Conversation]]:
+    from vibe_llms.conversations.exchange.llm_logs import read_llm
+
+    return read_llm(path)
+
+
+def _has_key(path: Path, word: str) -> bool:
+    """Tells whether the document begins with objects that have such a field."""
+    from vibe_llms.conversations.exchange.exports import open_export
+    from vibe_llms.exceptions import CodecError
+
+    try:
+        with open_export(path) as export:
+            beginning = export.read_beginning()
+    except CodecError:
+        return False
+    # A quotation mark within a text has a backslash before it, so that this is a name of a field.
+    return re.search(rb'"%s"\s*:' % word.encode(), beginning) is not None

@@ -10,7 +10,7 @@ from vibe_llms.exceptions import StoreError
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.plugins.manager import PluginManager
-    from vibe_llms.plugins.specification import ExporterSpecification
+    from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
 
 
 def choose_form(
@@ -29,6 +29,20 @@ def choose_form(
     if name or path is None:
         return access_form(forms, name or "markdown")
     return choose_exporter(forms, path)
+
+
+def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpecification:
+    """Returns the form of a name, else the one that a file has.
+
+    Raises:
+        UnknownNameError: There is no form of this name.
+        RequestError: The file cannot be read, or no form recognizes it.
+    """
+    from vibe_llms.conversations.exchange.choosing import access_form, choose_importer
+    from vibe_llms.plugins.specification import ImporterSpecification
+
+    forms = plugins.survey_pieces(ImporterSpecification)
+    return access_form(forms, name) if name else choose_importer(forms, path)
 
 
 def compose_document(store: ConversationStore, identity: str, form: ExporterSpecification) -> str:

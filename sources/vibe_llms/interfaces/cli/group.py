@@ -22,6 +22,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "show": ("showing:show", "Show what was said in a conversation."),
         "search": ("searching:search", "Search for words in all conversations."),
         "export": ("exporting:export", "Write a conversation as Markdown, JSON or HTML."),
+        "import": ("importing:import_", "Bring in conversations of ChatGPT, Claude, llm or here."),
         "fork": ("forking:fork", "Begin a conversation that shares another's history."),
         "rename": ("renaming:rename", "Give a conversation a name."),
         "delete": ("deleting:delete", "Delete conversations; their forks keep what they need."),

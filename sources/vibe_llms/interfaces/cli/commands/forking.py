@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from vibe_llms.interfaces.cli.options import command, conversation_argument, json_option
+from vibe_llms.interfaces.cli.options import command, json_option, optional_conversation_argument
 
 
 @command("fork")
-@conversation_argument
+@optional_conversation_argument
 @click.option(
     "--from",
     "from_index",
@@ -16,13 +16,16 @@ from vibe_llms.interfaces.cli.options import command, conversation_argument, jso
     help="How many canisters are shared; all by default. `vibe show` numbers them.",
 )
 @json_option
-def fork(identity: str, from_index: int | None, as_json: bool) -> None:
-    """Begin a conversation that shares another's history, and print its id."""
-    from vibe_llms.interfaces.cli.access import open_store, resolve_identity
+def fork(identity: str | None, from_index: int | None, as_json: bool) -> None:
+    """Begin a conversation that shares another's history, and print its id.
+
+    Without ID, the newest is meant.
+    """
+    from vibe_llms.interfaces.cli.access import find_identity, open_store
     from vibe_llms.interfaces.cli.output import write, write_json
 
     store = open_store()
-    parent = resolve_identity(store, identity)
+    parent = find_identity(store, identity)
     if from_index is not None:
         count = len(store.read(parent).canisters)
         if from_index > count:

@@ -1,0 +1,275 @@
+"""ChatGPT's export: a tree of messages for each conversation, of which one path is shown.
+
+OpenAI documents it nowhere; this reads what its exports of the years up to 2026 have held, and
+tells of whatever else there is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from vibe_llms.conversations.exchange.drafts import (
+    Draft,
+    make_media,
+    read_list,
+    read_moment,
+    read_table,
+    read_tables,
+    read_text,
+)
+from vibe_llms.conversations.exchange.exports import Export, open_export
+from vibe_llms.exceptions import CodecError
+from vibe_llms.messages.canisters import Origin, Owner, StopReason
+from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
+from vibe_llms.messages.losses import LossKind, Translation
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+
+SOURCE = "chatgpt"
+
+_STOP_REASONS = {
+    "stop": StopReason.ANSWERED,
+    "max_tokens": StopReason.LIMIT,
+    "interrupted": StopReason.INTERRUPTED,
+}
+_TEXTS = {
+    "text": "parts",
+    "multimodal_text": "parts",
+    "code": "text",
+    "execution_output": "text",
+    "tether_quote": "text",
+    "tether_browsing_display": "result",
+    "system_error": "text",
+    "computer_output": "text",
+}
+"""From kinds of content to the field that has their words."""
+_MIME_TYPES = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "wav": "audio/wav",
+    "mp3": "audio/mpeg",
+    "m4a": "audio/mp4",
+    "mp4": "video/mp4",
+    "pdf": "application/pdf",
+}
+
+
+def read_chatgpt(path: Path) -> Iterator[Translation[Conversation]]:
+    """Yields the conversations of an export, each along the path that was shown last.
+
+    Raises:
+        CodecError: It is no such export; names the place.
+    """
+    with open_export(path) as export:
+        for place, table in export.read_tables():
+            yield _Reader(export, place, table).read()
+
+
+@attrs.define
+class _Reader:
+    """Writes one conversation down."""
+
+    export: Export
+    place: str
+    table: dict[str, Any]
+    draft: Draft = attrs.field(init=False)
+    pending: dict[str, str] = attrs.field(factory=dict)
+    """From tools to what they have been asked and have not answered."""
+
+    def read(self) -> Translation[Conversation]:
+        mapping = self.table.get("mapping")
+        if not isinstance(mapping, dict):
+            raise CodecError(
+                path=f"{self.place}.mapping",
+                detail="A conversation of ChatGPT has an object `mapping` of its messages.",
+            )
+        key = read_text(self.table.get("conversation_id")) or read_text(self.table.get("id"))
+        created = read_moment(self.table.get("create_time"))
+        key = key or f"{self.table.get('create_time')} {self.table.get('title')}"
+        self.draft = Draft(SOURCE, key, self.place, created)
+        shown = _find_path(mapping, self.table.get("current_node"))
+        on_path = frozenset(shown)
+        for node in shown:
+            self._read_message(node, read_table(mapping[node].get("message")))
+        for node, other in mapping.items():
+            if node not in on_path and _has_words(read_table(read_table(other).get("message"))):
+                self._lose(node, "a message on another branch than the one shown")
+        return self.draft.finish(read_text(self.table.get("title")))
+
+    def _lose(self, node: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
+        self.draft.lose(kind, f".mapping.{node}", reason)
+
+    def _read_message(self, node: str, message: dict[str, Any]) -> None:
+        content, about = read_table(message.get("content")), read_table(message.get("metadata"))
+        author, kind = read_table(message.get("author")), read_text(content.get("content_type"))
+        self.draft.begin(node, read_moment(message.get("create_time")))
+        match author.get("role"):
+            case "user" | "system" if kind == "user_editable_context":
+                words = [content.get("user_profile"), content.get("user_instructions")]
+                self.draft.add_supervisor([TextualContent(word) for word in words if word])
+            case "user":
+                attached = self._read_attachments(node, read_tables(about.get("attachments")))
+                self.draft.add_user([*self._read_contents(node, kind, content), *attached])
+            case "system":
+                self.draft.add_supervisor(self._read_contents(node, kind, content))
+            case "assistant":
+                self._note_origin(message, about)
+                self._read_answer(node, kind, content, read_text(message.get("recipient")))
+            case "tool":
+                self._read_result(node, kind, content, read_text(author.get("name")))
+            case None if not message:
+                pass  # the root
+            case role:
+                self._lose(node, f"the role {role!r} is not known")
+
+    def _note_origin(self, message: dict[str, Any], about: dict[str, Any]) -> None:
+        native = read_text(read_table(about.get("finish_details")).get("type")) or None
+        reason = _STOP_REASONS.get(native or "", StopReason.UNKNOWN)
+        if message.get("status") == "in_progress":
+            reason = StopReason.INTERRUPTED
+        model = read_text(about.get("model_slug")) or read_text(
+            self.table.get("default_model_slug")
+        )
+        self.draft.origin = Origin(
+            provider=SOURCE,
+            model=model or "unknown",
+            stop_reason=reason,
+            native_stop_reason=native,
+        )
+
+    def _read_answer(self, node: str, kind: str, content: dict[str, Any], recipient: str) -> None:
+        if kind == "thoughts":
+            for thought in read_tables(content.get("thoughts")):
+                summary = read_text(thought.get("summary"))
+                text = read_text(thought.get("content"))
+                if summary or text:
+                    reasoning = ReasoningContent(text=text, summary=[summary] if summary else [])
+                    self.draft.add_answer([reasoning])
+            return
+        contents = self._read_contents(node, kind, content)
+        if recipient in ("", "all"):
+            self.draft.add_answer(contents)
+            return
+        text = "\n".join(each.text for each in contents if isinstance(each, TextualContent))
+        self.pending[recipient] = node
+        form = "json" if _is_object(text) else "text"
+        self.draft.add_invocation(node, recipient, text, form, Owner.VENDOR)
+
+    def _read_result(self, node: str, kind: str, content: dict[str, Any], name: str) -> None:
+        contents = self._read_contents(node, kind, content)
+        if not contents:
+            return
+        asked = self.pending.pop(name, None)
+        if asked is None:  # no answer of a model's asks for it
+            self.draft.add_document(contents, name or None)
+        else:
+            self.draft.add_result(
+                asked, name, contents, is_error=kind == "system_error", owner=Owner.VENDOR
+            )
+
+    def _read_contents(self, node: str, kind: str, content: dict[str, Any]) -> list[AnyContent]:
+        field = _TEXTS.get(kind)
+        if field is None:
+            words = "a recap of reasoning" if kind == "reasoning_recap" else None
+            if content:
+                self._lose(node, words or f"content of the kind {kind!r} has no counterpart")
+            return []
+        given = content.get(field)
+        contents: list[AnyContent] = []
+        for part in read_list(given) if field == "parts" else [given]:
+            if isinstance(part, str):
+                if part:
+                    contents.append(TextualContent(part))
+            elif isinstance(part, dict):
+                contents += self._read_part(node, part)
+            elif part is not None:
+                self._lose(node, "a part that is neither a text nor an object")
+        return contents
+
+    def _read_part(self, node: str, part: dict[str, Any]) -> list[AnyContent]:
+        kind = read_text(part.get("content_type"))
+        if kind == "real_time_user_audio_video_asset_pointer":
+            frames = read_list(part.get("frames_asset_pointers"))
+            if frames:
+                self._lose(node, "frames of a video")
+            part = read_table(part.get("audio_asset_pointer"))
+            kind = read_text(part.get("content_type"))
+        if kind in ("audio_transcription", "text"):
+            text = read_text(part.get("text"))
+            return [TextualContent(text)] if text else []
+        if kind in ("image_asset_pointer", "audio_asset_pointer"):
+            pointer = read_text(part.get("asset_pointer")).partition("://")[2]
+            return self._read_media(node, pointer.partition("#")[0], "", kind.partition("_")[0])
+        if part:
+            self._lose(node, f"a part of the kind {kind!r} has no counterpart")
+        return []
+
+    def _read_attachments(self, node: str, attachments: list[dict[str, Any]]) -> list[AnyContent]:
+        contents: list[AnyContent] = []
+        for attachment in attachments:
+            mime_type = read_text(attachment.get("mime_type") or attachment.get("mimeType"))
+            if mime_type.startswith("image/"):
+                continue  # it stands among the parts, too
+            identity = read_text(attachment.get("id"))
+            contents += self._read_media(node, identity, mime_type, "file")
+        return contents
+
+    def _read_media(self, node: str, identity: str, mime_type: str, word: str) -> list[AnyContent]:
+        found = self.export.find_media(identity)
+        if found is None:
+            words = "{} whose bytes are not in the export".format(
+                {"image": "a picture", "audio": "sound"}.get(word, "a file")
+            )
+            self._lose(node, words)
+            return []
+        name, data = found
+        fallback = {"image": "image/png", "audio": "audio/wav"}.get(
+            word, "application/octet-stream"
+        )
+        mime_type = mime_type or _MIME_TYPES.get(name.rpartition(".")[2].lower(), fallback)
+        return [make_media(mime_type, data=data, name=name)]
+
+
+def _find_path(mapping: dict[str, Any], current: object) -> list[str]:
+    """Returns the nodes from the root to the current one, or to the one that was written last."""
+    if not (isinstance(current, str) and isinstance(mapping.get(current), dict)):
+        parents = {read_table(node).get("parent") for node in mapping.values()}
+        leaves = [name for name, node in mapping.items() if name not in parents and node]
+        current = max(leaves, key=lambda name: _date(mapping[name]), default=None)
+    path: dict[str, None] = {}
+    while isinstance(current, str) and current not in path:
+        node = mapping.get(current)
+        if not isinstance(node, dict):
+            break
+        path[current] = None
+        current = node.get("parent")
+    return list(path)[::-1]
+
+
+def _date(node: object) -> float:
+    moment = read_moment(read_table(read_table(node).get("message")).get("create_time"))
+    return moment.timestamp() if moment else 0.0
+
+
+def _has_words(message: dict[str, Any]) -> bool:
+    """Tells whether anything was said: there are many empty messages, which nobody misses."""
+    content = read_table(message.get("content"))
+    kind = read_text(content.get("content_type"))
+    given = content.get(_TEXTS.get(kind, ""), kind)
+    return any(read_list(given)) if isinstance(given, list) else bool(given)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -1,0 +1,238 @@
+"""The export of claude.ai: the messages of each conversation, with blocks like those of its API.
+
+Anthropic documents it nowhere; this reads what its exports of the years up to 2026 have held,
+and tells of whatever else there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from vibe_llms.conversations.exchange.drafts import (
+    Draft,
+    read_list,
+    read_moment,
+    read_table,
+    read_tables,
+    read_text,
+    write_json,
+)
+from vibe_llms.conversations.exchange.exports import open_export
+from vibe_llms.exceptions import CodecError
+from vibe_llms.messages.canisters import Origin, Owner, StopReason
+from vibe_llms.messages.contents import (
+    AnyContent,
+    Citation,
+    ReasoningContent,
+    TextualContent,
+)
+from vibe_llms.messages.losses import LossKind, Translation
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+
+SOURCE = "claude"
+
+_STOP_REASONS = {
+    "end_turn": StopReason.ANSWERED,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "max_tokens": StopReason.LIMIT,
+    "user_canceled": StopReason.INTERRUPTED,
+    "refusal": StopReason.REFUSED,
+}
+
+
+def read_claude(path: Path) -> Iterator[Translation[Conversation]]:
+    """Yields the conversations of an export, each along the path that was shown last.
+
+    Raises:
+        CodecError: It is no such export; names the place.
+    """
+    with open_export(path) as export:
+        for place, table in export.read_tables():
+            yield _Reader(place, table).read()
+
+
+@attrs.define
+class _Reader:
+    """Writes one conversation down."""
+
+    place: str
+    table: dict[str, Any]
+    draft: Draft = attrs.field(init=False)
+    calls: list[str] = attrs.field(factory=list)
+    """What has been asked of tools and not been answered, where nothing has a name."""
+
+    def read(self) -> Translation[Conversation]:
+        messages = self.table.get("chat_messages")
+        if not isinstance(messages, list):
+            raise CodecError(
+                path=f"{self.place}.chat_messages",
+                detail="A conversation of Claude has a list `chat_messages`.",
+            )
+        created = read_moment(self.table.get("created_at"))
+        key = read_text(self.table.get("uuid"))
+        key = key or f"{self.table.get('created_at')} {self.table.get('name')}"
+        self.draft = Draft(SOURCE, key, self.place, created)
+        shown = _find_path(messages, self.table.get("current_leaf_message_uuid"))
+        for index, message in enumerate(messages):
+            place = f".chat_messages[{index}]"
+            if not isinstance(message, dict):
+                raise CodecError(path=f"{self.place}{place}", detail="A message is an object.")
+            if index in shown:
+                self._read_message(place, message)
+            elif message.get("text") or message.get("content"):
+                self._lose(place, "a message on another branch than the one shown")
+        return self.draft.finish(read_text(self.table.get("name")))
+
+    def _lose(self, place: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
+        self.draft.lose(kind, place, reason)
+
+    def _read_message(self, place: str, message: dict[str, Any]) -> None:
+        key = read_text(message.get("uuid")) or place
+        self.draft.begin(key, read_moment(message.get("created_at")))
+        for name in ("files", "files_v2"):
+            for number, _ in enumerate(read_list(message.get(name))):
+                if name == "files" or not message.get("files"):
+                    reason = "a file or picture: its bytes are not in the export"
+                    self._lose(f"{place}.{name}[{number}]", reason)
+        for number, attachment in enumerate(read_tables(message.get("attachments"))):
+            text = read_text(attachment.get("extracted_content"))
+            title = read_text(attachment.get("file_name")) or None
+            if text:
+                self.draft.add_document([TextualContent(text)], title)
+            else:
+                reason = "an attachment whose text is not in the export"
+                self._lose(f"{place}.attachments[{number}]", reason)
+        blocks = read_list(message.get("content"))
+        if not blocks and (text := read_text(message.get("text"))):
+            blocks = [{"type": "text", "text": text}]
+        match message.get("sender"):
+            case "human":
+                self._read_question(place, blocks)
+            case "assistant":
+                self._note_origin(message)
+                for number, block in enumerate(blocks):
+                    self._read_block(f"{place}.content[{number}]", read_table(block))
+            case sender:
+                self._lose(place, f"the sender {sender!r} is not known")
+
+    def _read_question(self, place: str, blocks: list[Any]) -> None:
+        contents: list[AnyContent] = []
+        for number, block in enumerate(map(read_table, blocks)):
+            if block.get("type") in ("text", "voice_note"):
+                contents += _read_words(block)
+            else:
+                self._lose_block(f"{place}.content[{number}]", block)
+        self.draft.add_user(contents)
+
+    def _note_origin(self, message: dict[str, Any]) -> None:
+        native = read_text(message.get("stop_reason")) or None
+        model = read_text(message.get("model")) or read_text(self.table.get("model"))
+        self.draft.origin = Origin(
+            provider=SOURCE,
+            model=model or "unknown",
+            stop_reason=_STOP_REASONS.get(native or "", StopReason.UNKNOWN),
+            native_stop_reason=native,
+        )
+
+    def _read_block(self, place: str, block: dict[str, Any]) -> None:
+        match block.get("type"):
+            case "text" | "voice_note":
+                self.draft.add_answer(_read_words(block))
+            case "thinking":
+                text = read_text(block.get("thinking"))
+                found = read_tables(block.get("summaries"))
+                summary = [text for each in found if (text := read_text(each.get("summary")))]
+                if text or summary:
+                    self.draft.add_answer([ReasoningContent(text=text, summary=summary)])
+            case "tool_use":
+                identity = read_text(block.get("id")) or place
+                self.calls.append(identity)
+                self.draft.add_invocation(
+                    identity,
+                    read_text(block.get("name")) or "unknown",
+                    write_json(block.get("input") or {}),
+                    "json",
+                    Owner.VENDOR,
+                )
+            case "tool_result":
+                self._read_result(place, block)
+            case _:
+                self._lose_block(place, block)
+
+    def _read_result(self, place: str, block: dict[str, Any]) -> None:
+        identity = read_text(block.get("tool_use_id")) or (self.calls[-1] if self.calls else "")
+        given = block.get("content")
+        pieces = [{"type": "text", "text": given}] if isinstance(given, str) else read_list(given)
+        contents: list[AnyContent] = []
+        for number, piece in enumerate(map(read_table, pieces)):
+            if piece.get("type") == "text":
+                contents += _read_words(piece)
+            else:
+                contents.append(TextualContent(write_json(piece)))
+                self._lose(
+                    f"{place}.content[{number}]",
+                    f"a piece of a result of the kind {piece.get('type')!r} is kept as its JSON",
+                    LossKind.COERCED,
+                )
+        name = read_text(block.get("name")) or None
+        if identity not in self.calls:  # no answer of a model's asks for it
+            self.draft.add_document(contents, name)
+            return
+        self.calls.remove(identity)
+        self.draft.add_result(
+            identity, name, contents, is_error=block.get("is_error") is True, owner=Owner.VENDOR
+        )
+
+    def _lose_block(self, place: str, block: dict[str, Any]) -> None:
+        if block.get("type") != "token_budget":  # says nothing about what was said
+            self._lose(place, f"a block of the kind {block.get('type')!r} has no counterpart")
+
+
+def _read_words(block: dict[str, Any]) -> list[AnyContent]:
+    text = read_text(block.get("text"))
+    if not text:
+        return []
+    citations = []
+    for each in read_tables(block.get("citations")):
+        details = read_table(each.get("details"))
+        url = read_text(details.get("url")) or read_text(each.get("url"))
+        title = read_text(details.get("title")) or read_text(each.get("title"))
+        if url or title:
+            citations.append(
+                Citation(
+                    start=_read_place(each.get("start_index")),
+                    end=_read_place(each.get("end_index")),
+                    url=url or None,
+                    title=title or None,
+                )
+            )
+    return [TextualContent(text, citations=citations)]
+
+
+def _read_place(given: object) -> int | None:
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
+
+
+def _find_path(messages: list[Any], current: object) -> set[int]:
+    """Returns which messages were shown: all of them, where nothing says who follows whom."""
+    numbers = {
+        read_text(message.get("uuid")): index
+        for index, message in enumerate(messages)
+        if isinstance(message, dict)
+    }
+    known = numbers.keys()
+    if not any(read_table(message).get("parent_message_uuid") in known for message in messages):
+        return set(range(len(messages)))
+    index = numbers.get(read_text(current), len(messages) - 1)
+    path: set[int] = set()
+    while index not in path:
+        path.add(index)
+        parent = read_text(read_table(messages[index]).get("parent_message_uuid"))
+        index = numbers.get(parent, index)
+    return path

@@ -1,0 +1,255 @@
+"""The files in which services deliver what was said there: JSON, or a ZIP archive with it.
+
+They may be larger than the memory: a document is read piece by piece, and one conversation of
+it at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+import attrs
+
+from vibe_llms.exceptions import CodecError
+from vibe_llms.files import open_regular
+
+CONVERSATION_BYTES: Final = 268_435_456
+"""How long one conversation of a document may be."""
+MEDIA_BYTES: Final = 268_435_456
+"""How large one picture or file of an archive may be."""
+
+_BEGINNING_BYTES = 1_048_576
+_CHUNK_BYTES = 1_048_576
+_DOCUMENT = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json", re.DOTALL)
+_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_STRUCTURE = re.compile(rb'["\[\]{}]')
+_BETWEEN = re.compile(rb"[\s,]*")
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+@attrs.frozen
+class Export:
+    """An export of some service, opened.
+
+    Attributes:
+        path: Of the file.
+        archive: The archive that the file is, if it is one.
+    """
+
+    path: Path
+    archive: zipfile.ZipFile | None = None
+
+    def read_beginning(self) -> bytes:
+        """Returns how the document begins; nothing where the archive has none."""
+        for name in self._survey_documents():
+            with self._open(name) as file:
+                return file.read(_BEGINNING_BYTES)
+        return b""
+
+    def read_tables(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields the objects of the document's list, or the one that it is, with their places.
+
+        Raises:
+            CodecError: It is no JSON, breaks off, or holds something else.
+        """
+        names = self._survey_documents()
+        if not names:
+            raise CodecError(
+                detail="The archive has no conversations.json.",
+                remedy="Give the archive as the service has sent it.",
+            )
+        for name in names:
+            prefix = f"{name}: " if self.archive is not None else ""
+            with self._open(name) as file:
+                chunks = iter(lambda file=file: file.read(_CHUNK_BYTES), b"")  # type: ignore[misc]
+                for place, piece in split_objects(chunks, prefix):
+                    yield place, _decode(piece, place)
+
+    def find_media(self, identity: str) -> tuple[str, bytes] | None:
+        """Returns the name and the bytes of what the service calls so, where they came with it.
+
+        Raises:
+            CodecError: There is more of it than is read.
+        """
+        if self.archive is None or not identity:
+            return None
+        for name in self.archive.namelist():
+            own = name.rpartition("/")[2]
+            if own.startswith(identity):
+                return own.removeprefix(identity).lstrip("-_") or own, self._read_bounded(name)
+        return None
+
+    def _read_bounded(self, name: str) -> bytes:
+        with self._open(name) as file:
+            data = file.read(MEDIA_BYTES + 1)
+        if len(data) > MEDIA_BYTES:
+            raise CodecError(
+                path=name, detail=f"This file has more than {MEDIA_BYTES:,} bytes (MEDIA_BYTES)."
+            )
+        return data
+
+    def _survey_documents(self) -> list[str]:
+        if self.archive is None:
+            return [str(self.path)]
+        return sorted(name for name in self.archive.namelist() if _DOCUMENT.fullmatch(name))
+
+    def _open(self, name: str) -> IO[bytes]:
+        return open_file(self.path) if self.archive is None else self.archive.open(name)
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """Opens a file to be read. Raises OSError, also for folders, pipes and devices."""
+    return os.fdopen(open_regular(str(path)), "rb")
+
+
+@contextmanager
+def open_export(path: Path) -> Iterator[Export]:
+    """Opens a file, or the archive that it is.
+
+    Raises:
+        CodecError: The archive is damaged or encrypted.
+    """
+    with open_file(path) as file:
+        is_archive = zipfile.is_zipfile(file)
+    if not is_archive:
+        yield Export(path)
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield Export(path, archive)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        if isinstance(error, RecursionError):
+            raise
+        raise CodecError(
+            path="the archive",
+            detail=f"It cannot be read: {error}.",
+            remedy="Unpack it, and import its conversations.json.",
+        ) from error
+
+
+def split_objects(chunks: Iterable[bytes], prefix: str = "") -> Iterator[tuple[str, bytes]]:
+    """Yields the JSON objects of a list, each whole, with their places; or the one object.
+
+    Raises:
+        CodecError: There is something else, or the document breaks off, or one is too long.
+    """
+    splitter = _Splitter(prefix)
+    for chunk in chunks:
+        yield from splitter.feed(chunk)
+    splitter.finish()
+
+
+@attrs.define
+class _Splitter:
+    """Finds where objects end, without understanding them."""
+
+    prefix: str
+    buffer: bytearray = attrs.field(factory=bytearray)
+    position: int = 0
+    depth: int = 0
+    is_in_string: bool = False
+    is_list: bool | None = None
+    is_over: bool = False
+    count: int = 0
+
+    @property
+    def place(self) -> str:
+        return f"{self.prefix}$[{self.count}]" if self.is_list else f"{self.prefix}$"
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
+        self.buffer += chunk
+        while self._begin_object() and self._end_object():
+            yield self.place, bytes(self.buffer[: self.position])
+            del self.buffer[: self.position]
+            self.position, self.count = 0, self.count + 1
+            self.is_over = not self.is_list
+
+    def finish(self) -> None:
+        if not self.is_over:
+            raise CodecError(
+                path=self.place,
+                detail="The document breaks off here.",
+                remedy="Fetch or unpack it again; it has not come whole.",
+            )
+
+    def _begin_object(self) -> bool:
+        """Goes on to where an object begins, if none has; tells whether there is one."""
+        while not self.depth:
+            if self.is_list is None and self.buffer.startswith(b"\xef\xbb\xbf"):
+                del self.buffer[:3]
+            between = _BETWEEN.match(self.buffer)
+            assert between is not None  # it matches nothing, too
+            del self.buffer[: between.end()]
+            if not self.buffer:
+                return False
+            mark = self.buffer[:1]
+            if mark == b"{" and not self.is_over:
+                self.is_list = bool(self.is_list)
+                self.depth = self.position = 1
+            elif mark == b"[" and self.is_list is None:
+                self.is_list = True
+                del self.buffer[:1]
+            elif mark == b"]" and self.is_list and not self.is_over:
+                self.is_over = True
+                del self.buffer[:1]
+            else:
+                raise CodecError(
+                    path=self.place, detail=f"A conversation begins with {{, not {bytes(mark)!r}."
+                )
+        return True
+
+    def _end_object(self) -> bool:
+        """Goes on to where the object ends; tells whether it has come whole."""
+        while self.depth:
+            if self.is_in_string:
+                words = _STRING.match(self.buffer, self.position)
+                assert words is not None
+                self.position = words.end()
+                if self.buffer[self.position : self.position + 1] != b'"':
+                    return self._wait()  # for the string's end, or for what is escaped
+                self.position += 1
+                self.is_in_string = False
+                continue
+            mark = _STRUCTURE.search(self.buffer, self.position)
+            if mark is None:
+                self.position = len(self.buffer)
+                return self._wait()
+            self.position = mark.end()
+            if mark.group() == b'"':
+                self.is_in_string = True
+            else:
+                self.depth += 1 if mark.group() in b"[{" else -1
+        return True
+
+    def _wait(self) -> bool:
+        if len(self.buffer) > CONVERSATION_BYTES:
+            raise CodecError(
+                path=self.place,
+                detail=f"This conversation has more than {CONVERSATION_BYTES:,} bytes "
+                "(CONVERSATION_BYTES).",
+                remedy="Take it out of the document, and import the others.",
+            )
+        return False
+
+
+def _decode(piece: bytes, place: str) -> dict[str, Any]:
+    try:
+        text = piece.decode("utf-8")
+        table = json.loads(text)
+        if _HALF_CHARACTER.search(piece):
+            whole = json.dumps(table, ensure_ascii=False)
+            whole = whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            table = json.loads(whole)
+    except RecursionError as error:
+        raise CodecError(path=place, detail="This is nested too deeply.") from error
+    except ValueError as error:
+        raise CodecError(path=place, detail=f"This is not JSON: {error}.") from error
+    assert isinstance(table, dict)  # it begins with a brace
+    return table

@@ -1,0 +1,292 @@
+"""The log of Simon Willison's ``llm``: what ``llm logs --json`` prints, and its ``logs.db``.
+
+The database has had two forms: up to 0.35 a row for each response, and since then messages in
+a tree, in which conversations that were forked share what they have in common. Both may be in
+one file. Paths of attachments in it are never followed: whoever sends a log names no files here.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vibe_llms.conversations.exchange.drafts import (
+    Draft,
+    make_media,
+    read_list,
+    read_moment,
+    read_table,
+    read_tables,
+    read_text,
+    write_json,
+)
+from vibe_llms.conversations.exchange.exports import CONVERSATION_BYTES, open_export, open_file
+from vibe_llms.exceptions import CodecError
+from vibe_llms.messages.canisters import Origin, Owner, StopReason, Usage
+from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
+from vibe_llms.messages.losses import LossKind, Translation
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+
+SOURCE = "llm"
+DATABASE_MARK = b"SQLite format 3\0"
+
+
+def is_database(path: Path) -> bool:
+    """Tells whether a file is a database with logs of ``llm``."""
+    with open_file(path) as file:
+        if file.read(len(DATABASE_MARK)) != DATABASE_MARK:
+            return False
+    try:
+        with closing(_connect(path)) as database:
+            return bool(_survey_tables(database) & {"responses", "threads"})
+    except sqlite3.Error:
+        return False
+
+
+def read_llm(path: Path) -> Iterator[Translation[Conversation]]:
+    """Yields the conversations of a log.
+
+    Raises:
+        CodecError: It is no such log; names the place.
+    """
+    with open_file(path) as file:
+        begins_so = file.read(len(DATABASE_MARK)) == DATABASE_MARK
+    if not begins_so:
+        yield from _read_json(path)
+        return
+    from vibe_llms.conversations.exchange.llm_threads import read_threads
+
+    try:
+        with closing(_connect(path)) as database:
+            tables = _survey_tables(database)
+            known: set[str] = set()
+            if "threads" in tables:
+                for identity, conversation in read_threads(database):
+                    known.add(identity)
+                    yield conversation
+            if "responses" in tables:
+                yield from _read_responses(database, known)
+            elif "threads" not in tables:
+                raise CodecError(
+                    path="the database",
+                    detail="It has no logs of `llm`.",
+                    known=("responses", "threads"),
+                )
+    except sqlite3.Error as error:
+        raise CodecError(
+            path="the database",
+            detail=f"It cannot be read: {error}.",
+            remedy="`llm logs path` names the database; `llm logs --json -n 0` writes it out.",
+        ) from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    database.row_factory = sqlite3.Row
+    database.text_factory = lambda data: data.decode("utf-8", "replace")
+    return database
+
+
+def _survey_tables(database: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in database.execute("select name from sqlite_master")}
+
+
+def _read_json(path: Path) -> Iterator[Translation[Conversation]]:
+    if path.stat().st_size > CONVERSATION_BYTES:
+        raise CodecError(
+            detail=f"This log has more than {CONVERSATION_BYTES:,} bytes (CONVERSATION_BYTES).",
+            remedy="Import the database itself: `llm logs path` names it.",
+        )
+    entries: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    with open_export(path) as export:
+        for place, table in export.read_tables():
+            if not isinstance(table.get("prompt"), str | None) or "response" not in table:
+                raise CodecError(
+                    path=place, detail="An entry of a log has a `prompt` and a `response`."
+                )
+            key = read_text(table.get("conversation_id")) or read_text(table.get("id")) or place
+            entries.setdefault(key, []).append((place, table))
+    for key, group in entries.items():
+        yield _read_conversation(key, group)
+
+
+def _read_responses(
+    database: sqlite3.Connection, known: set[str]
+) -> Iterator[Translation[Conversation]]:
+    rows = database.execute("select * from responses order by conversation_id, datetime_utc, id")
+    names = dict(database.execute("select id, name from conversations").fetchall())
+    tables, key = _survey_tables(database), None
+    group: list[tuple[str, dict[str, Any]]] = []
+    for row in rows:
+        found = row["conversation_id"] or row["id"]
+        if found != key and group:
+            yield _read_conversation(str(key), group)
+            group = []
+        key = found
+        if key not in known:
+            entry = {**dict(row), "conversation_name": names.get(key)}
+            _complete(database, tables, entry)
+            group.append((f"responses[{row['id']}]", entry))
+    if group:
+        yield _read_conversation(str(key), group)
+
+
+def _complete(database: sqlite3.Connection, tables: set[str], entry: dict[str, Any]) -> None:
+    """Adds what other tables have of a response, as ``llm logs --json`` names it."""
+    identity = (entry["id"],)
+
+    def select(table: str, query: str) -> list[dict[str, Any]]:
+        return [dict(row) for row in database.execute(query, identity)] if table in tables else []
+
+    for name in ("tool_calls", "tool_results"):
+        query = f"select * from {name} where response_id = ? order by id"
+        entry[name] = select(name, query)
+    entry["attachments"] = select(
+        "prompt_attachments",
+        "select a.* from attachments a join prompt_attachments p on p.attachment_id = a.id "
+        'where p.response_id = ? order by p."order"',
+    )
+    for name in ("prompt_fragments", "system_fragments"):
+        entry[name] = select(
+            name,
+            f"select f.content from fragments f join {name} p on p.fragment_id = f.id "
+            'where p.response_id = ? order by p."order"',
+        )
+
+
+def _read_conversation(
+    key: str, entries: list[tuple[str, dict[str, Any]]]
+) -> Translation[Conversation]:
+    draft = Draft(SOURCE, key, "", read_moment(entries[0][1].get("datetime_utc")))
+    instructions = ""
+    for place, entry in entries:
+        draft.place = place
+        draft.begin(read_text(entry.get("id")), read_moment(entry.get("datetime_utc")))
+        system = _read_prompt(entry, "system")
+        if system and system != instructions:  # each entry repeats them
+            draft.add_supervisor([TextualContent(system)])
+            instructions = system
+        _read_entry(draft, entry)
+    return draft.finish(read_text(entries[0][1].get("conversation_name")))
+
+
+def _read_entry(draft: Draft, entry: dict[str, Any]) -> None:
+    for result in read_tables(entry.get("tool_results")):
+        add_result(draft, result)
+    asked: list[AnyContent] = []
+    if prompt := _read_prompt(entry, "prompt"):
+        asked.append(TextualContent(prompt))
+    for number, attachment in enumerate(read_tables(entry.get("attachments"))):
+        asked += read_attachment(draft, f".attachments[{number}]", attachment)
+    draft.add_user(asked)
+    draft.origin = make_origin(entry)
+    said: list[AnyContent] = []
+    if reasoning := read_text(entry.get("reasoning")):
+        said.append(ReasoningContent(text=reasoning))
+    if response := read_text(entry.get("response")):
+        said.append(TextualContent(response))
+    draft.add_answer(said)
+    for call in read_tables(entry.get("tool_calls")):
+        add_invocation(draft, call)
+
+
+def _read_prompt(entry: Mapping[str, Any], field: str) -> str:
+    """Returns what was asked, with the fragments before it; younger versions have them within."""
+    text = read_text(entry.get(field))
+    fragments = read_tables(entry.get(f"{field}_fragments"))
+    before = [read_text(fragment.get("content")) for fragment in fragments]
+    if all(words in text for words in before):
+        return text
+    return "\n".join([*before, text]) if text else "\n".join(before)
+
+
+def make_origin(entry: Mapping[str, Any]) -> Origin:
+    """Says who answered, and what that used."""
+    counts = [_read_count(entry.get(name)) for name in ("input_tokens", "output_tokens")]
+    usage = Usage(input_tokens=counts[0], output_tokens=counts[1])
+    model = read_text(entry.get("resolved_model")) or read_text(entry.get("model"))
+    return Origin(
+        provider=SOURCE,
+        model=model or "unknown",
+        stop_reason=StopReason.UNKNOWN,
+        usage=None if counts == [None, None] else usage,
+    )
+
+
+def _read_count(given: object) -> int | None:
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
+
+
+def add_invocation(draft: Draft, call: Mapping[str, Any]) -> None:
+    """Adds a call; the database has its arguments as text, the JSON parsed."""
+    given = call.get("arguments")
+    arguments = given if isinstance(given, str) else write_json(given or {})
+    name = read_text(call.get("name")) or "unknown"
+    draft.add_invocation(_name_call(call), name, arguments, "json", _find_owner(call))
+
+
+def add_result(draft: Draft, result: Mapping[str, Any]) -> None:
+    """Adds what came of a call."""
+    output = result.get("output")
+    text = output if isinstance(output, str) else write_json(output)
+    contents: list[AnyContent] = [TextualContent(text)]
+    for number, attachment in enumerate(read_tables(result.get("attachments"))):
+        contents += read_attachment(draft, f".tool_results.attachments[{number}]", attachment)
+    draft.add_result(
+        _name_call(result),
+        read_text(result.get("name")) or None,
+        contents,
+        is_error=bool(result.get("exception")),
+        owner=_find_owner(result),
+    )
+
+
+def _name_call(given: Mapping[str, Any]) -> str:
+    return read_text(given.get("tool_call_id")) or read_text(given.get("name")) or "call"
+
+
+def _find_owner(given: Mapping[str, Any]) -> Owner:
+    return Owner.VENDOR if given.get("server_executed") else Owner.OURS
+
+
+def read_attachment(draft: Draft, place: str, attachment: Mapping[str, Any]) -> list[AnyContent]:
+    """Makes content of an attachment, where its bytes or its address came with the log."""
+    mime_type = read_text(attachment.get("type")) or "application/octet-stream"
+    data, url = attachment.get("content"), read_text(attachment.get("url")) or None
+    if isinstance(data, bytes):
+        return [make_media(mime_type, data=data)]
+    if url is not None:
+        return [make_media(mime_type, data=None, url=url)]
+    draft.lose(
+        LossKind.DROPPED,
+        place,
+        "an attachment whose bytes are not in the log",
+    )
+    return []
+
+
+def decode_payload(text: object) -> dict[str, Any]:
+    """Reads what a column has as JSON; an empty object where it is none."""
+    try:
+        return read_table(json.loads(read_text(text) or "{}"))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def join_references(pieces: object, fragments: Mapping[int, str]) -> str:
+    """Puts a text together from fragments and what stands between them."""
+    words = []
+    for piece in read_tables(read_list(pieces)):
+        reference = piece.get("fragment")
+        words.append(
+            fragments.get(reference, "")
+            if isinstance(reference, int)
+            else read_text(piece.get("literal"))
+        )
+    return "".join(words)

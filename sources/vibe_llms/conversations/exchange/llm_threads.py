@@ -1,0 +1,147 @@
+"""The younger form of the database of ``llm``: messages in a tree, and threads through it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from vibe_llms.conversations.exchange import llm_logs as logs
+from vibe_llms.conversations.exchange.drafts import (
+    Draft,
+    read_moment,
+    read_table,
+    read_tables,
+    read_text,
+)
+from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
+from vibe_llms.messages.losses import LossKind, Translation
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+
+
+def read_threads(database: sqlite3.Connection) -> Iterator[tuple[str, Translation[Conversation]]]:
+    """Yields each thread with its identity; what threads share is in each of them."""
+    query = "select * from threads where tip_message_hash is not null order by datetime_utc, id"
+    for thread in database.execute(query):
+        yield str(thread["id"]), _Reader(database, dict(thread)).read()
+
+
+@attrs.define
+class _Reader:
+    """Writes one thread down."""
+
+    database: sqlite3.Connection
+    thread: dict[str, Any]
+    draft: Draft = attrs.field(init=False)
+
+    def read(self) -> Translation[Conversation]:
+        identity = str(self.thread["id"])
+        self.draft = Draft(logs.SOURCE, identity, f"threads[{identity}]")
+        for message in self._survey_messages():
+            self._read_message(message)
+        return self.draft.finish(read_text(self.thread.get("name")))
+
+    def _survey_messages(self) -> list[sqlite3.Row]:
+        messages: dict[str, sqlite3.Row] = {}
+        following = self.thread["tip_message_hash"]
+        while following and following not in messages:
+            row = self.database.execute(
+                "select * from messages where hash = ?", (following,)
+            ).fetchone()
+            if row is None:
+                self.draft.lose(LossKind.DROPPED, f".{following}", "a message that is not there")
+                break
+            messages[following] = row
+            following = row["parent_hash"]
+        return list(messages.values())[::-1]
+
+    def _find_turn(self, digest: str, column: str) -> dict[str, Any]:
+        """Returns the call to a model that begins or ends with a message, of this thread if any."""
+        row = self.database.execute(
+            f"select * from turns where {column} = ? "  # one of two words of ours
+            "order by thread_id = ? desc, datetime_utc limit 1",
+            (digest, self.thread["id"]),
+        ).fetchone()
+        return {} if row is None else dict(row)
+
+    def _read_message(self, message: sqlite3.Row) -> None:
+        digest, role = str(message["hash"]), message["role"]
+        is_answer = role == "assistant"
+        turn = self._find_turn(digest, "tip_message_hash" if is_answer else "parent_message_hash")
+        self.draft.begin(digest, read_moment(turn.get("datetime_utc")))
+        if is_answer:
+            self.draft.origin = logs.make_origin(turn)
+        contents: list[AnyContent] = []
+        rows = self.database.execute(
+            "select * from parts where message_hash = ? order by position", (digest,)
+        ).fetchall()
+        for row in rows:
+            payload = logs.decode_payload(row["payload"])
+            place = f".messages[{digest}].parts[{row['position']}]"
+            match row["type"]:
+                case "text" if text := self._read_text(row, payload):
+                    contents.append(TextualContent(text))
+                case "reasoning" if text := self._read_text(row, payload):
+                    contents.append(ReasoningContent(text=text))
+                case "attachment":
+                    contents += self._read_attachment(place, payload.get("attachment"))
+                case "tool_call":
+                    self._add(role, contents)
+                    contents = []
+                    logs.add_invocation(self.draft, payload)
+                case "tool_result":
+                    if isinstance(payload.get("attachments"), list):
+                        found = [self._find(each) for each in read_tables(payload["attachments"])]
+                        payload["attachments"] = found
+                    logs.add_result(self.draft, payload)
+                case "text" | "reasoning":
+                    pass  # there is nothing in it
+                case kind:
+                    self.draft.lose(
+                        LossKind.DROPPED, place, f"a part of the kind {kind!r} has no counterpart"
+                    )
+        self._add(role, contents)
+
+    def _add(self, role: str, contents: list[AnyContent]) -> None:
+        match role:
+            case "assistant":
+                self.draft.add_answer(contents)
+            case "system":
+                self.draft.add_supervisor(contents)
+            case "tool":
+                self.draft.add_document(contents, None)
+            case _:
+                self.draft.add_user(contents)
+
+    def _read_text(self, row: sqlite3.Row, payload: dict[str, Any]) -> str:
+        if row["text"] is not None:
+            return read_text(row["text"])
+        if "text_ref" in payload:
+            return self._join(payload["text_ref"])
+        return read_text(payload.get("text"))
+
+    def _join(self, pieces: object) -> str:
+        wanted = [piece.get("fragment") for piece in read_tables(pieces)]
+        fragments = {
+            number: self._read_fragment(number) for number in wanted if isinstance(number, int)
+        }
+        return logs.join_references(pieces, fragments)
+
+    def _read_fragment(self, number: int) -> str:
+        row = self.database.execute(
+            "select content from fragments where id = ?", (number,)
+        ).fetchone()
+        return "" if row is None else read_text(row["content"])
+
+    def _read_attachment(self, place: str, reference: object) -> list[AnyContent]:
+        return logs.read_attachment(self.draft, place, self._find(read_table(reference)))
+
+    def _find(self, reference: dict[str, Any]) -> dict[str, Any]:
+        row = self.database.execute(
+            "select * from attachments where id = ?", (read_text(reference.get("id")),)
+        ).fetchone()
+        return {} if row is None else dict(row)

@@ -1,0 +1,155 @@
+"""That conversations of elsewhere come in by one command, whole, once, and told of."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exports import make_chatgpt, make_claude, say, tell, write_zip
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.exceptions import StoreError
+from vibe_llms.interfaces.cli.errors import ExitCode
+
+Vibe = Callable[..., Any]
+
+QUESTION = say("q", "root", "user", "Where?")
+ANSWER = say("a", "q", "assistant", "Right.")
+AGAIN = say("q2", "a", "user", "And then?")
+
+
+def save(path: Path, *tables: Any) -> Path:
+    path.write_text(json.dumps(tables), encoding="utf-8")
+    return path
+
+
+def test_an_archive_is_imported_and_can_be_shown(vibe: Vibe, home: Path) -> None:
+    """The ZIP file of a service comes in as it is; its conversation is the newest now."""
+    lost = {"content_type": "reasoning_recap", "content": "8 s"}
+    nodes = (QUESTION, say("r", "q", "assistant", lost), say("a", "r", "assistant", "Right."))
+    write_zip(home / "export.zip", {"conversations.json": [make_chatgpt(*nodes)]})
+
+    outcome = vibe("import", "export.zip")
+    shown = vibe("show")
+
+    assert (outcome.code, outcome.err.splitlines()) == (
+        0,
+        ["dropped: a recap of reasoning", "1 imported"],
+    )
+    identity, name = outcome.out.rstrip("\n").split("\t")
+    assert name == "A walk"
+    assert shown.out.startswith(identity)
+    assert "Right." in shown.out
+
+
+def test_what_was_imported_is_not_stored_twice(vibe: Vibe, home: Path) -> None:
+    """A second time nothing is new; what has grown since is added, what went on here is kept."""
+    save(home / "one.json", make_chatgpt(QUESTION, ANSWER))
+    save(home / "two.json", make_chatgpt(QUESTION, ANSWER, AGAIN))
+
+    first = vibe("import", "one.json", "--json").read_json()
+    again = vibe("import", "one.json", "--json").read_json()
+    grown = vibe("import", "two.json", "--json").read_json()
+    shrunk = vibe("import", "one.json", "--json").read_json()
+
+    [identity] = first["imported"]
+    assert again == {
+        "imported": [],
+        "extended": [],
+        "already_there": [identity],
+        "losses": [],
+    }
+    assert (grown["extended"], shrunk["already_there"]) == ([identity], [identity])
+    assert len(vibe("show", identity, "--json").read_json()["canisters"]) == 3
+
+
+def test_a_bad_file_leaves_nothing_behind(vibe: Vibe, home: Path) -> None:
+    """One mistake in one of several files, however late, and nothing is stored of any."""
+    save(home / "good.json", make_claude(tell("m", "human", "Hi")))
+    save(home / "bad.json", make_chatgpt(QUESTION), {"mapping": 5})
+
+    outcome = vibe("import", "good.json", "bad.json")
+
+    assert (outcome.code != 0, outcome.out) == (True, "")
+    assert "bad.json" in outcome.err
+    assert "$[1].mapping" in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
+    assert vibe("list", "--json").out.strip() in ("", "[]")
+
+
+def test_a_store_that_fails_keeps_no_half(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk ends the import; what had come before stays, and is there the next time."""
+    tables = [make_chatgpt(QUESTION, ANSWER, conversation_id=name) for name in ("one", "two")]
+    save(home / "export.json", *tables)
+    append, count = DirectoryStore.append, 0
+
+    def fail(self: DirectoryStore, *arguments: Any, **more: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise StoreError(detail="No space left on device.")
+        return append(self, *arguments, **more)
+
+    monkeypatch.setattr(DirectoryStore, "append", fail)
+
+    failed = vibe("import", "export.json")
+    again = vibe("import", "export.json", "--json").read_json()
+
+    assert failed.code != 0
+    assert "1 imported" in failed.err
+    assert (len(again["imported"]), len(again["already_there"])) == (1, 1)
+
+
+def test_export_and_import_are_inverse(vibe: Vibe, home: Path) -> None:
+    """Our own JSON brings a conversation back with its id, its name and all that was said."""
+    identity = vibe("ask", "--json", "Good morning").read_json()["conversation"]
+    vibe("rename", identity, "Morning")
+    vibe("export", identity, "-o", "there.json")
+    before = vibe("show", identity, "--json").read_json()
+    vibe("delete", "--yes", identity)
+
+    outcome = vibe("import", "there.json")
+
+    after = vibe("show", identity, "--json").read_json()
+    assert outcome.out == f"{identity}\tMorning\n"
+    assert after["canisters"] == before["canisters"]
+    assert after["metadata"]["name"] == "Morning"
+
+
+def test_a_form_can_be_forced_and_a_slip_is_told(vibe: Vibe, home: Path) -> None:
+    """``--form`` reads what is not recognized by its name; unknown forms name the nearest."""
+    save(home / "dump.txt", make_claude(tell("m", "human", "Hi")))
+
+    unknown = vibe("import", "dump.txt")
+    forced = vibe("import", "--form", "claude", "dump.txt")
+    slip = vibe("import", "--form", "cloude", "dump.txt")
+    missing = vibe("import", "nothing.json")
+    os.mkfifo(home / "pipe.zip")
+    endless = vibe("import", "--form", "chatgpt", "pipe.zip")
+
+    assert "is in no form that is known here" in unknown.err
+    assert forced.code == 0
+    assert (slip.code, "did you mean 'claude'?" in slip.err) == (ExitCode.NOT_FOUND, True)
+    assert "nothing.json cannot be read" in missing.err
+    assert "pipe.zip cannot be read" in endless.err
+
+
+def test_the_newest_is_forked_and_renamed_where_none_is_named(vibe: Vibe) -> None:
+    """Who goes on with what was just said need not copy its id; a lone id is no name."""
+    vibe("ask", "First")
+    newest = vibe("ask", "--json", "Second").read_json()["conversation"]
+
+    renamed = vibe("rename", "Two")
+    lone = vibe("rename", newest)
+    forked = vibe("fork", "--json")
+
+    assert renamed.code == 0
+    assert vibe("show", newest, "--json").read_json()["metadata"]["name"] == "Two"
+    assert (lone.code, "the new name is missing" in lone.err) == (ExitCode.USAGE, True)
+    assert forked.read_json()["parent"] == newest
