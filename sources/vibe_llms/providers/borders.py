@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import attrs
+import msgspec
 
 from vibe_llms.events.stream import NativeEvent
-from vibe_llms.exceptions import ConverseError, ForeignError
+from vibe_llms.exceptions import ConverseError, ForeignError, Stage
 from vibe_llms.facts import access_facts
 from vibe_llms.plain import JsonValue
 from vibe_llms.secrets import Secret
@@ -43,13 +44,51 @@ def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseErro
     return error.with_traceback(None)
 
 
-def clean_event(event: NativeEvent, scrubber: Scrubber) -> NativeEvent:
-    """Strikes secrets out of an event that nobody has understood, in whichever of its texts."""
-    if scrubber.scrub_text(event.kind + event.native.data) == event.kind + event.native.data:
-        return event
-    data = json.dumps(_scrub_json(json.loads(event.native.data), scrubber), ensure_ascii=False)
-    native = attrs.evolve(event.native, data=data)
-    return attrs.evolve(event, kind=scrubber.scrub_text(event.kind), native=native)
+@attrs.define
+class EventCleaner:
+    """Strikes secrets out of events that nobody has understood, in whichever of their texts.
+
+    Attributes:
+        list_secrets: What was sent and may not be shown; asked when the first event comes.
+    """
+
+    list_secrets: Callable[[], Iterable[Secret]]
+    _scrubber: Scrubber | None = attrs.field(default=None, init=False)
+
+    def clean(self, event: NativeEvent) -> NativeEvent:
+        """Returns the event without secrets."""
+        if self._scrubber is None:  # to make one takes a millisecond
+            self._scrubber = Scrubber(self.list_secrets())
+        scrubber, said = self._scrubber, event.kind + event.native.data
+        if scrubber.scrub_text(said) == said:
+            return event
+        data = json.dumps(_scrub_json(json.loads(event.native.data), scrubber), ensure_ascii=False)
+        native = attrs.evolve(event.native, data=data)
+        return attrs.evolve(event, kind=scrubber.scrub_text(event.kind), native=native)
+
+
+def decode_answer(
+    answer: bytes, who: str, clean: Callable[[ConverseError], ConverseError]
+) -> JsonValue:
+    """Reads an answer that should be JSON.
+
+    Args:
+        who: Answered what, for the error.
+        clean: Makes the error fit to be shown.
+
+    Raises:
+        ConverseError: It is none.
+    """
+    try:
+        value: JsonValue = msgspec.json.decode(answer)
+        return value
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        cause = error
+    answer = b""  # a traceback shows variables, and what is raised above, what was handled
+    refusal = ConverseError(detail=f"{who} with what is no JSON.", stage=Stage.DECODE)
+    refusal.__cause__ = cause
+    del cause
+    raise clean(refusal) from refusal.__cause__
 
 
 def _scrub_json(value: JsonValue, scrubber: Scrubber) -> JsonValue:

@@ -7,7 +7,6 @@ model here do the rest: settings, key, transport, retries, limits and errors.
 from __future__ import annotations
 
 import abc
-import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from urllib.parse import unquote, urlsplit
@@ -40,9 +39,7 @@ from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.frames import Framer
 
 if TYPE_CHECKING:
-    from vibe_llms.events.stream import NativeEvent
     from vibe_llms.providers.surveys import SurveyedModel
-    from vibe_llms.wire.scrubbing import Scrubber
 
 CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
@@ -306,23 +303,11 @@ class RemoteClient:
         Raises:
             ConverseError: It did not answer, or with an error, or not in JSON.
         """
-        import msgspec
+        from vibe_llms.providers.borders import decode_answer
 
+        who = f"{self.provider.name} answered {path}"
         async with await self.send(method, path, body) as exchange:
-            answer = await exchange.read()
-        try:
-            value: JsonValue = msgspec.json.decode(answer)
-            return value
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            cause = error
-        answer = b""  # a traceback shows variables, and what is raised above, what was handled
-        refusal = ConverseError(
-            detail=f"{self.provider.name} answered {path} with what is no JSON.",
-            stage=Stage.DECODE,
-        )
-        refusal.__cause__ = cause
-        del cause
-        raise self.clean(refusal) from refusal.__cause__
+            return decode_answer(await exchange.read(), who, self.clean)
 
     async def send(
         self,
@@ -352,15 +337,10 @@ class RemoteClient:
         """Takes out of an error what nobody may see, should the other side have sent it back."""
         from vibe_llms.providers.borders import clean_error
 
-        return clean_error(error, self._list_secrets())
+        return clean_error(error, self.list_secrets())
 
-    def produce_scrubber(self) -> Scrubber:
-        """Returns what finds the secrets that were sent; it takes a millisecond to make."""
-        from vibe_llms.wire.scrubbing import Scrubber
-
-        return Scrubber(self._list_secrets())
-
-    def _list_secrets(self) -> list[Secret]:
+    def list_secrets(self) -> list[Secret]:
+        """Returns what is sent and may not be shown."""
         settings = self.vendor.settings
         addresses = (urlsplit(settings.base_url), urlsplit(settings.values.get("proxy") or ""))
         found = [parts.password or parts.username for parts in addresses]
@@ -459,6 +439,8 @@ class RemoteModel(ModelBase[JsonObject]):
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
         """Returns a source which sends the request when it is first read."""
+        from vibe_llms.providers.borders import EventCleaner
+
         model, vendor, client = self.descriptor, self._vendor, self._client
         path = vendor.compose_path(model, streaming=streaming)
 
@@ -472,13 +454,6 @@ class RemoteModel(ModelBase[JsonObject]):
                 turn.heed(error)
                 return client.clean(error)
 
-            access_scrubber = functools.cache(client.produce_scrubber)
-
-            def scrub(event: NativeEvent) -> NativeEvent:
-                from vibe_llms.providers.borders import clean_event
-
-                return clean_event(event, access_scrubber())
-
             source = WireSource(
                 open_exchange,
                 vendor.produce_decoder(model, request),
@@ -486,7 +461,7 @@ class RemoteModel(ModelBase[JsonObject]):
                 content_type=CONTENT_TYPES[vendor.framing] if streaming else "application/json",
                 request_id_headers=vendor.request_id_headers,
                 clean=clean,
-                scrub=scrub,
+                scrub=EventCleaner(client.list_secrets).clean,
             )
             return SettlingSource(source, turn) if client.pace.counts_tokens else source
 
