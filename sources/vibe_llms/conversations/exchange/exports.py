@@ -28,8 +28,9 @@ MEDIA_BYTES: Final = 268_435_456
 _BEGINNING_BYTES = 1_048_576
 _CHUNK_BYTES = 1_048_576
 _DOCUMENT = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json", re.DOTALL)
-_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_STRUCTURE = re.compile(rb'["\[\]{}]')
+_BACKSLASH = ord("\\")
+_STRUCTURE = re.compile(rb'"(?:[^"\\]*")?|[\[\]{}]')
+"""A bracket, a string in which nothing is escaped, or where another string begins."""
 _BETWEEN = re.compile(rb"[\s,]*")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -209,12 +210,13 @@ class _Splitter:
         """Goes on to where the object ends; tells whether it has come whole."""
         while self.depth:
             if self.is_in_string:
-                words = _STRING.match(self.buffer, self.position)
-                assert words is not None
-                self.position = words.end()
-                if self.buffer[self.position : self.position + 1] != b'"':
-                    return self._wait()  # for the string's end, or for what is escaped
-                self.position += 1
+                end = self.buffer.find(b'"', self.position)
+                if end < 0:
+                    self.position = len(self.buffer)
+                    return self._wait()
+                self.position = end + 1
+                if self._is_escaped(end):
+                    continue
                 self.is_in_string = False
                 continue
             mark = _STRUCTURE.search(self.buffer, self.position)
@@ -224,9 +226,16 @@ class _Splitter:
             self.position = mark.end()
             if mark.group() == b'"':
                 self.is_in_string = True
-            else:
+            elif len(mark.group()) == 1:
                 self.depth += 1 if mark.group() in b"[{" else -1
         return True
+
+    def _is_escaped(self, place: int) -> bool:
+        """Tells whether an odd number of backslashes stands before a place."""
+        first = place
+        while self.buffer[first - 1] == _BACKSLASH:
+            first -= 1
+        return (place - first) % 2 == 1
 
     def _wait(self) -> bool:
         if len(self.buffer) > CONVERSATION_BYTES:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from vibe_llms.messages.losses import Loss
     from vibe_llms.plugins.specification import ImporterSpecification
 
-_SHOWN_FROM = 100
-"""From how many conversations on it is shown how far their import has come."""
+_STEP = 20
+"""After how many conversations it is shown anew how far their import has come."""
 
 
 @attrs.define
@@ -87,9 +88,11 @@ def examine(form: ImporterSpecification, path: Path) -> int:
     from vibe_llms.exceptions import RequestError
 
     count = 0
-    for found in read_document(form, path):
-        ensure_identity(found.value.id)
-        count += 1
+    with _show_count() as show:
+        for found in read_document(form, path):
+            ensure_identity(found.value.id)
+            count += 1
+            show(f"{count:,} conversations read")
     if not count:
         raise RequestError(path=str(path), detail=f"There is no conversation in {path}.")
     return count
@@ -103,17 +106,30 @@ def store_all(
     account: Account,
 ) -> None:
     """Stores the conversations of a file that are new; shows how far it is where they are many."""
-    is_shown = sys.stderr.isatty() and count >= _SHOWN_FROM
-    try:
+    with _show_count() as show:
         for number, found in enumerate(read_document(form, path), 1):
             conversation = found.value
             if _store(store, conversation, account):
                 account.losses += ((conversation.id, path, loss) for loss in found.losses)
-            if is_shown:
-                sys.stderr.write(f"\r\x1b[2K{number:,} of {count:,} conversations")
-                sys.stderr.flush()
+            show(f"{number:,} of {count:,} conversations stored")
+
+
+@contextmanager
+def _show_count() -> Iterator[Callable[[str], None]]:
+    """Shows on a terminal how far work has come that may be long, and clears that away."""
+    is_terminal, number = sys.stderr.isatty(), 0
+
+    def show(text: str) -> None:
+        nonlocal number
+        number += 1
+        if is_terminal and number % _STEP == 0:
+            sys.stderr.write(f"\r\x1b[2K{text}")
+            sys.stderr.flush()
+
+    try:
+        yield show
     finally:
-        if is_shown:
+        if is_terminal and number >= _STEP:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
 

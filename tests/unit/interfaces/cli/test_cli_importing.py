@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,3 +154,19 @@ def test_the_newest_is_forked_and_renamed_where_none_is_named(vibe: Vibe) -> Non
     assert vibe("show", newest, "--json").read_json()["metadata"]["name"] == "Two"
     assert (lone.code, "the new name is missing" in lone.err) == (ExitCode.USAGE, True)
     assert forked.read_json()["parent"] == newest
+
+
+def test_many_conversations_show_on_a_terminal_how_far_they_are(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for a large export sees it being read, then being stored; a pipe sees neither."""
+    tables = [make_claude(tell("m", "human", "Hi"), uuid=str(number)) for number in range(25)]
+    save(home / "export.json", *tables)
+
+    silent = vibe("import", "export.json")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    shown = vibe("import", "export.json")
+
+    assert silent.err == "25 imported\n"
+    assert "20 conversations read" in shown.err
+    assert "20 of 25 conversations stored" in shown.err

@@ -1,0 +1,57 @@
+"""That what was imported can be gone on with, whoever is asked next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from exports import FIXTURES, make_chatgpt, make_claude, say, tell
+from fidelity.conversations import ask, produce_request
+from fidelity.parties import PARTIES, Party
+from fidelity.structure import find_offence
+from vibe_llms.conversations.exchange import import_conversations
+
+CODE = {"content_type": "code", "language": "python", "text": "print(6*7)"}
+OUTPUT = {"content_type": "execution_output", "text": "42"}
+CHATGPT = [
+    make_chatgpt(
+        say("q", "root", "user", "6*7?"),
+        say("c", "q", "assistant", CODE, recipient="python"),
+        say("r", "c", "tool", OUTPUT, name="python"),
+        say("o", "r", "tool", OUTPUT, name="memory"),
+        say("a", "o", "assistant", "It is 42."),
+    )
+]
+USE = {"type": "tool_use", "id": "t1", "name": "web_search", "input": {"query": "6*7"}}
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "42"}]}
+CLAUDE = [
+    make_claude(
+        tell("m1", "human", "6*7?"),
+        tell("m2", "assistant", {"type": "thinking", "thinking": "Hm."}, USE, RESULT, "It is 42."),
+    )
+]
+LLM = json.loads((FIXTURES / "llm-0.36.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
+@pytest.mark.parametrize(
+    ("export", "words"), [(CHATGPT, "It is 42."), (CLAUDE, "It is 42."), (LLM, "multiply")]
+)
+def test_what_was_imported_goes_to_every_vendor(
+    tmp_path: Path, party: Party, export: Any, words: str
+) -> None:
+    """Each is sent a request that it takes, with what was said elsewhere."""
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(export), encoding="utf-8")
+
+    for found in import_conversations(path):
+        request = produce_request((*found.value.canisters, ask("And now?")))
+        body = party.nativize(request).value
+
+        assert find_offence(body, party, is_common=False) is None
+        if words in str(found.value.canisters):
+            assert words in msgspec.json.encode(body).decode()
