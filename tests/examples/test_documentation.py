@@ -108,6 +108,9 @@ class Session:
             **kept,
             "COLUMNS": "80",
             "HOME": str(folder),
+            "PIP_NO_BUILD_ISOLATION": "0",  # as of yes: what builds is installed here
+            "PIP_NO_INDEX": "1",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PATH": f"{programs}:{Path(sys.executable).parent}:{os.defpath}",
             "PYTHONPATH": f"{ROOT / 'sources'}:{self.folder}",
             "PYTHONWARNINGS": "error",

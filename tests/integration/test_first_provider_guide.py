@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-import sys
+import sysconfig
 import textwrap
-import tomllib
+import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import vibe_llms
 from vibe_llms.plugins import specification
+from vibe_llms.plugins.making import make_plugin
 
 AUTHORS = Path(__file__).parents[2] / "documentation" / "authors"
 GUIDE = AUTHORS / "first-provider.rst"
@@ -30,40 +33,69 @@ def read_blocks(guide: Path = GUIDE) -> dict[str, str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with the guide's files in it, as a reader would have written them."""
-    for name, text in read_blocks().items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path
-
-
-def test_the_provider_of_the_guide_answers(folder: Path) -> None:
-    """Who copies the guide's three files gets the answer that it prints."""
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "use_it.py"],
-        cwd=folder,
-        env={
-            "HOME": str(folder),
-            "PYTHONPATH": f"{SOURCES}:{folder}",
-            "VIBE_LLMS_CONFIG": "config.toml",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
+def machine(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs shell commands of a user with a fresh environment, in which vibe-llms is installed."""
+    place = tmp_path / "environment"
+    venv.create(place, with_pip=True)
+    library = next((place / "lib").glob("python*/site-packages"))
+    (library / "installed.pth").write_text(f"{SOURCES}\n{sysconfig.get_path('purelib')}\n")
+    vibe = place / "bin" / "vibe"
+    vibe.write_text(
+        f'#!/bin/sh\nexec "{place}/bin/python" -m vibe_llms.interfaces.cli.entry "$@"\n'
     )
+    vibe.chmod(0o755)
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": f"{place / 'bin'}:{os.defpath}",
+        "PIP_NO_BUILD_ISOLATION": "0",  # as of yes: what builds is installed here
+        "PIP_NO_DEPS": "1",  # vibe-llms is there, though not by pip
+        "PIP_NO_INDEX": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
 
-    assert (run.stdout, run.stderr) == ("Hello! You said: Good morning\n", "")
-    assert run.stdout in textwrap.dedent(GUIDE.read_text(encoding="utf-8")).replace("\n   ", "\n")
+    def run(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", command],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
 
 
-def test_the_published_form_differs_by_the_package_alone(folder: Path) -> None:
-    """The second configuration of the guide is the first with one line more."""
-    plain, published = (
-        tomllib.loads((folder / name).read_text(encoding="utf-8"))["providers"]["hello"]
-        for name in ("config.toml", "published.toml")
-    )
+def test_a_reader_who_types_what_the_guide_shows_gets_what_it_shows(
+    machine: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    """From an empty environment to a plugin that is made, tried, installed, asked, and removed."""
+    guide = GUIDE.read_text(encoding="utf-8")
+    commands = re.findall(r"^   \$ (.+)\n((?:   (?!\$).*\n)*)", guide, re.MULTILINE)
+    assert len(commands) > 4
 
-    assert published == {**plain, "package": "hello-provider >= 1"}
+    for command, shown in commands:
+        outcome = machine(command)
+        assert outcome.returncode == 0, (command, outcome.stdout, outcome.stderr)
+        pattern = ".*".join(map(re.escape, textwrap.dedent(shown).strip().split("...")))
+        assert re.fullmatch(pattern, outcome.stdout.strip(), re.DOTALL), (command, outcome.stdout)
+    removed = machine("vibe plugins remove hello")
+    (editable,) = re.findall(r"^\.\. code-block:: sh\n\n((?:   .+\n)+)", guide, re.MULTILINE)
+    added = machine(f"set -e\n{textwrap.dedent(editable)}\nvibe ask --model hello 'Good morning'")
+
+    assert removed.stdout == "Removed the provider hello.\n"
+    assert (added.returncode, added.stderr) == (0, "")
+    assert added.stdout.endswith("Hello! You said: Good morning\n")
+
+
+def test_the_module_of_the_guide_is_the_one_that_is_made(tmp_path: Path) -> None:
+    """What a reader sees printed is what stands in the file, and it is short."""
+    make_plugin("hello", "provider", tmp_path)
+    made = (tmp_path / "hello/sources/vibe_hello/__init__.py").read_text(encoding="utf-8")
+
+    assert textwrap.indent(made, "   ", str.strip) in GUIDE.read_text(encoding="utf-8")
+    assert made.count("\n") <= 30
 
 
 def test_the_guide_names_every_hook_and_each_hook_is_described() -> None:

@@ -11,6 +11,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from vibe_llms.plugins.availability import is_importable
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-    from vibe_llms.configuration.classes import PluginEntry
+    from vibe_llms.configuration.classes import PluginEntry, Source
     from vibe_llms.plugins.specification import Consent
 
 _PIP_OPTIONS = ("--no-input", "--disable-pip-version-check", "--quiet")
@@ -47,7 +48,7 @@ def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> N
         DependencyError: There is no pip, or it fails, or another version is installed.
         TrustError: The user does not consent.
     """
-    requirement = _parse_requirement(entry)
+    requirement = read_requirement(entry.package, entry.source)
     own = [str(directory)]
     if directory.is_dir() and is_importable(entry.module, own) and _holds(requirement, own):
         _append_to_path(directory)
@@ -58,7 +59,7 @@ def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> N
                 package=_show(requirement),
                 detail=f"The plugin {entry.name!r} needs {_show(requirement)}, and another version "
                 "of it is installed.",
-                remedy=f"Run: {_write_command('install', '--upgrade', _show(requirement))}",
+                remedy=f"Run: {write_command('install', '--upgrade', _show(requirement))}",
             )
         return
     _install(entry, requirement, directory, consent)
@@ -70,15 +71,15 @@ def _show(requirement: Requirement) -> str:
     return redact_addresses(str(requirement))
 
 
-def _parse_requirement(entry: PluginEntry) -> Requirement:
+def read_requirement(package: str, source: Source) -> Requirement:
+    """Reads what a package is called. Raises ConfigurationError, which names the source."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
-        return Requirement(entry.package)
+        return Requirement(package)
     except InvalidRequirement as error:
-        shown = redact_addresses(entry.package)
+        shown = redact_addresses(package)
         message = f"{shown!r} is not a requirement such as 'gemini-provider >= 1'."
-        source = entry.source
         finding = Finding(place=source.place or str(source), line=source.line, message=message)
         raise ConfigurationError(findings=(finding,)) from error
 
@@ -98,7 +99,7 @@ def _install(
         f"The plugin {entry.name!r} ({entry.source}) needs the package {shown}. "
         f"Install it with pip into {directory}?"
     )
-    command = _write_command("install", "--target", str(directory), shown)
+    command = write_command("install", "--target", str(directory), shown)
     if not consent.ask(f"package:{shown}", question):
         raise TrustError(
             subject=f"package:{shown}",
@@ -112,7 +113,7 @@ def _install(
             detail=f"The plugin {entry.name!r} needs {shown}, and this Python has no pip.",
             remedy=f"Run with another one: {command}",
         )
-    pip = _Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
+    pip = Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".draft-") as draft:
         new, old = Path(draft, "new"), Path(draft, "old")
@@ -123,7 +124,7 @@ def _install(
 
 
 @attrs.frozen(kw_only=True)
-class _Pip:
+class Pip:
     """The user's pip: the one of this Python, with the index and the rest as configured."""
 
     entry: PluginEntry
@@ -153,6 +154,7 @@ class _Pip:
         run = subprocess.run(
             [sys.executable, "-m", "pip", "install", *_PIP_OPTIONS, *arguments],
             stdin=subprocess.DEVNULL,
+            env={name: text for name, text in os.environ.items() if name != "PYTHONWARNINGS"},
             capture_output=True,
             text=True,
             check=False,
@@ -166,7 +168,7 @@ class _Pip:
         return DependencyError(
             package=_show(self.requirement),
             detail=f"pip could not install {_show(self.requirement)} for the plugin "
-            f"{self.entry.name!r} ({self.entry.module}): {reason}.",
+            f"{self.entry.name!r}: {reason}.",
             remedy=self.advice,
         )
 
@@ -177,5 +179,5 @@ def _append_to_path(directory: Path) -> None:
     importlib.invalidate_caches()
 
 
-def _write_command(*arguments: str) -> str:
+def write_command(*arguments: str) -> str:
     return shlex.join(["python", "-m", "pip", *arguments])

@@ -65,7 +65,7 @@ def run_contract(
     sys.path.insert(0, str(Path.cwd()))
     provider = provider or find_provider(module)
     report = _Report(tell)
-    options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-c", os.devnull]
+    options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-c", os.devnull, "--noconftest"]
     options += ["-p", "vibe_llms.testing.pytest_plugin", "--pyargs", _SUITE]
     options += [f"--provider-module={module}", f"--provider-name={provider}"]
     options += [f"--provider-model={model}"]
@@ -93,12 +93,16 @@ class _Report:
             self._meanings[getattr(item, "nodeid", "")] = text.strip().partition("\n")[0]
 
     def pytest_runtest_logreport(self, report: object) -> None:
+        from vibe_llms.testing.contracts.promises import BrokenPromise
+
         when, failed = getattr(report, "when", ""), getattr(report, "failed", False)
         if when != "call" and not failed:
             return
         identity = getattr(report, "nodeid", "")
         crash = getattr(getattr(report, "longrepr", None), "reprcrash", None)
-        reason = " ".join(str(getattr(crash, "message", "")).split()) if failed else ""
+        words = " ".join(str(getattr(crash, "message", "")).split()) if failed else ""
+        name, colon, said = words.partition(": ")
+        reason = said if colon and name.endswith(BrokenPromise.__name__) else words
         promise = Promise(
             name=identity.rpartition("::")[2].removeprefix("test_").replace("_", " "),
             meaning=self._meanings.get(identity, ""),

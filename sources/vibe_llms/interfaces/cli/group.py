@@ -35,6 +35,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "tools": ("tools:tools", "List, explain and call what models may invoke."),
         "config": ("config:config", "Show, check, change and locate the configuration."),
         "keys": ("keys:keys", "Keep the keys of providers."),
+        "plugins": ("plugins:plugins", "List, add, remove and begin plugins."),
         "trust": ("trust:trust", "Let a project folder's configuration name code."),
         "conformance": ("conformance:conformance", "Try a plugin's provider against the contract."),
         "completion": ("completion:completion", "Print the shell's completion script."),

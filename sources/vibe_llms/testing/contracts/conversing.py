@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import pytest
 
 from vibe_llms.events.conversation import ConversationEvent
 from vibe_llms.events.reactors import ConversationReactors
@@ -23,7 +22,13 @@ from vibe_llms.messages.canisters import AnyCanister, StopReason, UserCanister
 from vibe_llms.messages.contents import NativeContent, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.synchrony import PortalStream
-from vibe_llms.testing.contracts.promises import ComposingPromises, promise
+from vibe_llms.testing.contracts.promises import (
+    BrokenPromise,
+    ComposingPromises,
+    expect,
+    promise,
+    require,
+)
 from vibe_llms.testing.contracts.worlds import World
 
 
@@ -46,12 +51,31 @@ class ConversingPromises(ComposingPromises):
         response = await world.ask(self.ask_for_words())
 
         origin = response.metadata.origin
-        assert response.text.strip()
-        assert origin.provider == world.name
-        assert origin.model
-        assert origin.protocol
-        assert origin.stop_reason in (StopReason.ANSWERED, StopReason.LIMIT)
-        assert all(getattr(c, "origin", None) == origin for c in response.canisters)
+        require(
+            response.text.strip(),
+            "The answer has no text.",
+            "Send ContentStartedEvent(index=0, kind='text') and the words in ContentDeltaEvents.",
+        )
+        for field, value in (("provider", origin.provider == world.name), ("model", origin.model)):
+            require(
+                value,
+                f"The answer's {field} is {getattr(origin, field)!r}.",
+                "Give the ModelDescriptor the provider's configured name, context.name, and the "
+                "model's.",
+            )
+        require(
+            origin.protocol, "The answer names no protocol.", "Give the model class a 'protocol'."
+        )
+        require(
+            origin.stop_reason in (StopReason.ANSWERED, StopReason.LIMIT),
+            f"The answer ended as {str(origin.stop_reason)!r}.",
+            "Say in ResponseFinishedEvent(stop_reason=…) why it ended.",
+        )
+        require(
+            all(getattr(c, "origin", None) == origin for c in response.canisters),
+            "The canisters of one answer have different origins.",
+            "Let the assembler make them: send events, and no canisters.",
+        )
 
     @promise
     async def test_a_stream_equals_what_comes_whole(self, world: World) -> None:
@@ -59,10 +83,21 @@ class ConversingPromises(ComposingPromises):
         streamed = await world.ask(self.ask_for_words())
         whole = await world.ask(self.ask_for_words(), stream=False)
 
-        assert [type(c) for c in streamed.canisters] == [type(c) for c in whole.canisters]
-        if self.is_repeatable:
-            assert streamed.metadata.stop_reason is whole.metadata.stop_reason
-            assert reduce_canisters(streamed.canisters) == reduce_canisters(whole.canisters)
+        said, due = (reduce_canisters(each.canisters) for each in (streamed, whole))
+        if not self.is_repeatable:
+            said, due = ([{"role": each["role"]} for each in side] for side in (said, due))
+        require(
+            said == due,
+            f"Streamed it says {said}, and in one piece {due}.",
+            "Make the same events of both; or set is_repeatable = False if the model's words "
+            "differ each time.",
+        )
+        require(
+            not self.is_repeatable or streamed.metadata.stop_reason is whole.metadata.stop_reason,
+            f"Streamed it ends as {str(streamed.metadata.stop_reason)!r}, and in one piece as "
+            f"{str(whole.metadata.stop_reason)!r}.",
+            "Read the reason from both in the same way.",
+        )
 
     @promise
     async def test_events_come_in_order(self, world: World) -> None:
@@ -74,9 +109,16 @@ class ConversingPromises(ComposingPromises):
 
         check_order(events)
         last = events[-1]
-        assert isinstance(last, ResponseFinishedEvent)
-        assert last.response == response
-        assert response.conversation[0] == request.canisters[0]
+        require(
+            isinstance(last, ResponseFinishedEvent) and last.response == response,
+            f"The last event is {last.type!r}, or has another response than the stream.",
+            "End with one ResponseFinishedEvent.",
+        )
+        require(
+            response.conversation[0] == request.canisters[0],
+            "The conversation of the response does not begin with what was asked.",
+            "Leave the request as it is: translate a copy.",
+        )
 
     @promise
     async def test_reactors_hear_of_all_of_it(self, world: World) -> None:
@@ -93,9 +135,14 @@ class ConversingPromises(ComposingPromises):
             )
             await world.model.converse(self.ask_for_words(), reactors, stream=streaming)
             words = [event.type for event in heard]
-            assert words[0] == "conversation.started"
-            assert words[-2:] == ["conversation.completed", "conversation.ended"]
-            assert "conversation.progress" in words
+            way = "streamed" if streaming else "in one piece"
+            require(
+                words[:1] == ["conversation.started"]
+                and words[-2:] == ["conversation.completed", "conversation.ended"]
+                and "conversation.progress" in words,
+                f"Of an answer that comes {way} they hear {words}.",
+                "Derive the model from ModelBase, which tells them; send each piece as an event.",
+            )
 
     @promise
     async def test_leaving_a_stream_keeps_what_had_come(self, world: World) -> None:
@@ -109,10 +156,22 @@ class ConversingPromises(ComposingPromises):
                     break
         kept = stream.canisters
 
-        assert kept
+        require(
+            kept,
+            "Nothing of the answer is kept that was left after its first words.",
+            "Send ContentStartedEvent before the first ContentDeltaEvent.",
+        )
         reason = kept[-1].origin.stop_reason  # type: ignore[union-attr]
-        assert reason in (StopReason.INTERRUPTED, StopReason.ANSWERED)
-        assert (await world.ask(self.ask_for_words())).text
+        require(
+            reason in (StopReason.INTERRUPTED, StopReason.ANSWERED),
+            f"What is kept is marked {str(reason)!r}.",
+            "Let close() of the source stop where it is, and send no event of its own.",
+        )
+        require(
+            (await world.ask(self.ask_for_words())).text,
+            "After an answer that was left, the next one has no text.",
+            "Keep no state of one answer in the client or the model.",
+        )
 
     @promise
     async def test_cancelling_passes_through(self, world: World) -> None:
@@ -121,7 +180,11 @@ class ConversingPromises(ComposingPromises):
         await asyncio.sleep(0)
         task.cancel()
 
-        with pytest.raises(asyncio.CancelledError):
+        with expect(
+            asyncio.CancelledError,
+            "A cancelled task goes on as if nothing had happened.",
+            "Let CancelledError pass: catch it only to clean up, and raise it again.",
+        ):
             await task
 
     @promise
@@ -133,18 +196,23 @@ class ConversingPromises(ComposingPromises):
         ]
         responses = await asyncio.gather(*(world.ask(request) for request in asked))
 
-        assert [response.request for response in responses] == asked
         turns = {response.canisters[0].turn_id for response in responses}  # type: ignore[union-attr]
-        assert len(turns) == len(asked)
+        require(
+            [response.request for response in responses] == asked and len(turns) == len(asked),
+            "Answers to several requests at once are mixed.",
+            "Keep what belongs to one answer in its source, not in the client or the model.",
+        )
 
     @promise
     async def test_what_it_does_not_know_is_refused_before_it_is_sent(self, world: World) -> None:
         """A control that the model does not have is an error that names it."""
         request = attrs.evolve(self.ask_for_words(), controls={"no_such_control": 1})
 
-        with pytest.raises(RequestError, match="no_such_control"):
+        deed = "The control 'no_such_control', which there is not, is taken without a word."
+        remedy = "In nativize, begin with check_controls(request.controls, attributes.controls)."
+        with expect(RequestError, deed, remedy, naming="no_such_control"):
             world.model.check(request)
-        with pytest.raises(RequestError, match="no_such_control"):
+        with expect(RequestError, deed, remedy, naming="no_such_control"):
             await world.ask(request)
 
     @promise
@@ -155,16 +223,22 @@ class ConversingPromises(ComposingPromises):
         long = await tokenizer.count_text("The sea is wide and deep and blue. " * 20, model)
         whole = await tokenizer.count_request(self.ask_for_words(), model)
 
-        assert 0 <= short.tokens <= long.tokens + long.error_tokens
-        assert whole.tokens + whole.error_tokens > 0
-        assert min(short.error_tokens, long.error_tokens, whole.error_tokens) >= 0
+        counts = f"A word is {short}, a long text {long}, a request {whole}."
+        remedy = "Return TokenCount(tokens=…, error_tokens=…): by how much it may be wrong."
+        require(0 <= short.tokens <= long.tokens + long.error_tokens, counts, remedy)
+        require(whole.tokens + whole.error_tokens > 0, counts, remedy)
+        errors = (short.error_tokens, long.error_tokens, whole.error_tokens)
+        require(min(errors) >= 0, counts, remedy)
 
     @promise
     async def test_models_can_be_listed(self, world: World) -> None:
         """What is listed is described under the provider's name."""
         for descriptor in await world.client.survey_models():
-            assert descriptor.provider == world.name
-            assert descriptor.name
+            require(
+                descriptor.provider == world.name and descriptor.name,
+                f"A model is listed as {descriptor.name!r} of {descriptor.provider!r}.",
+                "Name each model, and let its provider be the configured name, context.name.",
+            )
 
     @promise
     async def test_closing_twice_does_no_harm(self, world: World) -> None:
@@ -178,19 +252,25 @@ def check_order(events: Sequence[StreamEvent]) -> None:
     """Holds events against what consumers rely on."""
     begun: set[int] = set()
     ended: set[int] = set()
+    remedy = "Each content: one start, its deltas, one end. Then one ResponseFinishedEvent, last."
     for event in events:
         if isinstance(event, ContentStartedEvent):
-            assert event.index not in begun, "A content begins twice."
+            require(event.index not in begun, f"Content {event.index} begins twice.", remedy)
             begun.add(event.index)
-        elif isinstance(event, ContentDeltaEvent):
-            assert event.index in begun - ended, "A content goes on that has not begun, or ended."
-        elif isinstance(event, ContentFinishedEvent):
-            assert event.index in begun - ended, "A content ends that has not begun, or ended."
-            assert event.item is not None
-            ended.add(event.index)
-    assert begun == ended, "A content has begun and not ended."
+        elif isinstance(event, ContentDeltaEvent | ContentFinishedEvent):
+            require(
+                event.index in begun - ended,
+                f"Content {event.index} goes on or ends that has not begun, or has ended.",
+                remedy,
+            )
+            if isinstance(event, ContentFinishedEvent):
+                require(
+                    event.item is not None, f"Content {event.index} ends without value.", remedy
+                )
+                ended.add(event.index)
+    require(begun == ended, f"Contents {sorted(begun - ended)} begin and do not end.", remedy)
     closing = [event for event in events if event.type in ("response.finished", "response.failed")]
-    assert closing == [events[-1]], "A response ends once, and last."
+    require(closing == [events[-1]], "The response does not end once, and last.", remedy)
 
 
 def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
@@ -225,6 +305,11 @@ def stream_synchronously(world: World, request: Request) -> Response:
 
 async def expect_failure(world: World, request: Request, *, stream: bool = True) -> ConverseError:
     """Asks, and returns the error that this must end in."""
-    with pytest.raises(ConverseError) as caught:
-        await world.ask(request, stream=stream)
-    return caught.value
+    try:
+        response = await world.ask(request, stream=stream)
+    except ConverseError as error:
+        return error
+    raise BrokenPromise(
+        f"It answers {response.text[:60]!r} where the vendor has failed. "
+        "Raise the error; an answer that is not whole is none."
+    )

@@ -3,14 +3,68 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonValue
 from vibe_llms.testing.contracts.worlds import World
+
+
+class BrokenPromise(AssertionError):
+    """A promise was not kept: says in words what happened, and what to do."""
+
+
+def require(holds: object, happened: str, remedy: str) -> None:
+    """Goes on where something holds.
+
+    Args:
+        happened: What there was instead, as a sentence.
+        remedy: What the author of the plugin can do, as a sentence.
+
+    Raises:
+        BrokenPromise: It does not hold.
+    """
+    if not holds:
+        raise BrokenPromise(f"{happened} {remedy}")
+
+
+@contextmanager
+def expect(
+    kind: type[BaseException], happened: str, remedy: str, *, naming: str | tuple[str, ...] = ()
+) -> Iterator[None]:
+    """Goes on where the block raises an error.
+
+    Args:
+        happened: What it means that there is none, as a sentence.
+        remedy: What the author of the plugin can do, as a sentence.
+        naming: A word that its text must have; of several any.
+
+    Raises:
+        BrokenPromise: It raises nothing, or another error, or one that does not name it.
+    """
+    words = (naming,) if isinstance(naming, str) else naming
+    try:
+        yield
+    except kind as error:
+        if not words or any(word in str(error) for word in words):
+            return
+        raise BrokenPromise(
+            f"It says {str(error)!r}, which does not name {words[0]!r}. {remedy}"
+        ) from error
+    except (Exception, asyncio.CancelledError) as error:
+        raise BrokenPromise(f"It raises {describe(error)} and not {kind.__name__}. {remedy}") from (
+            error
+        )
+    raise BrokenPromise(f"{happened} {remedy}")
+
+
+def describe(error: BaseException) -> str:
+    """Names an error, in one line."""
+    return f"{type(error).__name__} ({' '.join(str(error).split())})"
+
 
 Trial = Callable[[Any, World], Awaitable[None]]
 
@@ -53,8 +107,16 @@ def promise(trial: Trial) -> Callable[[Prepared, Path], None]:
 
 
 async def _try(trial: Trial, owner: Prepared, world: World) -> None:
-    async with world:
-        await trial(owner, world)
+    try:
+        async with world:
+            await trial(owner, world)
+    except AssertionError:
+        raise
+    except Exception as error:
+        raise BrokenPromise(
+            f"It raises {describe(error)}. The traceback below the test shows where."
+        ) from error
     await asyncio.sleep(0)
     pending = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    assert not pending, f"Closing the client leaves tasks: {pending}"
+    names = ", ".join(sorted(task.get_name() for task in pending))
+    require(not pending, f"Closing the client leaves tasks: {names}.", "Wait for them in close().")

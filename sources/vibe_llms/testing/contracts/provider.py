@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from unittest import mock
 
 from vibe_llms.testing.contracts.conversing import ConversingPromises, stream_synchronously
-from vibe_llms.testing.contracts.promises import promise
+from vibe_llms.testing.contracts.promises import BrokenPromise, promise, require
 from vibe_llms.testing.contracts.translating import TranslatingPromises
 from vibe_llms.testing.contracts.worlds import CANARY, World, find_provider, load_manager
 
@@ -36,6 +36,7 @@ HEAVY_MODULES = (
 
 _PROBE = """
 import importlib, json, sys
+sys.path[:] = json.loads(sys.stdin.read())
 module = importlib.import_module(sys.argv[1])
 names = [specification.name for specification in module.survey_providers()]
 json.dump([names, [name for name in sys.argv[2:] if name in sys.modules]], sys.stdout)
@@ -71,25 +72,50 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
     def test_listing_it_imports_nothing_heavy(self) -> None:
         """A plugin can be asked what it has before anything large is loaded."""
         probe = [sys.executable, "-c", _PROBE, self.module, *HEAVY_MODULES]
-        answer = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=60)
+        path = json.dumps(sys.path)  # the plugin may be found here because pytest was told where
+        answer = subprocess.run(
+            probe, input=path, capture_output=True, text=True, check=False, timeout=60
+        )
 
-        assert answer.returncode == 0, answer.stderr[-2000:]
+        last = (answer.stderr.strip().splitlines() or ["nothing"])[-1]
+        require(
+            answer.returncode == 0,
+            f"A new Python that asks {self.module} for its providers says: {last}.",
+            "Let the module be importable, and survey_providers return a list.",
+        )
         names, heavy = json.loads(answer.stdout)
-        assert names
-        assert not heavy, f"Asked what it has, it imports {', '.join(heavy)}."
+        require(names, "It has no providers.", "Return a ProviderSpecification for each.")
+        require(
+            not heavy,
+            f"Asked what it has, it imports {', '.join(heavy)}.",
+            "Import these in the factory, or later.",
+        )
 
     def test_making_a_client_connects_to_nothing(self, tmp_path: Path) -> None:
         """A provider and a client are made without a socket."""
         with self.prepare(tmp_path) as world:
-            refuse = mock.Mock(side_effect=AssertionError("A socket is connected too early."))
+            refuse = mock.Mock(
+                side_effect=BrokenPromise(
+                    "A socket is connected before anything is asked. Connect in send, or later."
+                )
+            )
             with (
                 mock.patch("socket.socket.connect", refuse),
                 mock.patch("socket.getaddrinfo", refuse),
             ):
                 client = world.provider.produce_client()
 
-            assert client.provider is world.provider
-            assert world.provider.name == world.name
+            require(
+                client.provider is world.provider,
+                "The client does not know its provider.",
+                "Let client.provider be the provider that has made it.",
+            )
+            require(
+                world.provider.name == world.name,
+                f"The provider is configured as {world.name!r} and calls itself "
+                f"{world.provider.name!r}.",
+                "Let its name be context.name.",
+            )
 
     def test_without_asynchronous_code_it_answers_alike(self, tmp_path: Path) -> None:
         """The synchronous face gives the same text."""
@@ -99,7 +125,8 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
             portal = access_portal()
             portal.call(world.__aenter__)
             try:
-                assert stream_synchronously(world, self.ask_for_words()).text
+                text = stream_synchronously(world, self.ask_for_words()).text
+                require(text, "Synchronously it says nothing.", "Bind nothing to an event loop.")
             finally:
                 portal.call(world.client.close)
 
@@ -110,8 +137,11 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
             for rule in integrator.rules:
                 for row in integrator.integrate(rule.model or "any").explain():
                     if row.layer.split()[0] in ("default", "family", "model"):
-                        assert row.source, f"{row.key} in {row.file} has no source."
-                        assert row.date, f"{row.key} in {row.file} has no date."
+                        require(
+                            row.source and row.date,
+                            f"{row.key} in {row.file} has no source, or no date.",
+                            "Write both at the top of the file.",
+                        )
 
     @promise
     async def test_its_key_is_never_shown(self, world: World) -> None:
@@ -133,7 +163,12 @@ class ProviderContract(ConversingPromises, TranslatingPromises):
             root.setLevel(level)
         things = (world.client, world.model, world.provider, world.model.descriptor)
         shown += [*records, *map(repr, things)]
-        assert not any(CANARY in text for text in shown)
+        showing = [text[:60] for text in shown if CANARY in text]
+        require(
+            not showing,
+            f"The key is shown, as in {showing[:1]}.",
+            "Keep it in a Secret, and reveal it where it is sent.",
+        )
 
 
 __all__ = ["CANARY", "ProviderContract", "World", "find_provider", "load_manager"]

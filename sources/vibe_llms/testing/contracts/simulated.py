@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
-import pytest
 
 from vibe_llms.events.stream import ContentDeltaEvent, RetryEvent
 from vibe_llms.exceptions import (
@@ -26,7 +25,7 @@ from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.testing.contracts.conversing import expect_failure
 from vibe_llms.testing.contracts.oddities import ODDITIES, Asked, Fate
-from vibe_llms.testing.contracts.promises import promise
+from vibe_llms.testing.contracts.promises import BrokenPromise, describe, promise, require
 from vibe_llms.testing.contracts.provider import ProviderContract
 from vibe_llms.testing.contracts.translating import LISTEN, LOOK, answer_calls
 from vibe_llms.testing.contracts.worlds import CANARY, World
@@ -97,14 +96,22 @@ class SimulatedContract(ProviderContract):
             for content in canister.content
             if isinstance(content, ReasoningContent)
         ]
-        assert thoughts
+        require(
+            thoughts,
+            "Nothing is kept of what the model thought aloud.",
+            "Read the vendor's reasoning; or set reasons = False.",
+        )
         results = answer_calls(response.canisters)
         after = self.compose(
             canisters=[*response.conversation, *results], invocables=[LOOK, LISTEN]
         )
         answer = await world.ask(after)
 
-        assert answer.text
+        require(
+            answer.text,
+            "After the results of its calls the model says nothing.",
+            "Send what it thought back to it, with its seal.",
+        )
 
     @promise
     async def test_a_stream_without_its_terminator_is_an_error(self, world: World) -> None:
@@ -112,7 +119,7 @@ class SimulatedContract(ProviderContract):
         for fault in ("no_terminator", "cut_at_chunk=3"):
             self.switch(fault)
             error = await expect_failure(world, self.ask_for_words())
-            assert isinstance(error, StreamTruncatedError | TransportError), fault
+            _require_kind(error, fault, StreamTruncatedError, TransportError)
 
     @promise
     async def test_a_stalled_stream_is_an_error(self, world: World) -> None:
@@ -120,8 +127,12 @@ class SimulatedContract(ProviderContract):
         self.switch("stall_at_chunk=2")
         error = await expect_failure(world, self.ask_for_words())
 
-        assert isinstance(error, TransportError)
-        assert "between_chunks_seconds" in str(error)
+        _require_kind(error, "stall_at_chunk=2", TransportError)
+        require(
+            "between_chunks_seconds" in str(error),
+            f"The error does not name the setting that bounds the wait: {error}.",
+            "Let RemoteModel do the waiting.",
+        )
 
     @promise
     async def test_an_error_in_the_midst_of_a_stream_is_that_error(self, world: World) -> None:
@@ -131,8 +142,7 @@ class SimulatedContract(ProviderContract):
         self.switch("midstream_overloaded=4")
         error = await expect_failure(world, self.ask_for_words())
 
-        assert isinstance(error, ProviderError)
-        assert error.fault in (ProviderFault.OVERLOADED, ProviderFault.SERVER), error
+        _require_fault(error, ProviderFault.OVERLOADED, ProviderFault.SERVER)
 
     @promise
     async def test_garbage_is_an_error(self, world: World) -> None:
@@ -140,7 +150,11 @@ class SimulatedContract(ProviderContract):
         self.switch("garbage_line=2")
         error = await expect_failure(world, self.ask_for_words())
 
-        assert error.stage in ("decode", "frame")
+        require(
+            error.stage in ("decode", "frame"),
+            f"Garbage is an error of the stage {error.stage!r}: {error}.",
+            "Raise what is wrong with a frame where it is read.",
+        )
 
     @promise
     async def test_a_page_of_html_is_an_error(self, world: World) -> None:
@@ -148,7 +162,11 @@ class SimulatedContract(ProviderContract):
         self.switch("wrong_content_type")
         error = await expect_failure(world, self.ask_for_words())
 
-        assert "text/html" in str(error)
+        require(
+            "text/html" in str(error),
+            f"The error does not say that a page of HTML came: {error}.",
+            "Call ensure_content_type on what comes.",
+        )
 
     @promise
     async def test_a_busy_vendor_is_asked_again(self, world: World) -> None:
@@ -158,7 +176,12 @@ class SimulatedContract(ProviderContract):
             async with world.model.stream(self.ask_for_words()) as stream:
                 events = [event async for event in stream]
             retries = [event for event in events if isinstance(event, RetryEvent)]
-            assert [retry.attempt for retry in retries] == [2], fault
+            attempts = [retry.attempt for retry in retries]
+            require(
+                attempts == [2],
+                f"Under {fault} the attempts after the first are {attempts}, in place of [2].",
+                "Leave retries to RemoteModel, and map the vendor's words to faults.",
+            )
 
     @promise
     async def test_attempts_are_bounded(self, world: World) -> None:
@@ -166,9 +189,12 @@ class SimulatedContract(ProviderContract):
         self.switch("rate_limit=99")
         error = await expect_failure(world, self.ask_for_words())
 
-        assert isinstance(error, ProviderError)
-        assert error.fault is ProviderFault.RATE_LIMITED
-        assert error.status == 429
+        _require_fault(error, ProviderFault.RATE_LIMITED)
+        require(
+            getattr(error, "status", None) == 429,
+            f"The error has not the status 429: {error!r}.",
+            "Keep the status of the answer in the ProviderError.",
+        )
 
     @promise
     async def test_too_much_input_is_one_error(self, world: World) -> None:
@@ -179,7 +205,11 @@ class SimulatedContract(ProviderContract):
             response = await world.ask(long)
         except ContextOverflowError:
             return
-        assert response.losses, "The vendor cut the input, and nobody said so."
+        require(
+            response.losses,
+            "The vendor cut the input, and nobody said so.",
+            "Raise ContextOverflowError, or tell the loss.",
+        )
 
     @promise
     async def test_a_wrong_key_is_said(self, world: World) -> None:
@@ -194,7 +224,11 @@ class SimulatedContract(ProviderContract):
                 await other.ask(self.ask_for_words())
             except ConverseError as error:
                 said = f"{error} {error!r} {error.__cause__!r}"
-            assert key not in said
+            require(
+                key not in said,
+                "The error about a wrong key shows the key.",
+                "Redact what the vendor quotes before it is put into an error.",
+            )
 
     @promise
     async def test_leaving_a_stream_closes_its_connection(self, world: World) -> None:
@@ -205,13 +239,21 @@ class SimulatedContract(ProviderContract):
                 if isinstance(event, ContentDeltaEvent):
                     break
         origins = [getattr(canister, "origin", None) for canister in stream.canisters]
-        assert {origin.stop_reason for origin in origins if origin} == {StopReason.INTERRUPTED}
+        reasons = {str(origin.stop_reason) for origin in origins if origin}
+        require(
+            reasons == {StopReason.INTERRUPTED},
+            f"What is kept of an answer that was left is marked {sorted(reasons)}.",
+            "Let close() of the source stop where it is, and send no event of its own.",
+        )
         deadline = time.monotonic() + 2
         while time.monotonic() < deadline:
             if self.simulator.requests[-1].disconnected_at is not None:
                 return
             await asyncio.sleep(0.01)
-        pytest.fail("The connection stays open.")
+        raise BrokenPromise(
+            "Two seconds after the stream was left its connection is open. Close the exchange in "
+            "close() of the source."
+        )
 
     async def _try_oddities(self, world: World, *, stream: bool) -> None:
         requests = self._compose_requests(world)
@@ -227,7 +269,11 @@ class SimulatedContract(ProviderContract):
                 answer = await _settle(world, requests[oddity.asked], stream=stream)
                 found = _tell_difference(fate, answer, plain[oddity.asked])
                 wrong += [f"Under {name}: {found}"] if found else []
-        assert not wrong, "\n".join(wrong)
+        require(
+            not wrong,
+            "\n".join(wrong),
+            "What each oddity does stands in the reference of the simulator.",
+        )
 
     def _compose_requests(self, world: World) -> dict[Asked, Request]:
         requests: dict[Asked, Request] = {"words": self.ask_for_words()}
@@ -238,6 +284,24 @@ class SimulatedContract(ProviderContract):
             calling = [UserCanister(self.calling)]
             requests["calls"] = self.compose(canisters=calling, invocables=[LOOK, LISTEN])
         return requests
+
+
+def _require_kind(error: ConverseError, fault: str, *kinds: type[ConverseError]) -> None:
+    names = " or ".join(kind.__name__ for kind in kinds)
+    require(
+        isinstance(error, kinds),
+        f"Under {fault} the error is {describe(error)}.",
+        f"Raise {names}.",
+    )
+
+
+def _require_fault(error: ConverseError, *faults: ProviderFault) -> None:
+    fault = getattr(error, "fault", None)
+    require(
+        isinstance(error, ProviderError) and fault in faults,
+        f"The error is {describe(error)}, of the fault {fault}.",
+        f"Map the vendor's words to {' or '.join(faults)}.",
+    )
 
 
 async def _settle(world: World, request: Request, *, stream: bool) -> Response | ConverseError:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import attrs
-import pytest
 
 from vibe_llms.exceptions import CapabilityError, RequestError, TranslationLossError
 from vibe_llms.messages.canisters import (
@@ -29,8 +28,9 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import LossKind
+from vibe_llms.messages.requests import Response
 from vibe_llms.plain import JsonObject
-from vibe_llms.testing.contracts.promises import ComposingPromises, promise
+from vibe_llms.testing.contracts.promises import ComposingPromises, expect, promise, require
 from vibe_llms.testing.contracts.worlds import World
 
 LOOK = InvocableDescription(
@@ -57,6 +57,12 @@ PICTURE = bytes.fromhex(
 ELSEWHERE = Origin(provider="elsewhere", model="other", protocol="elsewhere_protocol")
 
 
+_REPAIR: Final = (
+    "In nativize, bring the history into order with repair_history(canisters, rules, ledger), and "
+    "return ledger.losses in the Translation."
+)
+
+
 class TranslatingPromises(ComposingPromises):
     """What holds of every translation."""
 
@@ -78,10 +84,23 @@ class TranslatingPromises(ComposingPromises):
         response = await world.ask(request)
         calls = [c for c in response.canisters if isinstance(c, InvocationCanister)]
 
-        assert calls
-        assert {call.name for call in calls} <= {"look", "listen"}
-        assert all(call.fault is None and call.invocation_id for call in calls)
-        assert response.metadata.stop_reason is StopReason.INVOCATION
+        require(
+            calls,
+            "Two tools are offered and asked for, and none is invoked.",
+            "Send request.invocables along and read the calls; if the model has no tools, say "
+            "supports_invocations = false of it; if it cannot be relied on, set invokes = False.",
+        )
+        require(
+            {call.name for call in calls} <= {"look", "listen"}
+            and all(call.fault is None and call.invocation_id for call in calls),
+            f"What is invoked is {[(call.name, call.arguments) for call in calls]}.",
+            "Give each call its id, a name that was offered, and its arguments as a JSON object.",
+        )
+        require(
+            response.metadata.stop_reason is StopReason.INVOCATION,
+            f"An answer that invokes ends as {str(response.metadata.stop_reason)!r}.",
+            "Finish with StopReason.INVOCATION.",
+        )
 
         results = answer_calls(response.canisters)
         after = self.compose(
@@ -89,8 +108,17 @@ class TranslatingPromises(ComposingPromises):
         )
         answer = await world.ask(after)
 
-        assert answer.text
-        assert not [loss for loss in answer.losses if loss.kind is LossKind.DROPPED]
+        require(
+            answer.text,
+            "After the results of its calls the model says nothing.",
+            "Send ResultCanisters along, each with the id of its call.",
+        )
+        dropped = [str(loss) for loss in answer.losses if loss.kind is LossKind.DROPPED]
+        require(
+            not dropped,
+            f"On the way back is lost: {'; '.join(dropped)}.",
+            "Send calls and results as the vendor has them.",
+        )
 
     @promise
     async def test_an_answer_is_held_to_a_schema(self, world: World) -> None:
@@ -102,9 +130,18 @@ class TranslatingPromises(ComposingPromises):
         if any(loss.path == "schema" for loss in response.losses):
             return
 
-        answer = json.loads(response.text)
-        assert isinstance(answer["name"], str)
-        assert isinstance(answer["depth"], int)
+        try:
+            answer = json.loads(response.text)
+        except ValueError:
+            answer = None
+        require(
+            isinstance(answer, dict)
+            and isinstance(answer.get("name"), str)
+            and isinstance(answer.get("depth"), int),
+            f"A schema was asked for, and the answer is {response.text[:60]!r}.",
+            "Send request.schema along; if the model has none, say supports_schema = false of it, "
+            "and let a Ledger drop 'schema'.",
+        )
 
     @promise
     async def test_a_picture_goes_or_is_refused(self, world: World) -> None:
@@ -113,9 +150,14 @@ class TranslatingPromises(ComposingPromises):
         request = self.compose(canisters=[UserCanister([TextualContent("What is it?"), picture])])
         if world.can("supports_images"):
             response = await world.ask(request)
-            assert response.text or response.canisters
+            require(response.canisters, "A picture is answered with nothing.", "Send it along.")
             return
-        with pytest.raises(CapabilityError, match=r"pictures"):
+        with expect(
+            CapabilityError,
+            "A picture is taken by a model that is known not to see.",
+            "In nativize, raise CapabilityError for what the model takes none of.",
+            naming="pictures",
+        ):
             world.model.check(request)
 
     @promise
@@ -127,7 +169,11 @@ class TranslatingPromises(ComposingPromises):
         ]
         response = await world.ask(self.compose(canisters=canisters))
 
-        assert response.canisters
+        require(
+            response.canisters,
+            "A request that begins with instructions is answered with nothing.",
+            "Send SupervisorCanisters as the vendor has them, or tell their change as a loss.",
+        )
 
     @promise
     async def test_what_belongs_to_another_vendor_is_withheld_and_said(self, world: World) -> None:
@@ -145,13 +191,26 @@ class TranslatingPromises(ComposingPromises):
         request = self.compose(canisters=[UserCanister("Is it?"), said, UserCanister("Go on.")])
         response = await world.ask(request)
         if self.loses_nothing:
-            assert not response.losses
+            _require_no_loss(response)
             return
 
         paths = {loss.path for loss in response.losses if loss.kind is not LossKind.SYNTHESIZED}
-        for place in ("canisters[1].content[0]", "canisters[1].content[2]"):
-            assert any(path.startswith(place) for path in paths), f"{place} is lost in silence."
-        with pytest.raises(TranslationLossError):
+        lost = [
+            place
+            for place in ("canisters[1].content[0]", "canisters[1].content[2]")
+            if not any(path.startswith(place) for path in paths)
+        ]
+        require(
+            not lost,
+            f"What another vendor's model had sealed is lost in silence: {' and '.join(lost)}.",
+            "In nativize, let a Ledger withhold reasoning and native contents, and return "
+            "ledger.losses in the Translation.",
+        )
+        with expect(
+            TranslationLossError,
+            "A strict request is taken although something is lost.",
+            "Return the losses in the Translation of nativize; ModelBase does the rest.",
+        ):
             world.model.check(attrs.evolve(request, strict=True))
 
     @promise
@@ -173,13 +232,13 @@ class TranslatingPromises(ComposingPromises):
         )
         response = await world.ask(request)
 
-        assert response.canisters
+        require(response.canisters, "Such a history is answered with nothing.", _REPAIR)
         if self.loses_nothing:
-            assert not response.losses
+            _require_no_loss(response)
             return
         paths = " ".join(loss.path for loss in response.losses)
-        assert "canisters[1]" in paths
-        assert "canisters[3]" in paths
+        silent = [place for place in ("canisters[1]", "canisters[3]") if place not in paths]
+        require(not silent, f"Nothing is said of {' and '.join(silent)}.", _REPAIR)
 
     @promise
     async def test_arguments_that_are_no_json_go_back(self, world: World) -> None:
@@ -192,7 +251,11 @@ class TranslatingPromises(ComposingPromises):
         )
         request = self.compose(canisters=[UserCanister("Look."), call, result], invocables=[LOOK])
 
-        assert (await world.ask(request)).canisters
+        require(
+            (await world.ask(request)).canisters,
+            "A call whose arguments are no JSON makes the next answer empty.",
+            "Send the arguments as the text that they are.",
+        )
 
     @promise
     async def test_bytes_that_are_not_there_are_missed(self, world: World) -> None:
@@ -202,8 +265,22 @@ class TranslatingPromises(ComposingPromises):
         absent = ImageContent(mime_type="image/png", content_id="ab" * 32)
         request = self.compose(canisters=[UserCanister([TextualContent("What is it?"), absent])])
 
-        with pytest.raises(RequestError, match=r"content\[1\]|(ab){32}"):
+        with expect(
+            RequestError,
+            "A picture without its bytes is taken.",
+            "In nativize, refuse media whose data is None and that have no url; or say "
+            "supports_images = false of a model that sees nothing.",
+            naming=("content[1]", "ab" * 32),
+        ):
             world.model.check(request)
+
+
+def _require_no_loss(response: Response) -> None:
+    require(
+        not response.losses,
+        f"It loses {'; '.join(map(str, response.losses))}.",
+        "Set loses_nothing = False, which is what most providers have to say.",
+    )
 
 
 def answer_calls(canisters: Sequence[AnyCanister]) -> list[AnyCanister]:

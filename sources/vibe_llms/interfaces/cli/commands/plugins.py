@@ -1,0 +1,111 @@
+"""``vibe plugins``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vibe_llms.interfaces.cli.options import Command, json_option
+
+
+@click.group("plugins", invoke_without_command=True)
+@click.pass_context
+def plugins(context: click.Context) -> None:
+    """List, add, remove and begin plugins. By itself: list those that were added."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_, every=False, as_json=False)
+
+
+@plugins.command("list", cls=Command)
+@click.option("--all", "every", is_flag=True, help="Those that ship, too.")
+@json_option
+def list_(every: bool, as_json: bool) -> None:
+    """List plugins, how far each is from being used, and where it is named. Imports none."""
+    from vibe_llms.configuration.classes import Layer
+    from vibe_llms.interfaces.cli.access import open_plugins
+    from vibe_llms.interfaces.cli.output import note, write_json, write_table
+
+    listings = [
+        listing
+        for listing in open_plugins().survey()
+        if every or listing.entry.source.layer is not Layer.DEFAULTS
+    ]
+    if as_json:
+        write_json(
+            [
+                {
+                    "name": listing.entry.name,
+                    "kind": listing.entry.table.removesuffix("s"),
+                    "state": str(listing.state),
+                    "module": listing.entry.module,
+                    "package": listing.entry.package,
+                    "source": str(listing.entry.source),
+                }
+                for listing in listings
+            ]
+        )
+        return
+    write_table(
+        (
+            (
+                listing.entry.name,
+                listing.entry.table.removesuffix("s"),
+                str(listing.state),
+                listing.entry.module,
+                str(listing.entry.source),
+            )
+            for listing in listings
+        ),
+        headers=("plugin", "kind", "state", "module", "source"),
+        styles=("cyan", "", "", "", "dim"),
+    )
+    if not listings:
+        note("No plugin was added. See `vibe plugins add --help`; --all lists those that ship.")
+
+
+@plugins.command("add", cls=Command)
+@click.argument("package")
+@click.option("--yes", "-y", is_flag=True, help="Agree to installing it and running its code.")
+def add(package: str, yes: bool) -> None:
+    """Install the plugin PACKAGE and write its tables into your configuration.
+
+    PACKAGE is a name on the package index, with a version if you like, or the path of a folder or
+    a wheel. pip installs it into a folder of its own, after you have agreed.
+    """
+    from vibe_llms.interfaces.cli.access import load_application
+    from vibe_llms.plugins.adding import add_plugin
+
+    application = load_application(yes=yes)
+    for entry in add_plugin(package, application.configuration, application.plugins.consent):
+        click.echo(
+            f"Added the {entry.table.removesuffix('s')} {entry.name} to {entry.source.place}."
+        )
+
+
+@plugins.command("remove", cls=Command)
+@click.argument("name")
+def remove(name: str) -> None:
+    """Take the plugin NAME out of your configuration, and remove its package."""
+    from vibe_llms.interfaces.cli.access import load_configuration
+    from vibe_llms.plugins.adding import remove_plugin
+
+    for entry in remove_plugin(name, load_configuration()):
+        click.echo(f"Removed the {entry.table.removesuffix('s')} {entry.name}.")
+
+
+@plugins.command("new", cls=Command)
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(["provider", "ensemble"]),
+    default="provider",
+    show_default=True,
+    help="What it brings: models, or what a model may invoke.",
+)
+def new(name: str, kind: str) -> None:
+    """Begin a plugin in the new folder NAME: a module, its tests, and what pip wants to know."""
+    from vibe_llms.plugins.making import make_plugin
+
+    for file in make_plugin(name, kind, Path()):
+        click.echo(str(file))

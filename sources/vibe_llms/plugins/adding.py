@@ -1,0 +1,241 @@
+"""Adds a plugin to what the user has, and takes it away: its package and its tables.
+
+Everything is tried beside what is there; the tables are written last, in one step, so that a
+failure leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from vibe_llms.configuration.classes import Configuration, Layer, PluginEntry, Source
+from vibe_llms.configuration.editing import Draft
+from vibe_llms.configuration.redaction import redact_addresses
+from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
+from vibe_llms.plugins.availability import is_importable
+from vibe_llms.plugins.installation import Pip, read_requirement, write_command
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+    from vibe_llms.plugins.specification import Consent
+
+_IN_USE_ALWAYS: Final = ("survey_exporters", "survey_importers")
+"""Hooks that are asked only of what ``[plugins]`` names."""
+_PROBE: Final = """
+import importlib, json, sys
+sys.path.append(sys.argv[1])
+found = {}
+for name in sys.argv[2:]:
+    for hook, function in vars(importlib.import_module(name)).items():
+        if hasattr(function, "vibe_llms_impl"):
+            found.setdefault(name, {})[hook] = [getattr(each, "name", "") for each in function()]
+print("\\n" + json.dumps(found))
+"""
+
+
+def add_plugin(
+    package: str, configuration: Configuration, consent: Consent
+) -> tuple[PluginEntry, ...]:
+    """Installs a package after consent, and writes the tables of what it has.
+
+    What is installed already, such as in an editable way, is used where it is.
+
+    Args:
+        package: A requirement, as ``hello-provider >= 1``, or the path of a folder or a wheel.
+
+    Returns:
+        What was added.
+
+    Raises:
+        ConfigurationError: It is no requirement, or the user's file does not hold.
+        DependencyError: pip fails.
+        TrustError: The user does not consent.
+        PluginError: It has no hooks, or cannot be imported, or what it has is there already.
+    """
+    requirement = _read_package(package)
+    entry = PluginEntry("plugins", requirement.name, "", Source(Layer.COMMAND_LINE))
+    home = configuration.data_directory / "plugins"
+    shown = redact_addresses(str(requirement))
+    command = write_command("install", shown)
+    if not consent.ask(
+        f"package:{shown}",
+        f"Install {shown} with pip into {home}, and let vibe run its code?",
+    ):
+        raise TrustError(
+            subject=f"package:{shown}",
+            detail=f"Adding {shown} was not consented to; nothing is changed.",
+            remedy="Answer with yes, or say --yes.",
+        )
+    if (modules := _survey_installed(requirement)) is not None:
+        return _write(_probe(requirement, modules, ""), "", None, configuration)
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home, prefix=".draft-") as draft:
+        new = Path(draft, "new")
+        pip = Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
+        pip.install(pip.plan(), new)
+        (distribution,) = importlib.metadata.distributions(name=requirement.name, path=[str(new)])
+        found = _probe(requirement, _survey_modules(distribution), str(new))
+        return _write(found, str(requirement), new, configuration)
+
+
+def remove_plugin(name: str, configuration: Configuration) -> tuple[PluginEntry, ...]:
+    """Takes the tables of a plugin out of the user's file, and removes its package.
+
+    Raises:
+        UnknownNameError: The user's file names no such plugin.
+    """
+    own = [entry for entry in configuration.plugins if entry.source.layer is Layer.USER]
+    entries = tuple(entry for entry in own if entry.name == name)
+    if not entries:
+        ships = any(entry.name == name for entry in configuration.plugins)
+        raise UnknownNameError(
+            kind="plugin",
+            name=name,
+            known=tuple(sorted({entry.name for entry in own})),
+            detail=f"{name!r} was not added by you." if ships else "",
+            remedy=f"To keep it from being loaded: vibe config set plugins.disabled '[\"{name}\"]'"
+            if ships
+            else "",
+        )
+    draft = Draft()
+    for entry in entries:
+        draft.unset(f'{entry.table}."{name}"')
+    draft.load()
+    draft.save()
+    shutil.rmtree(configuration.data_directory / "plugins" / name, ignore_errors=True)
+    return entries
+
+
+def _read_package(package: str) -> Requirement:
+    path = Path(package).expanduser()
+    is_path = package.startswith((".", "~")) or package.endswith(".whl")
+    if not (is_path or "/" in package.partition("@")[0]):
+        return read_requirement(package, Source(Layer.COMMAND_LINE))
+    try:
+        if path.suffix == ".whl":
+            from packaging.utils import parse_wheel_filename
+
+            name = str(parse_wheel_filename(path.name)[0])
+            path.stat()
+        else:
+            import tomli
+
+            name = tomli.loads((path / "pyproject.toml").read_text("utf-8"))["project"]["name"]
+    except (OSError, ValueError, KeyError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise PluginError(
+            plugin=package,
+            detail=f"{path} is no package: {reason}.",
+            remedy="Name a folder with a pyproject.toml, a wheel, or a package on the index.",
+        ) from error
+    return read_requirement(f"{name} @ {path.resolve().as_uri()}", Source(Layer.COMMAND_LINE))
+
+
+def _survey_installed(requirement: Requirement) -> Sequence[str] | None:
+    """Returns the modules of a distribution that is installed here; ``None`` where none is."""
+    if requirement.url is not None:
+        return None
+    try:
+        distribution = importlib.metadata.distribution(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return _survey_modules(distribution)
+
+
+def _survey_modules(distribution: importlib.metadata.Distribution) -> Sequence[str]:
+    """Returns the modules at the top of a distribution; of an editable one what its name says."""
+    tops = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
+    names = {top.removesuffix(".py") for top in tops if top != ".."}
+    guess = distribution.metadata["Name"].replace("-", "_").lower()
+    return sorted(names) or ([guess] if is_importable(guess) else [])
+
+
+def _probe(
+    requirement: Requirement, modules: Sequence[str], directory: str
+) -> dict[str, dict[str, list[str]]]:
+    """Asks modules for their hooks, in a process of its own; from modules to hooks to names."""
+    run = subprocess.run(
+        [sys.executable, "-c", _PROBE, directory, *modules],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        last = (run.stderr.strip().splitlines() or [f"code {run.returncode}"])[-1]
+        raise PluginError(
+            plugin=requirement.name,
+            detail=f"{requirement.name} cannot be asked what it has: {last}.",
+            remedy="Nothing was added. Tell whoever wrote it.",
+        )
+    found: dict[str, dict[str, list[str]]] = json.loads(run.stdout.strip().splitlines()[-1])
+    if not any(found.values()):
+        raise PluginError(
+            plugin=requirement.name,
+            detail=f"{requirement.name} has no hooks in {', '.join(modules) or 'any module'}.",
+            remedy="Nothing was added. If they are in a module below, write its table by hand.",
+        )
+    return found
+
+
+def _write(
+    found: dict[str, dict[str, list[str]]],
+    package: str,
+    new: Path | None,
+    configuration: Configuration,
+) -> tuple[PluginEntry, ...]:
+    """Writes the tables of what was found, and puts its package where each looks for it."""
+    entries = [entry for module, hooks in found.items() for entry in _name_entries(module, hooks)]
+    draft = Draft()
+    known = {(entry.table, entry.name): entry for entry in configuration.plugins}
+    added = []
+    for table, name, module in entries:
+        if (there := known.get((table, name))) is not None:
+            raise PluginError(
+                plugin=name,
+                detail=f"There is {name!r} in [{table}] already ({there.source}).",
+                remedy=f"Nothing was changed. To replace it, first run: vibe plugins remove {name}",
+            )
+        draft.set(f'{table}."{name}".module', json.dumps(module))
+        if package:
+            draft.set(f'{table}."{name}".package', json.dumps(package))
+        source = Source(Layer.USER, str(draft.file))
+        added.append(PluginEntry(table, name, module, source, package))
+    draft.load()
+    home = configuration.data_directory / "plugins"
+    placed = [home / name for name in dict.fromkeys(entry.name for entry in added)]
+    if new is None:
+        draft.save()
+        return tuple(added)
+    try:
+        for place in placed:
+            shutil.rmtree(place, ignore_errors=True)  # what no table has named since
+            shutil.copytree(new, place)
+        draft.save()
+    except BaseException:
+        for place in placed:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    return tuple(added)
+
+
+def _name_entries(module: str, hooks: dict[str, list[str]]) -> list[tuple[str, str, str]]:
+    """Returns table, name and module of each table that a module wants."""
+    own = module.removeprefix("vibe_").replace("_", "-")
+    entries = [
+        (table, own if name == "*" else name, module)
+        for table in ("providers", "ensembles")
+        for name in hooks.get(f"survey_{table}", ())
+    ]
+    if not entries or any(hook in hooks for hook in _IN_USE_ALWAYS):
+        entries.append(("plugins", own, module))
+    return entries

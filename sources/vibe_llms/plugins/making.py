@@ -1,0 +1,72 @@
+"""Makes the package of a new plugin: a module, its tests, and what pip wants to know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from vibe_llms.configuration.definitions import is_plugin_name
+from vibe_llms.exceptions import PluginError
+from vibe_llms.resources import access_data
+
+KINDS: Final = ("provider", "ensemble")
+
+
+def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
+    """Writes a new package into a folder of its own.
+
+    Args:
+        name: What the user will call the provider or the ensemble.
+        kind: One of ``KINDS``.
+        folder: Where the package's folder, named like the plugin, is made.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        PluginError: The name is none, or there is something of this name, or it cannot be written.
+    """
+    module = f"vibe_{name}".replace("-", "_").replace(".", "_").lower()
+    if not is_plugin_name(name) or not module.isidentifier():
+        raise PluginError(
+            plugin=name,
+            detail=f"{name!r} cannot name a plugin.",
+            remedy="Use letters, digits and '-', as in: vibe plugins new my-vendor",
+        )
+    place = folder / name
+    words = {
+        "NameProvider": "".join(map(str.capitalize, module.split("_")[1:])) + "Provider",
+        "DISTRIBUTION": module.replace("_", "-"),
+        "MODULE": module,
+        "NAME": name,
+    }
+    files = {
+        place / "pyproject.toml": "pyproject.txt",
+        place / "README.rst": "readme.txt",
+        place / "sources" / module / "__init__.py": f"{kind}/module.txt",
+        place / "tests" / f"test_{module}.py": f"{kind}/test.txt",
+    }
+    if kind == "provider":
+        files[place / "tests" / "conftest.py"] = f"{kind}/conftest.txt"
+    try:
+        place.mkdir(parents=True)  # never into a folder that somebody has
+        for file, template in files.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(_fill(template, words), encoding="utf-8")
+    except OSError as error:
+        raise PluginError(
+            plugin=name,
+            detail=f"{place} cannot be made: {error.strerror}.",
+            remedy="Choose another name, or work in another folder.",
+        ) from error
+    return tuple(files)
+
+
+def _fill(template: str, words: dict[str, str]) -> str:
+    text = access_data("plugins", *template.split("/")).read_text("utf-8")
+    for word, value in words.items():
+        text = text.replace(word, value)
+    lines = text.splitlines()
+    if len(lines) > 1 and set(lines[1]) == {"="}:  # the underline of a title is as long as it
+        lines[1] = "=" * len(lines[0])
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,248 @@
+"""Providers whose models take words and give words: what a plugin's author writes is the answer.
+
+All that a contract asks besides is done here: what such a model cannot take is refused or told as
+a loss, a history is brought into order, pieces become events, and tokens are estimated.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import ClassVar, Final, NamedTuple
+
+from vibe_llms.dialects.history import HistoryRules, Placed, repair_history
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    ResponseFinishedEvent,
+    StreamEvent,
+)
+from vibe_llms.exceptions import CapabilityError, ConverseError, Stage, UnknownNameError
+from vibe_llms.messages.canisters import InvocationCanister, StopReason
+from vibe_llms.messages.contents import NativeContent, ReasoningContent, TextualContent
+from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import BOUNDARY, text_of
+from vibe_llms.models.controls import check_controls
+from vibe_llms.models.tokens import estimate_text
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.conversing import ModelBase
+from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount, Translation
+
+_LACKING: Final = dict.fromkeys(
+    (
+        "supports_images",
+        "supports_audio",
+        "supports_video",
+        "supports_files",
+        "supports_invocations",
+        "supports_schema",
+        "supports_reasoning",
+    ),
+    False,
+)
+_PROTOCOL: Final = "text"
+
+
+class Said(NamedTuple):
+    """What somebody said.
+
+    Attributes:
+        role: ``supervisor``, ``user``, ``assistant``, ``document``, ``invocation`` or ``result``.
+        text: The words.
+    """
+
+    role: str
+    text: str
+
+
+class TextProvider(abc.ABC):
+    """A provider of models that take words and give words. Derive from it, and write ``answer``.
+
+    Attributes:
+        models: The names of its models, the default one first. Others are refused; if there are
+            none here, any name goes.
+        context: Its settings, directories and more.
+    """
+
+    models: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, context: ProviderContext) -> None:
+        self.context = context
+
+    @abc.abstractmethod
+    def answer(self, said: Sequence[Said], model: str) -> AsyncIterator[str]:
+        """Answers, piece by piece: an asynchronous generator of texts.
+
+        Args:
+            said: The whole conversation, oldest first.
+            model: Which model is asked.
+        """
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+        return self.context.name
+
+    def produce_client(self) -> TextClient:
+        """Makes a client."""
+        return TextClient(self)
+
+
+class TextClient:
+    """Gives access to the models."""
+
+    def __init__(self, provider: TextProvider) -> None:
+        self.provider = provider
+
+    async def access_model(self, name: str = "") -> TextModel:
+        """Returns a model, by default the first. Raises UnknownNameError."""
+        models = self.provider.models
+        if name and models and name not in models:
+            raise UnknownNameError(kind="model", name=name, known=tuple(models))
+        return TextModel(self._describe(name or next(iter(models), "default")), self.provider)
+
+    async def survey_models(self, *, refresh: bool = False) -> Sequence[ModelDescriptor]:
+        """Lists all models."""
+        return [self._describe(name) for name in self.provider.models]
+
+    async def close(self) -> None:
+        """Has nothing to free."""
+
+    def _describe(self, name: str) -> ModelDescriptor:
+        context = self.provider.context
+        attributes = context.produce_attributes().integrate(
+            name, learnt=_LACKING, learnt_from="a provider of texts takes and gives words alone"
+        )
+        return ModelDescriptor(provider=context.name, name=name, attributes=attributes)
+
+
+class TextModel(ModelBase[Sequence[Said]]):
+    """One of the models."""
+
+    protocol = _PROTOCOL
+
+    def __init__(self, descriptor: ModelDescriptor, provider: TextProvider) -> None:
+        super().__init__(descriptor, TextTokenizer(), provider.context.limits)
+        self._provider = provider
+
+    def nativize(self, request: Request, *, streaming: bool) -> Translation[Sequence[Said]]:
+        """Returns what was said. Raises RequestError for what words cannot say."""
+        check_controls(request.controls, self.descriptor.attributes.controls)
+        ledger = Ledger(protocol=_PROTOCOL, provider=self.descriptor.provider)
+        ledger.omit_native(request.native, "request")
+        for name in ("invocables", "schema", "continuation"):
+            if getattr(request, name):
+                ledger.drop(name, "this model takes and gives words alone")
+        history = repair_history(request.canisters, HistoryRules(), ledger)
+        return Translation([_read(placed, ledger) for placed in history], ledger.losses)
+
+    async def send(
+        self, native: Sequence[Said], request: Request, *, streaming: bool
+    ) -> TextSource:
+        """Has the provider answer."""
+        return TextSource(
+            self._provider.answer(native, self.descriptor.name),
+            self.descriptor.provider,
+            streaming=streaming,
+        )
+
+
+def _read(placed: Placed, ledger: Ledger) -> Said:
+    """Reads a canister. Losses name the place where it stood before repairs."""
+    canister, path = placed.canister, placed.path
+    ledger.omit_native(canister.native, path)
+    for name in ("title", "is_error"):
+        if getattr(canister, name, None):
+            ledger.drop(f"{path}.{name}", "this model is told the words alone")
+    texts = list(filter(None, _read_texts(placed, ledger)))
+    if isinstance(canister, InvocationCanister):
+        ledger.coerce(path, "an invocation goes as its name and arguments")
+        texts.insert(0, f"{canister.name} {canister.arguments}")
+    return Said(canister.role, BOUNDARY.join(texts))
+
+
+def _read_texts(placed: Placed, ledger: Ledger) -> Iterator[str]:
+    for index, content in enumerate(placed.canister.content):
+        place = f"{placed.path}.content[{index}]"
+        match content:
+            case ReasoningContent() | NativeContent():
+                ledger.withhold(place, "only the model whose it is understands it")
+            case TextualContent(text=text):
+                ledger.omit_native(content.native, place)
+                if content.citations:
+                    ledger.drop(f"{place}.citations", "this model is told the words alone")
+                yield text
+            case _ if hasattr(content, "text"):
+                ledger.omit_native(content.native, place)
+                yield content.text
+            case _:
+                raise CapabilityError(
+                    path=place,
+                    detail=f"This model takes no pictures, sounds or documents: see {place}.",
+                    remedy="Leave it out, or ask another model.",
+                )
+
+
+class TextSource:
+    """Makes events of pieces of text; without streaming, one read brings all of them."""
+
+    def __init__(self, pieces: AsyncIterator[str], provider: str, *, streaming: bool) -> None:
+        self._pieces = pieces
+        self._provider = provider
+        self._streaming = streaming
+        self._is_begun = self._is_ended = False
+
+    async def receive(self) -> Sequence[StreamEvent] | None:
+        """Returns the next events; ``None`` at the end. Raises ConverseError."""
+        events: list[StreamEvent] = []
+        while not self._is_ended and not (events and self._streaming):
+            events += await self._advance()
+        return events or None
+
+    async def close(self) -> None:
+        """Ends the generator where it is."""
+        self._is_ended = True
+        close = getattr(self._pieces, "aclose", None)
+        if close is not None:
+            await close()
+
+    async def _advance(self) -> Sequence[StreamEvent]:
+        try:
+            piece = await anext(self._pieces, None)
+        except ConverseError:
+            raise
+        except Exception as error:
+            raise self._blame(f"{type(error).__name__}: {error}") from error
+        if not isinstance(piece, str | None):
+            raise self._blame(f"it yields {type(piece).__name__}, not texts")
+        beginning = () if self._is_begun else (ContentStartedEvent(index=0, kind="text"),)
+        self._is_begun = True
+        if piece is not None:
+            return (*beginning, ContentDeltaEvent(0, piece))
+        self._is_ended = True
+        ending = (
+            ContentFinishedEvent(index=0),
+            ResponseFinishedEvent(stop_reason=StopReason.ANSWERED),
+        )
+        return (*beginning, *ending)
+
+    def _blame(self, reason: str) -> ConverseError:
+        return ConverseError(
+            detail=f"The provider {self._provider!r} could not answer: {reason}.",
+            remedy="This is a matter of its plugin.",
+            stage=Stage.SEND,
+        )
+
+
+class TextTokenizer:
+    """Estimates, as nothing is known of such a model's tokens."""
+
+    async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
+        """Estimates the tokens of a text."""
+        return estimate_text(text)
+
+    async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
+        """Estimates the tokens of a request."""
+        return estimate_text(text_of(request.canisters))
