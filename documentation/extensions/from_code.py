@@ -180,25 +180,25 @@ def write_providers() -> Iterator[str]:
             summary = specification.summary
         what = f"{summary}; ``{vendor.protocol}`` at ``{vendor.settings.base_url}``"
         rows.append((f"``{name}``", keys, what))
-    yield from write_table("provider", "key", "what it is; dialect and address", rows=rows)
+    yield from write_table("provider", "API key", "models; protocol and base URL", rows=rows)
 
 
 SETTING_MEANINGS = {
-    "api_key": "The key itself. A file or a variable is a better place for it.",
-    "api_key_file": "A file that holds the key and nothing else; read anew for each request.",
-    "api_key_variable": "The environment variable of the key, in place of the usual one.",
-    "base_url": "Where the service is, such as a gateway of your own.",
-    "certificate_authorities": "A PEM file, or a folder of them: whom to trust besides the "
-    "system's authorities.",
-    "client_certificate": "A PEM file with which we say who we are (mutual TLS).",
-    "client_key": "Its private key, if it is not in the same file.",
-    "headers": "Sent with each request. Their values are kept as secret as the key.",
-    "model": "The model where an address names none.",
-    "proxy": "A proxy of HTTP. Without it ``HTTPS_PROXY``, ``NO_PROXY`` and their like hold.",
-    "requests_per_minute": "How many requests may go to models in a minute, evenly spread.",
-    "tokens_per_minute": "How many tokens they may use in a minute, input and output: estimated "
-    "before, put right by what the vendor says was used.",
-    "transport": "``direct``, or ``sdk`` for the vendor's own package.",
+    "api_key": "The key itself. A file or an environment variable is safer.",
+    "api_key_file": "A file that contains only the key; read again for each request.",
+    "api_key_variable": "The environment variable with the key, instead of the usual one.",
+    "base_url": "The address of the service, for example your own gateway.",
+    "certificate_authorities": "A PEM file, or a folder of them, with authorities to trust "
+    "besides the system's.",
+    "client_certificate": "A PEM file with the client's certificate (mutual TLS).",
+    "client_key": "The certificate's private key, if it is not in the same file.",
+    "headers": "Sent with each request. Their values are treated as secrets.",
+    "model": "The default model, for an address that names none.",
+    "proxy": "An HTTP proxy. By default ``HTTPS_PROXY``, ``NO_PROXY`` and similar are used.",
+    "requests_per_minute": "The most requests per minute, evenly spread.",
+    "tokens_per_minute": "The most tokens per minute, input and output: estimated first, then "
+    "corrected by the usage that the provider reports.",
+    "transport": "``direct``, or ``sdk`` for the provider's official package.",
 }
 
 
@@ -211,7 +211,7 @@ def write_remote_settings() -> Iterator[str]:
         (f"``{name}``", {**SETTING_MEANINGS, **timeouts}[name], f"{check(None)}")
         for name, check in SETTINGS.items()
     ]
-    yield from write_table("setting", "what it says", "a value is", rows=rows)
+    yield from write_table("setting", "meaning", "value", rows=rows)
 
 
 def write_server_settings() -> Iterator[str]:
@@ -220,7 +220,7 @@ def write_server_settings() -> Iterator[str]:
 
     meanings = read_meanings("vibe_llms.invocables.mcp.settings:McpServer")
     rows = [(f"``{key}``", meanings[key], words) for key, words in KEYS.items()]
-    yield from write_table("setting", "what it says", "a value is", rows=rows)
+    yield from write_table("setting", "meaning", "value", rows=rows)
 
 
 def write_dialects() -> Iterator[str]:
@@ -246,17 +246,17 @@ def write_provider_faults() -> Iterator[str]:
 
 
 FAULT_MEANINGS = {
-    "authentication": "There is no key, or it is wrong.",
-    "permission": "The key is right, and this is not allowed with it.",
-    "quota": "What was paid for is used up; waiting does not help.",
+    "authentication": "The key is missing or wrong.",
+    "permission": "The key is valid, but does not allow this.",
+    "quota": "The quota or credit is used up; waiting does not help.",
     "not-found": "There is no such model, file or address.",
-    "invalid-request": "The vendor does not take the request as it is.",
-    "blocked": "The vendor's policy forbids it.",
-    "rate-limited": "Too much in too short a time.",
-    "overloaded": "The vendor has too much to do.",
-    "server": "Something broke at the vendor.",
-    "timeout": "The vendor took longer than it allows itself.",
-    "unknown": "The vendor's words say nothing that is known here.",
+    "invalid-request": "The provider rejects the request as it is.",
+    "blocked": "The provider's policy forbids it.",
+    "rate-limited": "Too many requests or tokens in too short a time.",
+    "overloaded": "The provider has too much load.",
+    "server": "Something failed at the provider.",
+    "timeout": "The provider exceeded its own time limit.",
+    "unknown": "The provider's error is not known to vibe-llms.",
 }
 
 ERROR_TABLES = {
