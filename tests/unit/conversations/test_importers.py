@@ -353,16 +353,36 @@ def test_what_is_broken_is_told_with_file_and_place(
     assert words in str(caught.value)
 
 
-def test_a_damaged_or_foreign_archive_is_told(tmp_path: Path) -> None:
-    """An archive that is cut, and one with other things, are told for what they are."""
-    whole = write_zip(tmp_path / "whole.zip", {"conversations.json": [make_claude()] * 99})
-    data = bytearray(whole.read_bytes())
-    data[40:60] = bytes(20)
-    (tmp_path / "cut.zip").write_bytes(data)
+@pytest.mark.parametrize("place", [10, 80])
+def test_a_damaged_archive_is_told_as_that(tmp_path: Path, place: int) -> None:
+    """Whether its table or its data are hit, the file is named, and a way out."""
+    path = write_zip(tmp_path / "cut.zip", {"conversations.json": [make_claude()] * 99})
+    data = bytearray(path.read_bytes())
+    data[place : place + 40] = bytes(40)
+    path.write_bytes(data)
+
+    with pytest.raises(CodecError, match=r"cut\.zip: It cannot be read: .*archive") as caught:
+        read(path)
+
+    assert "Unpack it" in caught.value.remedy
+
+
+def test_a_view_of_a_stranger_s_database_is_not_asked(tmp_path: Path) -> None:
+    """A view can have rows without end; `llm` has only tables there."""
+    path = tmp_path / "logs.db"
+    endless = "with recursive n(i) as (select 1 union all select i from n) select * from n"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"create view responses as {endless}")
+        connection.commit()
+
+    with pytest.raises(RequestError, match="in no form that is known"):
+        read(path)
+
+
+def test_a_foreign_archive_is_told(tmp_path: Path) -> None:
+    """An archive with other things is told for what it is."""
     foreign = write_zip(tmp_path / "foreign.zip", {"photo.png": PICTURE})
 
-    with pytest.raises((CodecError, RequestError), match=r"cut\.zip"):
-        read(tmp_path / "cut.zip")
     with pytest.raises(RequestError, match=r"in no form that is known"):
         read(foreign)
     with pytest.raises(CodecError, match=r"has no conversations\.json"):

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ _DOCUMENT = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json", re.DOTALL)
 _BACKSLASH = ord("\\")
 _STRUCTURE = re.compile(rb'"(?:[^"\\]*")?|[\[\]{}]')
 """A bracket, a string in which nothing is escaped, or where another string begins."""
+_DAMAGES = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError)
 _BETWEEN = re.compile(rb"[\s,]*")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -84,7 +86,8 @@ class Export:
         for name in self.archive.namelist():
             own = name.rpartition("/")[2]
             if own.startswith(identity):
-                return own.removeprefix(identity).lstrip("-_") or own, self._read_bounded(name)
+                rest = own.removeprefix(identity).lstrip("-_")
+                return own if rest[:1] in ("", ".") else rest, self._read_bounded(name)
         return None
 
     def _read_bounded(self, name: str) -> bytes:
@@ -125,7 +128,7 @@ def open_export(path: Path) -> Iterator[Export]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield Export(path, archive)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+    except _DAMAGES as error:
         if isinstance(error, RecursionError):
             raise
         raise CodecError(

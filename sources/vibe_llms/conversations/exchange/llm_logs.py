@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 SOURCE = "llm"
 DATABASE_MARK = b"SQLite format 3\0"
+_TABLES = "select name from sqlite_master where type = 'table'"
+"""Of a stranger's file no views are asked: one can have rows without end."""
 
 
 def is_database(path: Path) -> bool:
@@ -94,7 +96,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _survey_tables(database: sqlite3.Connection) -> set[str]:
-    return {row[0] for row in database.execute("select name from sqlite_master")}
+    return {row[0] for row in database.execute(_TABLES)}
 
 
 def _read_json(path: Path) -> Iterator[Translation[Conversation]]:
