@@ -21,11 +21,11 @@ class Timeouts:
     """How long to wait for the other side; ``None``, or infinity, waits for ever.
 
     Attributes:
-        connect_seconds: For a connection: looking the name up, reaching it, TLS and proxy.
-        first_byte_seconds: From the request being sent to the headers of its answer.
-        between_chunks_seconds: For the next bytes of an answer that has begun.
-        total_seconds: From the beginning to the end of the answer. Longer than any answer
-            takes, so that a server which only says that it is alive holds nobody for ever.
+        connect_seconds: To connect: name lookup, TCP, TLS and proxy.
+        first_byte_seconds: From sending the request to the headers of its answer.
+        between_chunks_seconds: Between two chunks of an answer that has begun.
+        total_seconds: For the whole answer. Longer than any answer takes; it ends one in which
+            a server sends nothing but keep-alives.
     """
 
     connect_seconds: float | None = attrs.field(default=10, converter=_bound)

@@ -33,34 +33,35 @@ class Quirks:
     """One vendor's habits; the defaults are OpenAI's own.
 
     Attributes:
-        fields: From a control to the vendor's field for it, where that has another name; a dot
-            leads into an object, as in ``reasoning.effort``.
-        supervisor_roles: The roles of instructions that are taken, the usual one first.
-        reasoning_field: Where the vendor wants earlier reasoning back: a field such as
-            ``reasoning_content``, or ``thinking`` for parts of the content; ``None`` where it
-            takes none but what came from itself.
-        needs_reasoning: Whether a turn with invocations is refused without that field.
-        switches_thinking: Whether thinking is switched by a field of its own, so that the effort
-            ``none`` is no effort there.
-        takes_parts: Whether a message's content may be a list; else texts are joined.
+        fields: The provider's own field for a control, where its name differs; a dot leads into
+            an object, as in ``reasoning.effort``.
+        supervisor_roles: The roles that are accepted for a system prompt, the usual one first.
+        reasoning_field: Where earlier reasoning is sent back: a field such as
+            ``reasoning_content``, or ``thinking`` for parts of the content; ``None`` sends back
+            only what came from the provider itself.
+        needs_reasoning: Whether a turn with tool calls is rejected without that field.
+        switches_thinking: Whether a field of its own switches thinking on and off, so that
+            ``none`` is not a value of the effort.
+        takes_parts: Whether a message's content may be a list; otherwise texts are joined.
         takes_refusals: Whether an earlier refusal has a field of its own.
-        takes_null: Whether the content of a turn without words may be null; else it is empty.
-        takes_tools: Whether anything can be invoked at all.
-        takes_custom: Whether there are custom tools, which take free text.
-        media: The kinds of parts that are taken beside text.
-        file_part: How a file by its URL goes: ``file`` as OpenRouter has it, a kind of part such
+        takes_null: Whether the content of a turn without text may be null; otherwise it is empty.
+        takes_tools: Whether tools are supported at all.
+        takes_custom: Whether custom tools, which take free text, are supported.
+        media: The kinds of parts that are accepted besides text.
+        file_part: How a file is sent by its URL: as ``file`` (OpenRouter), as a kind of part such
             as ``file_url``, or not at all.
-        id_pattern, alias_length, alias_prefix: What ids of invocations must look like; see
+        id_pattern, alias_length, alias_prefix: What ids of tool calls must look like; see
             :class:`vibe_llms.dialects.history.HistoryRules`.
-        names_results: Whether a result must name its invocable.
+        names_results: Whether a tool result must name its tool.
         alternates: Whether user and assistant must take turns, the user first.
-        bridges_results: Whether a word of the model must stand between a result and the user.
-        stream_options: Whether usage in a stream must, and can, be asked for.
-        schema_form: How an answer is held to a schema: by the type ``json_schema``, by no more
-            than ``json_object``, or by vLLM's ``structured_outputs``.
+        bridges_results: Whether an assistant message must stand between a tool result and a user
+            message.
+        stream_options: Whether usage in a stream must, and can, be requested.
+        schema_form: How an answer is constrained to a schema: with the type ``json_schema``, only
+            with ``json_object``, or with vLLM's ``structured_outputs``.
         takes_strict: Whether schemas may be marked as strict.
-        required_word: That some tool must be invoked: ``required`` or ``any``.
-        maximum_stops: How many stop sequences are taken; ``None`` is no bound.
+        required_word: The value that requires a tool call: ``required`` or ``any``.
+        maximum_stops: How many stop sequences are accepted; ``None`` for any number.
     """
 
     fields: Mapping[str, str] = attrs.field(factory=dict, converter=_complete)

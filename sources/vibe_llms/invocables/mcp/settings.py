@@ -42,29 +42,29 @@ class McpServer:
     """One MCP server: how it is reached, what it may take, and what of it is offered.
 
     Attributes:
-        name: What the user calls it; the prefix of its tools, where one is needed.
-        command: The program that is started and spoken to over its standard input and output.
-        arguments: Of the program.
+        name: The server's name, and the prefix of its tools where one is needed.
+        command: The program to start; it is spoken to over its standard input and output.
+        arguments: The program's arguments.
         environment: Variables for the program, besides the few that any program needs; it
             inherits no others, so that it sees no keys that are not meant for it.
-        directory: Where the program is started; by default where we are.
+        directory: Where the program is started; by default the current directory.
         url: The address of a server that is reached over HTTP instead.
         headers: Sent to it with each request.
-        oauth: What is needed to be let in by OAuth, where the server wants that.
-        protocol: ``auto`` for the newest that both speak, or ``2025-11-25``, or ``2026-07-28``.
-        connect_seconds: How long one start or one connecting may take.
-        answer_seconds: How long it may take over anything but a call: a page of a list, say.
+        oauth: How to sign in with OAuth, if the server requires it.
+        protocol: ``auto`` for the newest that both support, or ``2025-11-25``, or ``2026-07-28``.
+        connect_seconds: How long starting and connecting may take.
+        answer_seconds: How long anything but a call may take, such as a page of a list.
         call_seconds: How long one call may take.
-        restarts: How often in a row a server that ends is started again, or connected anew.
-        tools: Patterns such as ``read_*``; tools whose names match none are not offered.
+        restarts: How often in a row a server that ends is restarted or reconnected.
+        tools: Patterns such as ``read_*``; only tools that match one are offered.
         hidden_tools: Patterns of tools that are not offered.
         allowed: Patterns of tools that are called without an approval.
         needs_approval: Whether other calls need one.
-        trust_annotations: Whether what the server says of its own tools is believed: that one
-            only reads, and so needs no approval, or that calling it twice does no harm.
-        lazy: Whether the model is shown a search instead of all tools; where it is not said,
-            with more than 40 of them.
-        log_path: A file for what the server says besides its answers.
+        trust_annotations: Whether to believe what the server says about its tools: that one
+            only reads, and so needs no approval, or that repeating it does no harm.
+        lazy: Whether the model gets a search tool instead of all tools; by default if there are
+            more than 40.
+        log_path: A file for the server's log output.
 
     Raises:
         ConfigurationError: There is no way to reach it, or there are two; or a value makes no
