@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 import random
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+_T = TypeVar("_T")
 _USUAL = 100
 _SHARES: Final = {"fixed": 0.25, "many": 1.0, "random": 1.0, "brief": 0.03}
 PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
@@ -27,6 +29,14 @@ def examples(count: int) -> settings:
         count: In the profiles ``many`` and ``random``; the others take their share of it.
     """
     return settings(max_examples=_scale(count, PROFILE))
+
+
+def sample(cases: Iterable[_T]) -> list[_T]:
+    """Returns the profile's share of cases that differ only in their place: each n-th of them.
+
+    A test that samples is marked ``samples``, so that the profiles which take all find it.
+    """
+    return list(cases)[:: round(1 / _SHARES[PROFILE])]
 
 
 def load_profile() -> None:
