@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.invokers import Invoker as Invoker
     from vibe_llms.invocables.invokers import invocable as invocable
     from vibe_llms.messages.canisters import AssistantCanister as AssistantCanister
+    from vibe_llms.messages.canisters import Canister as Canister
     from vibe_llms.messages.canisters import DocumentCanister as DocumentCanister
     from vibe_llms.messages.canisters import InvocationCanister as InvocationCanister
     from vibe_llms.messages.canisters import ResultCanister as ResultCanister
     from vibe_llms.messages.canisters import SupervisorCanister as SupervisorCanister
     from vibe_llms.messages.canisters import UserCanister as UserCanister
     from vibe_llms.messages.contents import AudioContent as AudioContent
+    from vibe_llms.messages.contents import Content as Content
     from vibe_llms.messages.contents import FileContent as FileContent
     from vibe_llms.messages.contents import ImageContent as ImageContent
     from vibe_llms.messages.contents import NativeContent as NativeContent
@@ -64,6 +66,8 @@ _HOMES = {
     "BatchChannel": "instruments.channels.batches.channel",
     "BatchInput": "instruments.channels.batches.items",
     "BatchReport": "instruments.channels.batches.items",
+    "Canister": "messages.canisters",
+    "Content": "messages.contents",
     "Conversation": "conversations.conversation",
     "ConversationReactors": "events.reactors",
     "ConverseError": "exceptions",

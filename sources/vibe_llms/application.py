@@ -19,6 +19,7 @@ from vibe_llms.configuration import load_configuration
 from vibe_llms.configuration.locating import locating
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.manager import PluginManager
+from vibe_llms.representation import represent
 
 if TYPE_CHECKING:
     import asyncio
@@ -65,6 +66,9 @@ class Application:
         self._endings: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
             WeakKeyDictionary()
         )
+
+    def __repr__(self) -> str:
+        return represent("Application", (("model", self.configuration.model),))
 
     @classmethod
     def load(

@@ -30,6 +30,7 @@ PUBLIC_NAMES = {
     "channels": {"AsyncChannel", "SyncChannel", "ToolChannel"},
     "canisters": {
         "AssistantCanister",
+        "Canister",
         "DocumentCanister",
         "InvocationCanister",
         "ResultCanister",
@@ -38,6 +39,7 @@ PUBLIC_NAMES = {
     },
     "contents": {
         "AudioContent",
+        "Content",
         "FileContent",
         "ImageContent",
         "NativeContent",

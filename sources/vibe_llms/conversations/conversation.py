@@ -20,6 +20,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent
 from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.representation import represent
 
 
 @attrs.frozen
@@ -72,6 +73,10 @@ class Conversation:
         self._stored = None
         self._home = None  # the store in which links to a parent mean something
         self._saving = threading.Lock()
+
+    def __repr__(self) -> str:
+        named = () if self._metadata.name is None else (("name", self._metadata.name),)
+        return represent("Conversation", (*named, ("id", self.id), ("canisters", len(self))))
 
     @property
     def metadata(self) -> ConversationMetadata:

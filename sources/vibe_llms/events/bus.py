@@ -23,6 +23,11 @@ class EventBus(Generic[_Event]):
         self._listeners: dict[object, Callable[[_Event], object]] = {}
         self._warned: set[object] = set()
 
+    def __repr__(self) -> str:
+        from vibe_llms.representation import represent
+
+        return represent("EventBus", (("listeners", len(self._listeners)),))
+
     def subscribe(self, listener: Callable[[_Event], object]) -> Callable[[], None]:
         """Adds a plain listener and returns the function that removes it again.
 

@@ -28,6 +28,7 @@ from vibe_llms.events.conversation import (
     ConversationUpdatedEvent,
 )
 from vibe_llms.limits import Limits
+from vibe_llms.representation import represent_fields
 
 _Event = TypeVar("_Event", bound=ConversationEvent)
 Reactor: TypeAlias = Callable[[_Event], None] | Callable[[_Event], Awaitable[None]]
@@ -51,6 +52,8 @@ class ConversationReactors:
         failure: It was not, because of an error.
         deallocator: Nothing more will come; always last, also on failure and cancellation.
     """
+
+    __repr__ = represent_fields
 
     allocator: Reactor[ConversationStartedEvent] | None = None
     progress: Reactor[ConversationProgressEvent] | None = None

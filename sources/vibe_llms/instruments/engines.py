@@ -26,7 +26,7 @@ from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.instruments.inputs import Input, gather_canisters, produce_native
-from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.invocables.approvals import Approval, Approver
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.invokers import Invoker
@@ -37,7 +37,7 @@ from vibe_llms.messages.contents import Native
 from vibe_llms.messages.requests import WindowPolicy
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.providers.interfaces import ConverserModel
+from vibe_llms.representation import represent
 from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import MemoryLog, RunLog
 
@@ -81,6 +81,9 @@ class RunOutcome(Ending):
 
     conversation: Conversation
     canisters: tuple[AnyCanister, ...] = ()
+
+    def __repr__(self) -> str:
+        return represent("RunOutcome", (("reason", str(self.reason)), ("text", self.text)))
 
     @property
     def text(self) -> str:
@@ -172,8 +175,8 @@ class Engine:
 
     def __init__(
         self,
-        client: Model | ConverserModel | str = "",
-        tools: Iterable[Tool] | Registry = (),
+        client: AnyModel = "",
+        tools: Iterable[Tool] | Tool | Registry = (),
         *,
         approver: Approver | None = None,
         limits: Limits | None = None,
@@ -184,7 +187,7 @@ class Engine:
         application: Application | None = None,
         **options: Unpack[EngineOptions],
     ) -> None:
-        self.model = Model(client, application=application) if isinstance(client, str) else client
+        self.model = read_model(client, application)
         self._given = tools if isinstance(tools, Registry) else None
         self.ensembles = tools.ensembles if isinstance(tools, Registry) else gather_ensembles(tools)
         self.approver = approver
@@ -195,6 +198,10 @@ class Engine:
         self._stream = stream
         self._options = options
         self._registry: Registry | None = None
+
+    def __repr__(self) -> str:
+        names = tuple(ensemble.name for ensemble in self.ensembles)
+        return represent("Engine", (("", self.model), ("tools", names)))
 
     @property
     def limits(self) -> Limits:
@@ -332,11 +339,19 @@ class SyncEngine:
 
     def __init__(
         self,
-        client: Model | ConverserModel | str = "",
-        tools: Iterable[Tool] | Registry = (),
+        client: AnyModel = "",
+        tools: Iterable[Tool] | Tool | Registry = (),
         **settings: Any,
     ) -> None:
         self._engine = Engine(client, tools, **settings)
+
+    def __repr__(self) -> str:
+        return f"Sync{self._engine!r}"
+
+    @property
+    def asynchronous(self) -> Engine:
+        """The same for asynchronous code."""
+        return self._engine
 
     def perform(self, conversation: Input, *, approvals: Sequence[Approval] = ()) -> RunOutcome:
         """Goes on with a conversation; see :meth:`Engine.perform`."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import Self, TypeAlias, TypedDict, Unpack
 
 import attrs
 
@@ -29,6 +29,7 @@ from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
 from vibe_llms.providers.synchrony import PortalStream
 from vibe_llms.providers.wishes import leave_out_controls
+from vibe_llms.representation import represent
 
 
 class RequestOptions(TypedDict, total=False):
@@ -106,6 +107,10 @@ class Model(ParsingModel):
         """Whether a control that the model does not take is left out, and told as a loss."""
         given = self._lenient
         return self.application.configuration.lenient if given is None else given
+
+    def __repr__(self) -> str:
+        controls = ((name, value) for name, value in self.controls.items())
+        return represent("Model", (("", self.address), *controls))
 
     @property
     def application(self) -> Application:
@@ -292,6 +297,14 @@ class SyncModel(SyncParsingModel):
             **controls,
         )
 
+    def __repr__(self) -> str:
+        return f"Sync{self._model!r}"
+
+    @property
+    def asynchronous(self) -> Model:
+        """The same for asynchronous code."""
+        return self._model
+
     def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:
         """Builds a request without sending it; see :meth:`Model.request`."""
         return self._model.request(prompt, **options)
@@ -351,6 +364,31 @@ class SyncModel(SyncParsingModel):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+AnyModel: TypeAlias = Model | SyncModel | ConverserModel | str
+"""What a model can be given as: its address, an instrument, or what a provider gives access to."""
+
+
+def read_model(given: AnyModel, application: Application | None = None) -> Model | ConverserModel:
+    """Returns the model that is meant; a synchronous one is the asynchronous one behind it.
+
+    Args:
+        application: Where an address is looked up.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if isinstance(given, str):
+        return Model(given, application=application)
+    if isinstance(given, SyncModel):
+        return given.asynchronous
+    if isinstance(given, Model) or hasattr(given, "descriptor"):
+        return given
+    raise TypeError(
+        f"A model is wanted (its address, a Model, or what a provider gives access to), and not "
+        f"{given!r}."
+    )
 
 
 def _check_options(options: Mapping[str, object]) -> None:

@@ -68,17 +68,28 @@ class FunctionsEnsemble:
         """Does nothing: the functions stay."""
 
 
+_Tool = Ensemble | Invoker | Callable[..., Any]
+
+
+def list_tools(tools: Iterable[_Tool] | _Tool) -> tuple[_Tool, ...]:
+    """Returns tools one by one, also where somebody gives but one."""
+    if callable(tools) or isinstance(tools, Ensemble | Invoker):
+        return (tools,)
+    return tuple(tools)
+
+
 def gather_ensembles(
-    tools: Iterable[Ensemble | Invoker | Callable[..., Any]],
+    tools: Iterable[_Tool] | _Tool,
 ) -> tuple[Ensemble, ...]:
     """Makes ensembles of whatever somebody gives as tools.
 
     Args:
-        tools: Ensembles, invokers and functions, mixed; the last two become one ensemble.
+        tools: Ensembles, invokers and functions, mixed, or one of them; the last two become one
+            ensemble.
     """
     ensembles: list[Ensemble] = []
     loose: list[Invoker | Callable[..., Any]] = []
-    for tool in tools:
+    for tool in list_tools(tools):
         if isinstance(tool, Ensemble):
             ensembles.append(tool)
         else:

@@ -17,6 +17,7 @@ from vibe_llms.invocables.validation import Fault, Validator, produce_validator
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.plainness import ensure_schema
 from vibe_llms.plain import JsonObject
+from vibe_llms.representation import represent_fields
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -87,6 +88,8 @@ class Invoker:
     Raises:
         RequestError: The name or the description is empty, or a limit is not positive.
     """
+
+    __repr__ = represent_fields
 
     name: str
     description: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import attrs
 
@@ -22,6 +22,7 @@ from vibe_llms.messages.conformity import conform_fields
 from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
 from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
 from vibe_llms.plain import JsonValue
+from vibe_llms.representation import represent_fields
 
 
 class StopReason(enum.StrEnum):
@@ -57,6 +58,8 @@ class Usage:
         output_audio_tokens: Output that was sound.
         native: The vendor's own account, as JSON, verbatim.
     """
+
+    __repr__ = represent_fields
 
     input_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -116,6 +119,8 @@ class Origin:
         usage: What the whole turn used.
     """
 
+    __repr__ = represent_fields
+
     provider: str
     model: str
     protocol: str | None = None
@@ -152,10 +157,27 @@ class Canister(Protocol):
     def content(self) -> tuple[AnyContent, ...]:
         """What it holds, in order."""
 
+    @property
+    def text(self) -> str:
+        """Its words, without reasoning."""
+
+
+class _Worded:
+    """What has words."""
+
+    @property
+    def text(self) -> str:
+        """Its words, without reasoning: see :func:`vibe_llms.messages.views.text_of`."""
+        from vibe_llms.messages.views import text_of
+
+        return text_of(cast("AnyCanister", self))
+
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
-class UserCanister:
+class UserCanister(_Worded):
     """What the user says."""
+
+    __repr__ = represent_fields
 
     role: Literal["user"] = attrs.field(default="user", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
@@ -165,8 +187,10 @@ class UserCanister:
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
-class SupervisorCanister:
+class SupervisorCanister(_Worded):
     """Instructions from whoever is responsible for the conversation (a system prompt)."""
+
+    __repr__ = represent_fields
 
     role: Literal["supervisor"] = attrs.field(default="supervisor", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
@@ -176,8 +200,10 @@ class SupervisorCanister:
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
-class DocumentCanister:
+class DocumentCanister(_Worded):
     """Material to be consulted, as opposed to words that are meant."""
+
+    __repr__ = represent_fields
 
     role: Literal["document"] = attrs.field(default="document", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
@@ -188,8 +214,10 @@ class DocumentCanister:
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
-class AssistantCanister:
+class AssistantCanister(_Worded):
     """What the model thinks and says."""
+
+    __repr__ = represent_fields
 
     role: Literal["assistant"] = attrs.field(default="assistant", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
@@ -201,7 +229,7 @@ class AssistantCanister:
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
-class InvocationCanister:
+class InvocationCanister(_Worded):
     """One call that the model asks for, or that the vendor has made on its own.
 
     Attributes:
@@ -213,6 +241,8 @@ class InvocationCanister:
         owner: Who executes it.
         native: Of a vendor's own invocation the whole block, else what has no common word.
     """
+
+    __repr__ = represent_fields
 
     role: Literal["invocation"] = attrs.field(default="invocation", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
@@ -273,7 +303,7 @@ def _refuse(canister: InvocationCanister, detail: str) -> ParseError:
 
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
-class ResultCanister:
+class ResultCanister(_Worded):
     """What came of one invocation.
 
     Attributes:
@@ -282,6 +312,8 @@ class ResultCanister:
         is_error: Whether the contents tell of a failure.
         owner: Who executed the invocation.
     """
+
+    __repr__ = represent_fields
 
     role: Literal["result"] = attrs.field(default="result", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)

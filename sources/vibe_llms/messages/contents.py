@@ -16,6 +16,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.conformity import conform_fields, ensure_members
+from vibe_llms.representation import represent_fields
 
 
 @runtime_checkable
@@ -40,6 +41,8 @@ class Native:
         data: A JSON object.
     """
 
+    __repr__ = represent_fields
+
     protocol: str
     data: str
 
@@ -55,6 +58,8 @@ class Citation:
         title, url: The source.
         native: The vendor's citation, verbatim.
     """
+
+    __repr__ = represent_fields
 
     start: int | None = None
     end: int | None = None
@@ -76,6 +81,8 @@ def _ensure_summary(given: Iterable[str]) -> tuple[str, ...]:
 @attrs.frozen(slots=False, field_transformer=conform_fields)
 class TextualContent:
     """Text, with the spans of it that rest on sources."""
+
+    __repr__ = represent_fields
 
     type: Literal["text"] = attrs.field(default="text", init=False)
     text: str
@@ -159,6 +166,8 @@ class _MediaContent:
 class ImageContent(_MediaContent):
     """A picture. ``detail`` asks for how closely it is looked at, in the vendor's words."""
 
+    __repr__ = represent_fields
+
     type: Literal["image"] = attrs.field(default="image", init=False)
     detail: str | None = None
 
@@ -166,6 +175,8 @@ class ImageContent(_MediaContent):
 @attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class AudioContent(_MediaContent):
     """Sound, with its words where they are known."""
+
+    __repr__ = represent_fields
 
     type: Literal["audio"] = attrs.field(default="audio", init=False)
     transcript: str | None = None
@@ -175,12 +186,16 @@ class AudioContent(_MediaContent):
 class VideoContent(_MediaContent):
     """Moving pictures."""
 
+    __repr__ = represent_fields
+
     type: Literal["video"] = attrs.field(default="video", init=False)
 
 
 @attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class FileContent(_MediaContent):
     """A PDF or another document, with what the model is told about it."""
+
+    __repr__ = represent_fields
 
     type: Literal["file"] = attrs.field(default="file", init=False)
     title: str | None = None
@@ -197,6 +212,8 @@ class ReasoningContent:
         seal: The vendor's proof or encrypted form, byte for byte.
     """
 
+    __repr__ = represent_fields
+
     type: Literal["reasoning"] = attrs.field(default="reasoning", init=False)
     text: str = ""
     summary: tuple[str, ...] = attrs.field(default=(), converter=_ensure_summary)
@@ -207,6 +224,8 @@ class ReasoningContent:
 @attrs.frozen(slots=False, field_transformer=conform_fields)
 class RefusalContent:
     """The model's words for not answering."""
+
+    __repr__ = represent_fields
 
     type: Literal["refusal"] = attrs.field(default="refusal", init=False)
     text: str
@@ -222,6 +241,8 @@ class NativeContent:
         native: The block itself.
         text: What a reader may be shown in its place; empty where there is nothing to show.
     """
+
+    __repr__ = represent_fields
 
     type: Literal["native"] = attrs.field(default="native", init=False)
     kind: str

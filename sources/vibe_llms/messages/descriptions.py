@@ -9,6 +9,7 @@ from vibe_llms.messages.conformity import conform_fields
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.plainness import ensure_schema, write_plain
 from vibe_llms.plain import JsonObject
+from vibe_llms.representation import represent_fields
 
 CHOICES = ("auto", "none", "required")
 """The choices which name no invocable, and which therefore none may be called."""
@@ -30,6 +31,8 @@ class InvocableDescription:
     Raises:
         RequestError: The name or the description is empty, or a field holds what it cannot.
     """
+
+    __repr__ = represent_fields
 
     name: str
     description: str

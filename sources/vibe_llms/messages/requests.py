@@ -24,6 +24,7 @@ from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.messages.plainness import ensure_controls, ensure_schema, write_plain
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.representation import represent, represent_fields
 
 ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
 """The roles of a last canister that leaves something to be answered."""
@@ -72,6 +73,8 @@ class Request:
         RequestError: There is nothing to answer; or invocables and choice do not go together;
             or a field holds what it cannot. Controls and schemas are copied.
     """
+
+    __repr__ = represent_fields
 
     canisters: tuple[AnyCanister, ...] = attrs.field(converter=_ensure_canisters)
     model: str = ""
@@ -227,6 +230,8 @@ class ResponseMetadata:
         native: What else the vendor said about the response, as a JSON object.
     """
 
+    __repr__ = represent_fields
+
     origin: Origin
     duration_seconds: float = 0.0
     first_seconds: float | None = None
@@ -256,6 +261,12 @@ class Response:
     losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)
 
     __hash__ = None  # type: ignore[assignment]  # a request is not hashable either
+
+    def __repr__(self) -> str:
+        origin = self.metadata.origin
+        parts = [("text", self.text), ("stop_reason", str(origin.stop_reason))]
+        parts.append(("model", f"{origin.provider}:{origin.model}"))
+        return represent("Response", [*parts, *([("losses", self.losses)] if self.losses else ())])
 
     @property
     def conversation(self) -> tuple[AnyCanister, ...]:

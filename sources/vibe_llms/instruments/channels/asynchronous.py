@@ -15,12 +15,13 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
 from vibe_llms.instruments.inputs import Input, gather_canisters
-from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.parsers.choosing import Choice, Mode
 from vibe_llms.instruments.parsers.dialogue import compose_words
 from vibe_llms.instruments.parsers.kinds import Unfit
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approval
+from vibe_llms.invocables.ensembles import list_tools
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -29,7 +30,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.views import text_of
 from vibe_llms.nearness import suggest
-from vibe_llms.providers.interfaces import ConverserModel
+from vibe_llms.representation import represent
 
 T = TypeVar("T")
 
@@ -74,43 +75,43 @@ class AsyncChannel(Generic[T]):
     @overload
     def __init__(
         self: AsyncChannel[str],
-        model: Model | ConverserModel | str = "",
+        model: AnyModel = "",
         *,
         prompt: Composing | str | None = None,
         parser: None = None,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool] | Tool = (),
         conversation: Conversation | None = None,
         **settings: Any,
     ) -> None: ...
     @overload
     def __init__(
         self: AsyncChannel[T],
-        model: Model | ConverserModel | str = "",
+        model: AnyModel = "",
         *,
         prompt: Composing | str | None = None,
         parser: Parser[T] | type[T],
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool] | Tool = (),
         conversation: Conversation | None = None,
         **settings: Any,
     ) -> None: ...
     @overload
     def __init__(
         self: AsyncChannel[Any],
-        model: Model | ConverserModel | str = "",
+        model: AnyModel = "",
         *,
         prompt: Composing | str | None = None,
         parser: object,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool] | Tool = (),
         conversation: Conversation | None = None,
         **settings: Any,
     ) -> None: ...
     def __init__(
         self,
-        model: Model | ConverserModel | str = "",
+        model: AnyModel = "",
         *,
         prompt: Composing | str | None = None,
         parser: Any = None,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool] | Tool = (),
         conversation: Conversation | None = None,
         **settings: Any,
     ) -> None:
@@ -127,8 +128,11 @@ class AsyncChannel(Generic[T]):
             parser if parser is None or isinstance(parser, Parser) else Parser[Any](parser)
         )
         self.conversation = Conversation() if conversation is None else conversation.copy()
-        self._link = _Link(model, tuple(tools), self.parser, settings)
+        self._link = _Link(model, tools, self.parser, settings)
         self._turn = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return represent(type(self).__name__, (("", self._link.model), ("", self.conversation)))
 
     async def ask(self, said: Input | None = None, /, **variables: Any) -> Reply[T]:
         """Asks, and returns what came of it; the conversation goes on from there.
@@ -308,14 +312,14 @@ class _Link:
 
     def __init__(
         self,
-        model: Model | ConverserModel | str,
-        tools: tuple[Tool, ...],
+        model: AnyModel,
+        tools: Iterable[Tool] | Tool,
         parser: Parser[Any] | None,
         settings: dict[str, Any],
     ) -> None:
         application = settings.get("application")
-        self._model = Model(model, application=application) if isinstance(model, str) else model
-        self._tools = tools
+        self.model = read_model(model, application)
+        self._tools: tuple[Tool, ...] = list_tools(tools)
         self._parser = parser
         self._settings = settings
         self._engine: Engine | None = None
@@ -335,7 +339,7 @@ class _Link:
     async def _produce(self) -> Engine:
         parser, tools, settings = self._parser, self._tools, dict(self._settings)
         if parser is not None:
-            model = self._model
+            model = self.model
             converser = await model.access() if isinstance(model, Model) else model
             attributes = converser.descriptor.attributes
             self._choice = parser.choose(attributes, has_tools=bool(tools))
@@ -344,7 +348,7 @@ class _Link:
             elif self._choice.mode is Mode.TOOL:
                 settings["invocation_choice"] = "required" if tools else parser.name
                 tools = (*tools, parser.produce_invoker())
-        return Engine(self._model, tools, **settings)
+        return Engine(self.model, tools, **settings)
 
     async def open(self) -> None:
         """Connects the tools, so that they stay connected."""

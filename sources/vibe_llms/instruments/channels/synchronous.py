@@ -12,10 +12,9 @@ from vibe_llms.instruments.channels.asynchronous import AsyncChannel, Composing
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.instruments.inputs import Input
-from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.models import AnyModel
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approval
-from vibe_llms.providers.interfaces import ConverserModel
 
 T = TypeVar("T")
 
@@ -29,43 +28,43 @@ class SyncChannel(Generic[T]):
     @overload
     def __init__(
         self: SyncChannel[str],
-        model: Model | ConverserModel | str = "",
+        model: AnyModel = "",
         *,
         prompt: Composing | str | None = None,
         parser: None = None,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool] | Tool = (),
         conversation: Conversation | None = None,
         **settings: Any,
     ) -> None: ...
     @overload
     def __init__(
         self: SyncChannel[T],
-        model: Model | ConverserModel | str = "",
+        model: AnyModel = "",
         *,
         prompt: Composing | str | None = None,
         parser: Parser[T] | type[T],
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool] | Tool = (),
         conversation: Conversation | None = None,
         **settings: Any,
     ) -> None: ...
     @overload
     def __init__(
         self: SyncChannel[Any],
-        model: Model | ConverserModel | str = "",
+        model: AnyModel = "",
         *,
         prompt: Composing | str | None = None,
         parser: object,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool] | Tool = (),
         conversation: Conversation | None = None,
         **settings: Any,
     ) -> None: ...
     def __init__(
         self,
-        model: Model | ConverserModel | str = "",
+        model: AnyModel = "",
         *,
         prompt: Composing | str | None = None,
         parser: Any = None,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool] | Tool = (),
         conversation: Conversation | None = None,
         **settings: Any,
     ) -> None:
@@ -77,6 +76,9 @@ class SyncChannel(Generic[T]):
             conversation=conversation,
             **settings,
         )
+
+    def __repr__(self) -> str:
+        return repr(self._channel).replace("Async", "Sync", 1)
 
     @property
     def conversation(self) -> Conversation:

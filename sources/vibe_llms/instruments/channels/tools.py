@@ -10,13 +10,13 @@ from typing import Any, Final, Self
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel, Composing
 from vibe_llms.instruments.engines import Tool
-from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.models import AnyModel
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import MARK, Effect, Invoker, produce_invoker
 from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plain import JsonObject
-from vibe_llms.providers.interfaces import ConverserModel
+from vibe_llms.representation import represent
 
 DEPTH_LIMIT: Final = 3
 """How deeply channels may invoke channels, unless somebody says otherwise."""
@@ -50,13 +50,13 @@ class ToolChannel:
 
     def __init__(
         self,
-        model: Model | ConverserModel | str = "",
+        model: AnyModel = "",
         *,
         name: str,
         description: str,
         prompt: Composing | str | None = None,
         parser: Any = None,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool] | Tool = (),
         conversation: Conversation | None = None,
         depth: int = DEPTH_LIMIT,
         effect: Effect | str = Effect.ONCE,
@@ -83,6 +83,9 @@ class ToolChannel:
             "time_limit_seconds": None,  # the limits of its own runs hold
         }
         produce_invoker(self)  # a mistake shows where it was made
+
+    def __repr__(self) -> str:
+        return represent("ToolChannel", (("name", self.name),))
 
     @property
     def invoker(self) -> Invoker:

@@ -29,6 +29,7 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import AsyncStream, SyncStream
+from vibe_llms.representation import represent
 
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ class Parser(Generic[T]):
         self.description = description or self.kind.description or "Takes the answer."
 
     def __repr__(self) -> str:
-        return f"Parser({self.kind.name})"
+        return represent("Parser", (("", self.kind.name),))
 
     @property
     def schema(self) -> JsonObject:

@@ -13,6 +13,7 @@ from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.plain import JsonObject
+from vibe_llms.representation import represent
 
 if TYPE_CHECKING:
     from vibe_llms.instruments.prompts.scopes import Variables
@@ -124,8 +125,8 @@ class Prompt:
             raise ConfigurationError(findings=tuple(findings))
 
     def __repr__(self) -> str:
-        called = f"{self.name!r}, " if self.name else ""
-        return f"Prompt({called}variables={sorted(self.variables)})"
+        called = (("", self.name),) if self.name else ()
+        return represent("Prompt", (*called, ("variables", sorted(self.variables))))
 
     def render(self, /, **values: Any) -> str:
         """Renders the prompt to a text.

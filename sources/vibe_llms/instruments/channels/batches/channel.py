@@ -25,13 +25,14 @@ from vibe_llms.instruments.channels.batches.items import (
     BatchTally,
 )
 from vibe_llms.instruments.channels.batches.runs import Run
-from vibe_llms.instruments.engines import Engine
-from vibe_llms.instruments.models import Model, RequestOptions
+from vibe_llms.instruments.engines import Engine, SyncEngine
+from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
 from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.representation import represent
 
 T = TypeVar("T")
 
-Work: TypeAlias = Model | Engine | str | Callable[[Any], Awaitable[Any]]
+Work: TypeAlias = Model | SyncModel | Engine | SyncEngine | str | Callable[[Any], Awaitable[Any]]
 Inputs: TypeAlias = Iterable[Any] | AsyncIterable[Any]
 
 CONCURRENCY = 64
@@ -78,7 +79,7 @@ class BatchChannel(Generic[T]):
     @overload
     def __init__(
         self: BatchChannel[str],
-        work: Model | Engine | str,
+        work: Model | SyncModel | Engine | SyncEngine | str,
         *,
         prompt: Composing | None = ...,
         parser: None = ...,
@@ -92,7 +93,7 @@ class BatchChannel(Generic[T]):
     @overload
     def __init__(
         self,
-        work: Model | str,
+        work: Model | SyncModel | str,
         *,
         prompt: Composing | None = ...,
         parser: Parser[T] | type[T],
@@ -203,6 +204,9 @@ class BatchChannel(Generic[T]):
                 (failures if item.has_failed else results).append(item)
         return BatchReport(results=tuple(results), failures=tuple(failures), tally=self.tally)
 
+    def __repr__(self) -> str:
+        return represent("BatchChannel", (("", self.tally),))
+
     async def close(self) -> None:
         """Frees what only this batch's model needed. May be called again."""
         if isinstance(self._work, (Asking, Acting)):
@@ -213,6 +217,8 @@ def _produce_work(
     work: Work, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
 ) -> Asking | Acting | Callable[[Any], Awaitable[Any]]:
     wording = Wording(prompt=prompt)
+    if isinstance(work, SyncModel | SyncEngine):
+        work = work.asynchronous
     if isinstance(work, (str, Model)):
         if parser is not None and not isinstance(parser, Parser):
             parser = Parser(parser)

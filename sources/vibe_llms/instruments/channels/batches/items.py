@@ -12,6 +12,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, Usage
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Response
+from vibe_llms.representation import represent_fields
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ class BatchInput:
         value: What is asked, or what the function is given.
         id: Its name; no two inputs of a batch have the same. Without one its place counts.
     """
+
+    __repr__ = represent_fields
 
     value: Any
     id: str | None = None
@@ -66,6 +69,8 @@ class BatchItem(Generic[T]):
         seconds: How long it took.
         is_stored: Whether it was done before, and read from the journal.
     """
+
+    __repr__ = represent_fields
 
     index: int
     id: str | None = None
@@ -158,6 +163,8 @@ class BatchReport(Generic[T]):
         failures: What failed, in the order of the inputs.
         tally: The counts of this run.
     """
+
+    __repr__ = represent_fields
 
     results: tuple[BatchItem[T], ...]
     failures: tuple[BatchItem[T], ...]

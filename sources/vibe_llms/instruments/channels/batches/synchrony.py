@@ -15,8 +15,8 @@ from vibe_llms.instruments.channels.batches.channel import (
     Work,
 )
 from vibe_llms.instruments.channels.batches.items import BatchItem, BatchReport, BatchTally
-from vibe_llms.instruments.engines import Engine
-from vibe_llms.instruments.models import Model, RequestOptions
+from vibe_llms.instruments.engines import Engine, SyncEngine
+from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
 from vibe_llms.instruments.parsers.parsers import Parser
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class SyncBatchChannel(Generic[T]):
     @overload
     def __init__(
         self: SyncBatchChannel[str],
-        work: Model | Engine | str,
+        work: Model | SyncModel | Engine | SyncEngine | str,
         *,
         prompt: Composing | None = ...,
         parser: None = ...,
@@ -45,7 +45,7 @@ class SyncBatchChannel(Generic[T]):
     @overload
     def __init__(
         self,
-        work: Model | str,
+        work: Model | SyncModel | str,
         *,
         prompt: Composing | None = ...,
         parser: Parser[T] | type[T],
@@ -70,6 +70,9 @@ class SyncBatchChannel(Generic[T]):
     def __init__(self, work: Work, **settings: Any) -> None:
         produce: Any = BatchChannel  # its shapes are those of this class
         self._channel: BatchChannel[T] = produce(work, **settings)
+
+    def __repr__(self) -> str:
+        return f"Sync{self._channel!r}"
 
     @property
     def tally(self) -> BatchTally:

@@ -1,0 +1,66 @@
+"""Values as a person sees them in a shell or a log: on one line, however much they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+LINE_CHARACTERS: Final = 120
+"""What a representation has room for."""
+
+_VALUE_CHARACTERS: Final = 48
+
+
+def represent(name: str, parts: Iterable[tuple[str, object]]) -> str:
+    """Writes a name and what belongs to it, as far as there is room.
+
+    Args:
+        parts: Names and values; one without a name stands by itself.
+    """
+    text = f"{name}("
+    is_first = True
+    for label, value in parts:
+        part = f"{label}={shorten_value(value)}" if label else shorten_value(value)
+        part = part if is_first else f", {part}"
+        if len(text) + len(part) > LINE_CHARACTERS - 4:
+            return f"{text}{'' if is_first else ', '}…)"
+        text += part
+        is_first = False
+    return f"{text})"
+
+
+def represent_fields(value: Any) -> str:
+    """Writes a value of attrs: those of its fields that are not as they are by default."""
+    return represent(type(value).__name__, _survey_fields(value))
+
+
+def shorten_value(value: object) -> str:
+    """Writes a value, on a small part of a line."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value):,} bytes>"
+    if isinstance(value, str):
+        short = value[:_VALUE_CHARACTERS]
+        return f"{str.__repr__(short)}{'' if short == value else '…'}"
+    if isinstance(value, list | tuple | Mapping) and len(value) > 1:
+        if len(value) <= _VALUE_CHARACTERS // 4 and len(text := repr(value)) <= _VALUE_CHARACTERS:
+            return text
+        kinds = {type(each).__name__ for each in value}
+        return f"<{len(value):,} {kinds.pop() if len(kinds) == 1 else 'items'}>"
+    if isinstance(value, list | tuple) and value:
+        return f"[{shorten_value(value[0])}]"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _VALUE_CHARACTERS * 2 else f"{text[: _VALUE_CHARACTERS * 2]}…"
+
+
+def _survey_fields(value: Any) -> Iterable[tuple[str, object]]:
+    positional = True
+    for field in attrs.fields(type(value)):
+        given = getattr(value, field.name, None)
+        if not field.init or not field.repr or given is None or given in (field.default, (), {}):
+            continue
+        if field.name in ("id", "timestamp"):  # new for each, and nobody reads them
+            continue
+        positional = positional and not field.kw_only
+        yield ("" if positional else field.name), given
