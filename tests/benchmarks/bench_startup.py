@@ -56,7 +56,7 @@ def _vibe(*arguments: str) -> list[str]:
 
 def survey_subjects(url: str) -> list[Subject]:
     """Lists what is measured, without what is not installed; a server is at the address."""
-    completion = {"_VIBE_COMPLETE": "bash_complete", "COMP_WORDS": "vibe re", "COMP_CWORD": "1"}
+    completion = {"_VIBE_COMPLETE": "bash_complete", "COMP_LINE": "vibe re"}
     subjects = [
         Subject(name="import vibe_llms", command=_python("import vibe_llms"), limit=1.2),
         Subject(name="vibe --version", command=_vibe("--version"), limit=2.5),

@@ -53,7 +53,7 @@ def run_vibe(tmp_path: Path, *arguments: str) -> str:
     (tmp_path / "none.toml").touch()
     command = [sys.executable, "-m", "vibe_llms.interfaces.cli.entry", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
@@ -117,7 +117,9 @@ async def test_a_real_conversation_is_held_stopped_forked_found_and_reopened(
     shown = await asyncio.to_thread(run_vibe, tmp_path, "show", fork.id[:8])
     assert "marmalade" in shown
     again = await asyncio.to_thread(
-        run_vibe, tmp_path, "chat", "--continue", fork.id, "And now say goodbye."
+        run_vibe,
+        tmp_path,
+        *("chat", "--continue", fork.id, "-c", "max_tokens=24", "And now say goodbye."),
     )
     assert again.strip()
     assert len(Conversation.restore(store, fork.id).canisters) == len(fork.canisters) + 2
