@@ -159,8 +159,12 @@ class Application:
         return plugged if self._observer is None else [*plugged, self._observer.reactors]
 
     def produce_listeners(self) -> Sequence[Callable[[Any], object]]:
-        """Returns what hears of the runs of every engine: telemetry, where it is switched on."""
-        return () if self._observer is None else (self._observer,)
+        """Makes what plugins and telemetry have to hear of a run; once per run.
+
+        Not for the thread of an event loop: the first call imports plugins.
+        """
+        plugged = self.plugins.produce_listeners()
+        return plugged if self._observer is None else [*plugged, self._observer]
 
     @cached_property
     def _observer(self) -> OpenTelemetryObserver | None:

@@ -124,7 +124,10 @@ class Run:
         await engine.load_media(conversation)
         start = len(conversation)
         opened = open_run(
-            conversation, engine.store, listener=engine.join_listeners(), log=self._log
+            conversation,
+            engine.store,
+            listener=await asyncio.to_thread(engine.join_listeners),  # it may import plugins
+            log=self._log,
         )
         async with engine.access_registry() as registry, opened as (context, journal):
             driver = Driver(

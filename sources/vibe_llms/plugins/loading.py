@@ -21,8 +21,9 @@ from vibe_llms.plugins import specification
 from vibe_llms.plugins.markers import PROJECT
 
 if TYPE_CHECKING:
+    from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.events.reactors import ConversationReactors
-    from vibe_llms.plugins.specification import ReactorsSpecification
+    from vibe_llms.plugins.specification import ListenerSpecification, ReactorsSpecification
 
 _T = TypeVar("_T")
 
@@ -133,26 +134,56 @@ class PluginHost:
     def produce_reactors(
         self, entry: PluginEntry, specification: ReactorsSpecification
     ) -> ConversationReactors | None:
-        """Calls a factory of reactors of a plugin that is loaded.
+        """Calls a factory of reactors of a plugin that is loaded; see :meth:`produce_listener`."""
+        from vibe_llms.events.reactors import ConversationReactors
+
+        made = self._produce(
+            entry,
+            specification,
+            lambda made: isinstance(made, ConversationReactors),
+            f"Its reactors {specification.name!r} cannot be made",
+        )
+        return cast("ConversationReactors | None", made)
+
+    def produce_listener(
+        self, entry: PluginEntry, specification: ListenerSpecification
+    ) -> Callable[[RunEvent], object] | None:
+        """Calls a factory of a listener of a plugin that is loaded.
 
         Returns:
             What it made; nothing if it fails, or has failed before and so is not called again.
         """
-        from vibe_llms.events.reactors import ConversationReactors
+        from vibe_llms.events.bus import is_asynchronous
 
+        made = self._produce(
+            entry,
+            specification,
+            lambda made: callable(made) and not is_asynchronous(made),
+            f"Its listener {specification.name!r} cannot be made",
+        )
+        return cast("Callable[[RunEvent], object] | None", made)
+
+    def _produce(
+        self,
+        entry: PluginEntry,
+        specification: ReactorsSpecification | ListenerSpecification,
+        fits: Callable[[object], bool],
+        complaint: str,
+    ) -> object:
         if id(specification) in self._broken_factories:  # the answers keep it alive
             return None
-        made, cause = None, None
+        made: object = None
+        cause: BaseException | None = None
         try:
             made = specification.factory()
             deed = f"returned {_describe_answer(made)}"
         except (Exception, SystemExit) as error:
             deed, cause = f"raised {describe_error(error)}", error
-        if isinstance(made, ConversationReactors):
+        if cause is None and fits(made):
             return made
         _discard(made)
         self._broken_factories.add(id(specification))
-        reason = f"Its reactors {specification.name!r} cannot be made: the factory {deed}."
+        reason = f"{complaint}: the factory {deed}."
         failure = PluginError(
             plugin=entry.name,
             detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}): {reason}",

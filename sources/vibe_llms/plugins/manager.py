@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from vibe_llms.plugins.listings import PluginListing, PluginState
 from vibe_llms.resources import access_data
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
+    from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.models.catalogue import Catalogue
@@ -177,15 +178,35 @@ class PluginManager:
         What fails at this is named in a warning and among the failures, once, and set aside.
         Not for the thread of an event loop: the first call imports plugins.
         """
-        with self._lock:
-            before = len(self.failures)
+        with self._warn_of_failures():
             made = [
                 self._access_host().produce_reactors(entry, specification)
                 for entry, specification in self._survey_reactors()
             ]
+            return [reactors for reactors in made if reactors is not None]
+
+    def produce_listeners(self) -> list[Callable[[RunEvent], object]]:
+        """Makes what listens to a run, as :meth:`produce_reactors` does for a turn."""
+        from vibe_llms.plugins.specification import ListenerSpecification
+
+        entries = [entry for entry in self.configuration.plugins if entry.table == "plugins"]
+        with self._warn_of_failures():
+            made = [
+                self._access_host().produce_listener(entry, specification)
+                for entry, specification in self._survey(
+                    "survey_listeners", ListenerSpecification, entries
+                )
+            ]
+            return [listener for listener in made if listener is not None]
+
+    @contextmanager
+    def _warn_of_failures(self) -> Iterator[None]:
+        """Names in a warning each failure that is new."""
+        with self._lock:
+            before = len(self.failures)
+            yield
             for failure in self.failures[before:]:
                 _warn(failure)
-            return [reactors for reactors in made if reactors is not None]
 
     def produce_catalogue(self) -> Catalogue:
         """Produces the catalogue of models of all providers that are available. Loads them."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.exchange.interfaces import Exportable
     from vibe_llms.conversations.stores.interfaces import ContentStore
+    from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.messages.losses import Translation
@@ -203,6 +204,22 @@ class ReactorsSpecification:
 
 
 @attrs.frozen
+class ListenerSpecification:
+    """What listens to every run: to its own events, and to those of the answers in it.
+
+    Attributes:
+        name: What it is called in messages.
+        summary: What it does, in one line.
+        factory: Makes the listener, a plain function of one event; called once per run. One that
+            raises is named and not called again.
+    """
+
+    name: str
+    summary: str
+    factory: Callable[[], Callable[[RunEvent], object]]
+
+
+@attrs.frozen
 class CommandSpecification:
     """A command that is added to ``vibe``.
 
@@ -316,6 +333,18 @@ def survey_reactors() -> Sequence[ReactorsSpecification]:  # type: ignore[empty-
 
 
 @hookspec
+def survey_listeners() -> Sequence[ListenerSpecification]:  # type: ignore[empty-body]
+    """Names what listens to every run of an engine: to its steps, its calls, its approvals.
+
+    Called:
+        Once per process, before the first run; of plugins that ``[plugins.NAME]`` names.
+
+    Returns:
+        A list or tuple, perhaps empty.
+    """
+
+
+@hookspec
 def survey_commands() -> Sequence[CommandSpecification]:  # type: ignore[empty-body]
     """Names commands to be added to ``vibe``.
 
@@ -358,6 +387,7 @@ HOOKS: Final[Mapping[str, type[Any]]] = {
     "survey_providers": ProviderSpecification,
     "survey_ensembles": EnsembleSpecification,
     "survey_reactors": ReactorsSpecification,
+    "survey_listeners": ListenerSpecification,
     "survey_commands": CommandSpecification,
     "survey_model_attributes": ModelAttributesSpecification,
     "survey_exporters": ExporterSpecification,

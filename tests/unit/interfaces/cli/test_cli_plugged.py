@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from vibe_llms import Application, SyncEngine
 from vibe_llms.configuration import load_configuration
 from vibe_llms.conversations.exchange.choosing import (
     access_form,
@@ -195,3 +196,35 @@ def test_an_importer_that_fails_is_named(home: Path, plug: Plug) -> None:
         list(read_document(choose_importer(forms, home / "x.blank"), home / "x.blank"))
     with pytest.raises(PluginError, match="'odd' yields int in place of a Translation"):
         list(read_document(choose_importer(forms, home / "x.odd"), home / "x.odd"))
+
+
+def test_a_plugin_s_listener_hears_of_every_run(
+    vibe: Vibe, home: Path, plug: Plug, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears the run from beginning to end, and those that fail beside it harm nobody."""
+    plug("run_diary")
+    monkeypatch.setenv("RUN_DIARY", str(home / "diary"))
+
+    outcome = SyncEngine("scripted:echo", application=Application.load()).perform("Hello")
+
+    words = (home / "diary").read_text().splitlines()
+    assert outcome.text == "Hello"
+    assert words[0] == "run.started"
+    assert words[-1] == "run.ended"
+    assert "response.finished" in words
+
+
+def test_a_listener_that_cannot_be_made_is_named_once(
+    home: Path, plug: Plug, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning says which and why; the second run says nothing new."""
+    plug("run_diary")
+    monkeypatch.setenv("RUN_DIARY", str(home / "diary"))
+    engine = SyncEngine("scripted:echo", application=Application.load())
+
+    for _ in range(2):
+        engine.perform("Hello")
+
+    told = [record.getMessage() for record in caplog.records if "broken" in record.getMessage()]
+    assert len(told) == 1
+    assert "Its listener 'broken' cannot be made: the factory raised OSError: no paper." in told[0]
