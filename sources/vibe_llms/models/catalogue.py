@@ -100,7 +100,7 @@ class Catalogue:
                 kind="model", name=text, known=known, detail=detail, remedy="Name the one you mean."
             )
         providers = (*self.survey_providers(), *aliases)
-        near = find_near(text, providers)
+        near = find_near(text, providers) or find_near(text, self._survey_names())
         raise UnknownNameError(
             kind="provider or model",
             name=text,
@@ -121,6 +121,11 @@ class Catalogue:
         if errors and not fitting:
             raise errors[0]
         return fitting
+
+    def _survey_names(self) -> set[str]:
+        """Lists what the models are called that have a record, whoever has them."""
+        providers = self.survey_providers()
+        return {each.name for provider in providers for each in self.survey_models(provider)}
 
     def _has_folder(self, provider: str) -> bool:
         return is_provider_name(provider) and (self.directory / provider).is_dir()

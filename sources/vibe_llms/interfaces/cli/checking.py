@@ -78,10 +78,11 @@ def _survey_names(application: Application) -> Iterator[Finding]:
 
     configuration = application.configuration
     known = configuration.providers
+    named = (*known, *configuration.aliases)
     for alias in configuration.aliases:
         provider = configuration.follow_aliases(alias).partition(":")[0]
         if provider not in known:
-            message = f"There is no provider {provider!r}{suggest(provider, known)}"
+            message = f"There is no provider {provider!r}{suggest(provider, named)}"
             yield Finding(place=f"aliases.{alias}", message=message)
     place = "model"
     try:
@@ -92,7 +93,7 @@ def _survey_names(application: Application) -> Iterator[Finding]:
     except ConfigurationError:
         return  # told with the rest
     if provider not in known:
-        message = f"There is no provider {provider!r}{suggest(provider, known)}"
+        message = f"There is no provider {provider!r}{suggest(provider, named)}"
         yield Finding(place=place, message=message)
         return
     for need in survey_wants(application.plugins, [provider])[provider].needs:

@@ -104,6 +104,14 @@ def consent_option(function: _Function) -> _Function:
     return click.option("--yes", "-y", is_flag=True, help=help_)(function)
 
 
+lenient_option = click.option(
+    "--lenient",
+    is_flag=True,
+    default=None,
+    help="Leave out controls that the model does not take, and say so.",
+)
+
+
 def model_options(function: _Function) -> _Function:
     """Adds the options which choose a model, set its controls and consent to a download."""
     options = [
@@ -128,12 +136,7 @@ def model_options(function: _Function) -> _Function:
             help="What becomes of the oldest turns where the model's window is too small.",
         ),
         click.option("--strict", is_flag=True, help="Fail if a translation would lose anything."),
-        click.option(
-            "--lenient",
-            is_flag=True,
-            default=None,
-            help="Leave out controls that the model does not take, and say so.",
-        ),
+        lenient_option,
     ]
     for option in reversed(options):
         function = option(function)

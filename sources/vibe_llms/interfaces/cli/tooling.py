@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.skills import Skill
     from vibe_llms.interfaces.cli.chat.session import ChatSession
     from vibe_llms.interfaces.cli.keyboard import Screen
+    from vibe_llms.invocables.registry import Registry
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -106,6 +107,25 @@ async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen
         await _add_tools(session, names, servers, options["allowed"], screen)
     text = "\n\n".join(each.strip() for each in instructions if each.strip())
     return "" if text == session.system else text
+
+
+def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
+    """Sees to it that what ``--allow`` names is there; a slip would allow nothing in silence.
+
+    Raises:
+        UnknownNameError: There is no such invocable among those that were given.
+    """
+    known = [each.description.name for each in registry.survey()] if registry else []
+    for name in split_names(allowed):
+        if name != "all" and name not in known:
+            from vibe_llms.exceptions import UnknownNameError
+
+            raise UnknownNameError(
+                kind="invocable",
+                name=name,
+                known=("all", *known) if known else (),
+                remedy="" if known else "Give the tools that have it with --tools or --mcp.",
+            )
 
 
 async def _use_skill(session: ChatSession, name: str) -> Skill:

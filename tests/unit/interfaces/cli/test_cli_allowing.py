@@ -13,6 +13,7 @@ import pytest
 
 from acting import invoke, say
 from scripting import write_script
+from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.group import produce_group
 
 Vibe = Callable[..., Any]
@@ -73,6 +74,32 @@ def test_a_call_by_hand_names_it_in_its_error(vibe: Vibe, folder: Path) -> None:
     assert refused.code == 9
     assert vibe(*again).code == 0
     assert (folder / "a.txt").read_text() == "eggs"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ask", "-t", "io", "--allow", "reed_file", "Hi"),
+        ("chat", "-t", "io", "--allow", "list_files,reed_file", "Hi"),
+        ("tools", "call", "-t", "io", "--allow", "reed_file", "read_file", "path=a.txt"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_slip_in_what_is_allowed_is_told(vibe: Vibe, arguments: tuple[str, ...]) -> None:
+    """It would allow nothing, and one would be asked all the same."""
+    outcome = vibe(*arguments)
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert outcome.out == ""
+    assert "did you mean 'read_file'?" in outcome.err
+
+
+def test_what_is_allowed_without_tools_is_refused(vibe: Vibe) -> None:
+    """Nothing could be executed; the options that were forgotten are named."""
+    outcome = vibe("ask", "--allow", "read_file", "Hi")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "--tools or --mcp" in outcome.err
 
 
 @pytest.mark.parametrize("words", [["ask"], ["chat"], ["tools", "call"]])

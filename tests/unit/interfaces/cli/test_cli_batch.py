@@ -71,6 +71,20 @@ def test_without_an_output_answers_go_to_standard_output(vibe: Vibe, home: Path)
     assert "9 done" in outcome.err
 
 
+def test_controls_that_the_model_lacks_are_left_out_where_one_is_lenient(
+    vibe: Vibe, home: Path
+) -> None:
+    """As for a single question."""
+    write_lines(home / "prompts.jsonl", "one")
+    asked = ("batch", "prompts.jsonl", "-c", "sparkle=1")
+
+    refused, lenient = vibe(*asked), vibe(*asked, "--lenient")
+
+    assert refused.code != 0
+    assert lenient.code == 0, lenient.err
+    assert read_lines(lenient.out)[0]["text"] == "one"
+
+
 def test_lines_of_text_are_prompts_as_they_stand(vibe: Vibe, home: Path) -> None:
     """In a file that ends in .txt, or with --text; empty lines are passed over."""
     (home / "questions.txt").write_text("Who?\n\n{When}\n", encoding="utf-8")

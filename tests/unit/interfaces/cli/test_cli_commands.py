@@ -283,9 +283,11 @@ def test_providers_are_listed_with_their_state_and_source(vibe: Vibe) -> None:
         (("config", "shwo"), "'show'"),
         (("ask", "--modle", "x", "Hi"), "'--model'"),
         (("ask", "--tools", "shel", "Hi"), "'shell'"),
+        (("models", "show", "gtp-5.1"), "'gpt-5.1'"),
         (("ask", "--skill", "reviewr", "Hi"), "'reviewer'"),
         (("ask", "-c", "temprature=1", "Hi"), "'temperature'"),
         (("completion", "bsh"), "'bash'"),
+        (("config", "set", "aliases.mine", "opnai:x"), "'openai'"),
         (("config", "set", "limits.atempts", "3"), "'limits.attempts'"),
     ],
 )
@@ -371,6 +373,27 @@ def test_each_attribute_of_a_model_has_a_source(vibe: Vibe) -> None:
     assert shown["address"] == "local:smollm2"
     assert all(row["layer"] and row["file"] for row in shown["attributes"])
     assert "local:smollm2" in vibe("models").out
+
+
+@pytest.mark.parametrize("typed", ["gpt-5.1", "openai:gpt-5.1", "openai_responses:gpt-5.1"])
+def test_a_model_is_shown_by_every_name_by_which_it_is_asked(vibe: Vibe, typed: str) -> None:
+    """A provider's usual name is followed, and the bare name goes where a question would go."""
+    shown = vibe("models", "show", typed, "--json").read_json()
+
+    assert shown["address"] == "openai_responses:gpt-5.1"
+
+
+def test_what_lacks_its_key_is_not_called_ready(
+    vibe: Vibe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``vibe models pull`` fetches nothing for a vendor, and says what is missing."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    outcome = vibe("models", "pull", "openai")
+
+    assert outcome.code != 0
+    assert "Set OPENAI_API_KEY" in outcome.err
+    assert "is ready" not in outcome.err
 
 
 def test_a_model_of_an_unknown_provider_is_not_found(vibe: Vibe) -> None:

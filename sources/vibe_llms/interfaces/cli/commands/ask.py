@@ -204,7 +204,7 @@ def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json
 
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
     from vibe_llms.interfaces.cli.interrupts import run
-    from vibe_llms.interfaces.cli.tooling import equip
+    from vibe_llms.interfaces.cli.tooling import ensure_allowed, equip
 
     output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
 
@@ -212,6 +212,7 @@ def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json
         try:
             instructions = await equip(session, options, output)
             await session.open()  # before anything is stored
+            ensure_allowed(options["allowed"], session.registry)
             if instructions:
                 session.instruct(instructions)
             if text or session.attachments:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.options import (
+    CONTROL,
     MODEL,
     PROVIDER,
     command,
     compose_address,
     json_option,
+    lenient_option,
     parse_controls,
     yes_option,
 )
@@ -49,6 +51,7 @@ _STANDARD = "-"
     "-c",
     "controls",
     multiple=True,
+    type=CONTROL,
     metavar="NAME=VALUE",
     help="Set a control, such as temperature=0.2. May be repeated.",
 )
@@ -65,6 +68,7 @@ _STANDARD = "-"
 )
 @click.option("--retry-failed", is_flag=True, help="Ask again what failed before.")
 @click.option("--strict", is_flag=True, help="Fail if a translation would lose anything.")
+@lenient_option
 @json_option
 @yes_option
 def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
@@ -152,7 +156,7 @@ def _produce_model(options: dict[str, Any]) -> Model:
     from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
 
     address = compose_address(options["model"], options["provider"])
-    application = load_application(yes=options["yes"], model=address)
+    application = load_application(yes=options["yes"], model=address, lenient=options["lenient"])
     tell_untrusted(application.configuration)
     return Model(
         address or "",

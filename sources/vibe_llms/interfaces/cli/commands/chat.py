@@ -41,7 +41,7 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     import sys
 
     from vibe_llms.interfaces.cli.interrupts import run
-    from vibe_llms.interfaces.cli.tooling import equip
+    from vibe_llms.interfaces.cli.tooling import ensure_allowed, equip
 
     loop = _produce_loop(continued, options)
 
@@ -49,6 +49,7 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
         try:
             instructions = await equip(loop.session, options, loop.output)
             await loop.session.open()  # before anything is stored
+            ensure_allowed(options["allowed"], loop.session.registry)
             if instructions:
                 loop.session.instruct(instructions)
             if loop.input.is_interactive:

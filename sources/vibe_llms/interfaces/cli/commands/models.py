@@ -138,8 +138,10 @@ def show(address: str | None, as_json: bool) -> None:
     from vibe_llms.interfaces.cli.output import write_explanations, write_json
 
     application = load_application()
-    resolved = application.catalogue.resolve_address(address or application.configuration.model)
+    resolved = application.resolve_address(address or "")
     require_provider(application.configuration, resolved.provider)
+    if not resolved.name:
+        resolved = application.catalogue.resolve_address(resolved.provider)
     rows = application.catalogue.access_attributes(resolved).explain()
     settings = _survey_settings(application.configuration, resolved.provider)
     if as_json:
@@ -185,6 +187,8 @@ def pull(address: str | None, yes: bool) -> None:
     from vibe_llms.interfaces.cli.access import load_application
     from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.interfaces.cli.output import note
+    from vibe_llms.plugins.wants import survey_wants
+    from vibe_llms.providers.needs import refuse_for_want
 
     application = load_application(yes=yes)
     target = address or application.configuration.model
@@ -196,6 +200,8 @@ def pull(address: str | None, yes: bool) -> None:
             await application.close()
 
     run(perform())
+    provider = application.resolve_address(target).provider
+    refuse_for_want(provider, survey_wants(application.plugins, [provider])[provider].needs)
     note(f"{target} is ready.")
 
 

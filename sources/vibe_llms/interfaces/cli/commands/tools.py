@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.options import Command, consent_option, json_option
-from vibe_llms.interfaces.cli.tooling import split_names, tool_options
+from vibe_llms.interfaces.cli.tooling import ensure_allowed, split_names, tool_options
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -139,6 +139,7 @@ async def _call(
 
     async with _connect(application, options) as registry:
         invoker = registry.access(name)
+        ensure_allowed(options["allowed"], registry)
         settled = await _approve(invoker, arguments, options)
         context = InvocationContext(invocation_id="call", listener=note)
         outcome = await perform(invoker, settled, context)
