@@ -8,6 +8,7 @@ import typing
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import attrs
 import pytest
 import typing_extensions
 from openai import BaseModel
@@ -302,7 +303,9 @@ def test_every_field_of_an_answer_is_found_again(member: type[BaseModel]) -> Non
 
     result = decode(events)
 
-    kept = repr((result.produce_canisters(), result.native, result.usage))
+    canisters = [attrs.asdict(each) for each in result.produce_canisters()]
+    natives = [each and attrs.asdict(each) for each in (result.native, result.usage)]
+    kept = repr((canisters, natives))
     for path, value in find_texts(answer):
         if path not in READ_OTHERWISE:
             said = value if isinstance(value, str) else json.dumps(value)
