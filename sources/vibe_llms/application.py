@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.index import ConversationIndex
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.mcp.assembly import Answerers
     from vibe_llms.invocables.mcp.ensembles import McpEnsemble
@@ -180,6 +181,20 @@ class Application:
 
             logging.getLogger("vibe_llms.telemetry").warning("%s", error)
             return None
+
+    async def produce_approver(self) -> DeferringApprover | None:
+        """Makes the approver that the configuration chooses; ``None`` for the person alone.
+
+        Raises:
+            UnknownNameError: There is none of that name.
+            PluginError: It cannot be made.
+        """
+        import asyncio
+
+        name = self.configuration.approver
+        if name == "terminal":
+            return None
+        return await asyncio.to_thread(self.plugins.load_approver, name)
 
     async def produce_ensembles(self, names: Sequence[str]) -> tuple[Ensemble, ...]:
         """Makes the ensembles that are configured under these names, none of them connected.

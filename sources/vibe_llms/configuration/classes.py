@@ -194,6 +194,11 @@ class Configuration(NamedTuple):
         return bool(self.settings["lenient"].value)
 
     @property
+    def approver(self) -> str:
+        """Who decides which calls are executed: ``terminal``, or what a plugin has."""
+        return str(self.settings["approver"].value)
+
+    @property
     def yes(self) -> bool:
         """Whether every question for consent counts as answered with yes."""
         return bool(self.settings["yes"].value)

@@ -78,6 +78,10 @@ def _is_window(value: Any) -> bool:
     return value in WINDOWS
 
 
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and is_plugin_name(value)
+
+
 WINDOWS = ("stop", "drop", "summarize")
 """What can become of the oldest turns of a conversation that exceeds the model's window."""
 
@@ -88,6 +92,7 @@ BOOLEAN = Kind("true or false", _is_boolean, _read_boolean)
 COUNT = Kind("a whole number of at least 1", _is_count, _read_count)
 NAMES = Kind("a list of names", _is_list_of_names, _read_names)
 MODULE = Kind("the dotted name of a module", _is_module_name)
+APPROVER = Kind('"terminal", or the name of an approver', _is_name)
 WINDOW = Kind('"stop", "drop" or "summarize"', _is_window)
 
 
@@ -139,6 +144,13 @@ _SETTINGS = (
         summary="Whether a control that a model does not take is left out and told as a loss, "
         "instead of being an error.",
         is_harmless=True,
+    ),
+    Definition(
+        name="approver",
+        kind=APPROVER,
+        summary="Who decides whether a call that needs an approval is executed: "
+        '"terminal" is the person there, any other name an approver that a plugin has. '
+        "A project folder can never set it unless it is trusted.",
     ),
     Definition(
         name="yes",

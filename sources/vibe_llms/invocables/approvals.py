@@ -191,6 +191,17 @@ class Approver(Protocol):
         ...
 
 
+class DeferringApprover(Protocol):
+    """An approver that may leave a request to the person at the terminal: what a plugin has."""
+
+    async def approve(self, request: ApprovalRequest) -> Approval | None:
+        """Answers a request; ``None`` leaves it to the person.
+
+        What it raises, or returns instead of an answer to this very request, is a refusal.
+        """
+        ...
+
+
 @attrs.frozen
 class AllowAll:
     """Lets every call be executed: for what runs where nothing can be harmed."""

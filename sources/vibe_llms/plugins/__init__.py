@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.manager import PluginManager
     from vibe_llms.plugins.markers import hook
     from vibe_llms.plugins.specification import (
+        ApproverContext,
+        ApproverSpecification,
         CommandSpecification,
         Consent,
         EnsembleContext,
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "ApproverContext": "specification",
+    "ApproverSpecification": "specification",
     "CommandSpecification": "specification",
     "Consent": "specification",
     "EnsembleContext": "specification",
@@ -58,6 +62,8 @@ _HOMES = {
     "load_provider": "discovery",
 }
 __all__ = [
+    "ApproverContext",
+    "ApproverSpecification",
     "CommandSpecification",
     "Consent",
     "EnsembleContext",

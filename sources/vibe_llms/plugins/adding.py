@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
     from vibe_llms.plugins.specification import Consent
 
-_IN_USE_ALWAYS: Final = ("survey_exporters", "survey_importers", "survey_listeners")
+_IN_USE_ALWAYS: Final = (
+    "survey_approvers",
+    "survey_exporters",
+    "survey_importers",
+    "survey_listeners",
+)
 """Hooks that are asked only of what ``[plugins]`` names."""
 _PROBE: Final = """
 import importlib, json, sys

@@ -29,6 +29,7 @@ from vibe_llms.resources import access_data
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.loading import PluginFailure, PluginHost
@@ -116,6 +117,16 @@ class PluginManager:
         with self._lock:
             return self._produce_ensemble(self._access_entry("ensembles", name))
 
+    def load_approver(self, name: str) -> DeferringApprover:
+        """Makes an approver of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""
+        from vibe_llms.plugins.approvers import choose_approver, make_approver
+        from vibe_llms.plugins.specification import ApproverSpecification
+
+        found = self._survey_always(ApproverSpecification)
+        entry, specification = choose_approver(name, found, self.survey())
+        with locating(self.configuration), _explain_factory(entry):
+            return make_approver(entry, specification)
+
     def load_all(self) -> tuple[PluginFailure, ...]:
         """Loads every plugin, asks each what it has, and returns all that failed.
 
@@ -160,11 +171,7 @@ class PluginManager:
         Args:
             kind: What the list of a hook is made of, such as ``ExporterSpecification``.
         """
-        from vibe_llms.plugins.specification import HOOKS
-
-        (hook,) = (hook for hook, made_of in HOOKS.items() if made_of is kind)
-        entries = [entry for entry in self.configuration.plugins if entry.table == "plugins"]
-        return tuple(item for _, item in self._survey(hook, kind, entries))
+        return tuple(item for _, item in self._survey_always(kind))
 
     def survey_reactors(self) -> tuple[ReactorsSpecification, ...]:
         """Returns the reactors of the plugins in use: those of ``[plugins]``, which are in use
@@ -189,13 +196,10 @@ class PluginManager:
         """Makes what listens to a run, as :meth:`produce_reactors` does for a turn."""
         from vibe_llms.plugins.specification import ListenerSpecification
 
-        entries = [entry for entry in self.configuration.plugins if entry.table == "plugins"]
         with self._warn_of_failures():
             made = [
                 self._access_host().produce_listener(entry, specification)
-                for entry, specification in self._survey(
-                    "survey_listeners", ListenerSpecification, entries
-                )
+                for entry, specification in self._survey_always(ListenerSpecification)
             ]
             return [listener for listener in made if listener is not None]
 
@@ -304,6 +308,14 @@ class PluginManager:
             if entry.table == "plugins" or (self._host and self._host.is_loaded(entry))
         ]
         return self._survey("survey_reactors", ReactorsSpecification, in_use)
+
+    def _survey_always(self, kind: type[_T]) -> list[tuple[PluginEntry, _T]]:
+        """Asks the plugins of ``[plugins]``, which are in use always, for what is of a kind."""
+        from vibe_llms.plugins.specification import HOOKS
+
+        (hook,) = (hook for hook, made_of in HOOKS.items() if made_of is kind)
+        entries = [entry for entry in self.configuration.plugins if entry.table == "plugins"]
+        return self._survey(hook, kind, entries)
 
     def _survey(
         self, hook: str, kind: type[_T], entries: Sequence[PluginEntry] | None = None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.conversations.stores.interfaces import ContentStore
     from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.messages.losses import Translation
     from vibe_llms.providers.interfaces import Provider
@@ -219,6 +220,40 @@ class ListenerSpecification:
     factory: Callable[[], Callable[[RunEvent], object]]
 
 
+@attrs.frozen(kw_only=True)
+class ApproverContext:
+    """What an approver is given when it is made.
+
+    Attributes:
+        name: What it is called.
+        settings: The keys of its plugin's table in the configuration besides ``module``,
+            ``package`` and ``enabled``: plain TOML values. The approver checks them.
+        working_directory: Where relative paths in the settings begin.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = attrs.field(factory=dict, converter=Settings)
+    working_directory: Path
+
+
+@attrs.frozen
+class ApproverSpecification:
+    """Who can be asked, before the person at the terminal, whether a call may be executed.
+
+    Attributes:
+        name: What the setting ``approver`` and ``--approver`` call it. One that ships
+            (``terminal``) cannot be replaced.
+        summary: By which rule it answers, in one line.
+        factory: Makes it from its context; called once per session, when there are tools. Its
+            ``approve`` allows, denies or edits, or returns ``None``: then the person is asked,
+            and without one the call is refused. What it raises is a refusal, too.
+    """
+
+    name: str
+    summary: str
+    factory: Callable[[ApproverContext], DeferringApprover]
+
+
 @attrs.frozen
 class CommandSpecification:
     """A command that is added to ``vibe``.
@@ -345,6 +380,19 @@ def survey_listeners() -> Sequence[ListenerSpecification]:  # type: ignore[empty
 
 
 @hookspec
+def survey_approvers() -> Sequence[ApproverSpecification]:  # type: ignore[empty-body]
+    """Names who can decide in the user's place which calls are executed.
+
+    Called:
+        Once per process, when the configuration or ``--approver`` names an approver and a model
+        has tools; of plugins that ``[plugins.NAME]`` names.
+
+    Returns:
+        A list or tuple, perhaps empty. Of several of one name, the first is meant.
+    """
+
+
+@hookspec
 def survey_commands() -> Sequence[CommandSpecification]:  # type: ignore[empty-body]
     """Names commands to be added to ``vibe``.
 
@@ -388,6 +436,7 @@ HOOKS: Final[Mapping[str, type[Any]]] = {
     "survey_ensembles": EnsembleSpecification,
     "survey_reactors": ReactorsSpecification,
     "survey_listeners": ListenerSpecification,
+    "survey_approvers": ApproverSpecification,
     "survey_commands": CommandSpecification,
     "survey_model_attributes": ModelAttributesSpecification,
     "survey_exporters": ExporterSpecification,

@@ -122,6 +122,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
         "stream": ("off", False),
         "window": ("drop", "drop"),
         "lenient": ("true", True),
+        "approver": ("guard", "guard"),
         "yes": ("1", True),
         "directories.data": ("/d", Path("/d")),
         "directories.cache": ("/c", Path("/c")),

@@ -15,10 +15,12 @@ from vibe_llms.interfaces.cli.program import compose_again
 from vibe_llms.invocables.approvals import (
     Approval,
     ApprovalRequest,
+    DeferringApprover,
     Scope,
     allow,
     deny,
     edit,
+    settle,
 )
 from vibe_llms.plain import JsonObject
 
@@ -37,18 +39,22 @@ class TerminalApprover:
         screen: Is paused while a question is asked.
         is_there: Tells whether somebody can be asked.
         tell: Takes, once for each name, what would have allowed what nobody could be asked about.
+        policy: Is asked before the person, who is asked where it defers.
     """
 
     allowed: Collection[str] = ()
     screen: Screen | None = None
     is_there: Callable[[], bool] = can_ask
     tell: Callable[[str], object] = note
+    policy: DeferringApprover | None = None
     _told: set[str] = attrs.field(factory=set, init=False)
 
     async def approve(self, request: ApprovalRequest) -> Approval:
         """Asks, and returns what was answered."""
         if not request.in_doubt and ({"all", request.name} & set(self.allowed)):
             return allow(request)
+        if self.policy is not None and (approval := await self._consult(self.policy, request)):
+            return approval
         if not self.is_there():
             if not request.in_doubt and request.name not in self._told:
                 self._told.add(request.name)
@@ -56,6 +62,23 @@ class TerminalApprover:
             return deny(request, "Nobody can be asked for an approval here.")
         async with take_turn(self.screen):
             return await _ask(request)
+
+    async def _consult(
+        self, policy: DeferringApprover, request: ApprovalRequest
+    ) -> Approval | None:
+        """Asks the policy, whose failure never is a consent."""
+        try:
+            given: object = await policy.approve(request)
+            if given is None:
+                return None
+            if not isinstance(given, Approval):
+                raise TypeError(f"it answered {type(given).__name__}, which is no approval")
+            settle(request, given)  # what is about another call
+            return given
+        except (Exception, SystemExit) as error:
+            words = shorten(f"{type(error).__name__}: {error}", 300)
+            note(f"{request.name} was not executed: the approver failed: {words}")
+            return deny(request, "The approver failed, so this was not allowed.")
 
 
 def advise_to_allow(name: str) -> str:

@@ -47,6 +47,11 @@ def tool_options(function: _Function) -> _Function:
             help="Invocables that may be executed without asking; `all` for every one.",
         ),
         click.option(
+            "--approver",
+            metavar="NAME",
+            help="Who is asked about the others: `terminal`, or what a plugin has.",
+        ),
+        click.option(
             "--explain",
             is_flag=True,
             is_eager=True,
@@ -93,7 +98,7 @@ async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen
         The instructions of the skill and of the options; empty where they are given already.
 
     Raises:
-        UnknownNameError: There is no such ensemble, server or skill.
+        UnknownNameError: There is no such ensemble, server, skill or approver.
         ConfigurationError: What is said about a server does not hold, or the skill.
         TrustError: The skill is the project's, and the user has not agreed to it.
     """
@@ -105,6 +110,8 @@ async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen
         names, servers = (*names, *skill.ensembles), (*servers, *skill.mcp)
     if names or servers:
         await _add_tools(session, names, servers, options["allowed"], screen)
+    elif options["approver"]:
+        await session.application.produce_approver()  # else a slip would be passed over in silence
     text = "\n\n".join(each.strip() for each in instructions if each.strip())
     return "" if text == session.system else text
 
@@ -152,7 +159,8 @@ async def _add_tools(
     from vibe_llms.interfaces.cli.approving import TerminalApprover
 
     application = session.application
-    session.approver = TerminalApprover(split_names(allowed), screen)
+    policy = await application.produce_approver()
+    session.approver = TerminalApprover(split_names(allowed), screen, policy=policy)
     session.tools = await application.produce_ensembles(names)
     if servers:
         from vibe_llms.interfaces.cli.answering import TerminalElicitor

@@ -89,6 +89,7 @@ def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
         stream=options["stream"],
         window=options["window"],
         lenient=options["lenient"],
+        approver=options["approver"],
     )
     tell_untrusted(application.configuration)
     conversation = restore_conversation(application.store, options["continued"])

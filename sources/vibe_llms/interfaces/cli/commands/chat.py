@@ -83,6 +83,7 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
         stream=options["stream"],
         window=options["window"],
         lenient=options["lenient"],
+        approver=options["approver"],
     )
     tell_untrusted(application.configuration)
     session = _produce_session(application, continued, address or "", options)

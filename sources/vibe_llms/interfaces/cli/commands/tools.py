@@ -120,7 +120,7 @@ def call(name: str, arguments: tuple[str, ...], yes: bool, as_json: bool, **opti
     from vibe_llms.interfaces.cli.access import load_application
     from vibe_llms.interfaces.cli.interrupts import run
 
-    application = load_application(yes=yes)
+    application = load_application(yes=yes, approver=options["approver"])
     given = _read_arguments(arguments)
     run(_call(application, name, given, options, as_json=as_json))
 
@@ -140,7 +140,7 @@ async def _call(
     async with _connect(application, options) as registry:
         invoker = registry.access(name)
         ensure_allowed(options["allowed"], registry)
-        settled = await _approve(invoker, arguments, options)
+        settled = await _approve(application, invoker, arguments, options)
         context = InvocationContext(invocation_id="call", listener=note)
         outcome = await perform(invoker, settled, context)
     if as_json:
@@ -154,7 +154,9 @@ async def _call(
         raise SystemExit(1)
 
 
-async def _approve(invoker: Any, arguments: JsonObject, options: dict[str, Any]) -> JsonObject:
+async def _approve(
+    application: Application, invoker: Any, arguments: JsonObject, options: dict[str, Any]
+) -> JsonObject:
     """Asks where the invocable needs it; what was typed here is no reason not to."""
     from vibe_llms.exceptions import Stage, TrustError
     from vibe_llms.interfaces.cli.approving import TerminalApprover, advise_to_allow
@@ -166,12 +168,18 @@ async def _approve(invoker: Any, arguments: JsonObject, options: dict[str, Any])
     request = produce_approval_request(
         "call", invoker.name, arguments, description=invoker.description, effect=invoker.effect
     )
-    approver = TerminalApprover(split_names(options["allowed"]), tell=str)  # the error says it
-    settled = settle(request, await approver.approve(request))
+    policy = await application.produce_approver()
+    allowed = split_names(options["allowed"])
+    approver = TerminalApprover(allowed, tell=str, policy=policy)  # the error says it
+    approval = await approver.approve(request)
+    settled = settle(request, approval)
     if settled is None:
+        reason = f" {approval.reason}" if policy is not None and approval.reason else ""
         raise TrustError(
-            detail=f"{invoker.name} was not executed: it was not approved.",
-            remedy="Say yes when asked." if can_ask() else advise_to_allow(invoker.name),
+            detail=f"{invoker.name} was not executed: it was not approved.{reason}",
+            remedy=("Say yes when asked." if policy is None else "Ask its approver for less.")
+            if can_ask()
+            else advise_to_allow(invoker.name),
             stage=Stage.EXECUTE,
         )
     return settled
