@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         ProviderContext,
         ProviderSpecification,
         ReactorsSpecification,
+        TransportContext,
+        TransportSpecification,
     )
 
 _HOMES = {
@@ -57,6 +59,8 @@ _HOMES = {
     "ReactorsSpecification": "specification",
     "SettledConsent": "consents",
     "SilentProgress": "consents",
+    "TransportContext": "specification",
+    "TransportSpecification": "specification",
     "discover_providers": "discovery",
     "hook": "markers",
     "load_provider": "discovery",
@@ -82,6 +86,8 @@ __all__ = [
     "ReactorsSpecification",
     "SettledConsent",
     "SilentProgress",
+    "TransportContext",
+    "TransportSpecification",
     "discover_providers",
     "hook",
     "load_provider",

@@ -33,6 +33,7 @@ _IN_USE_ALWAYS: Final = (
     "survey_exporters",
     "survey_importers",
     "survey_listeners",
+    "survey_transports",
 )
 """Hooks that are asked only of what ``[plugins]`` names."""
 _PROBE: Final = """

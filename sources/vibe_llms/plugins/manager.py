@@ -210,7 +210,11 @@ class PluginManager:
             before = len(self.failures)
             yield
             for failure in self.failures[before:]:
-                _warn(failure)
+                import logging  # needed after a mistake only
+
+                logging.getLogger("vibe_llms.plugins").warning(
+                    "The plugin %r (%s): %s", failure.name, failure.place, failure.reason
+                )
 
     def produce_catalogue(self) -> Catalogue:
         """Produces the catalogue of models of all providers that are available. Loads them."""
@@ -418,7 +422,7 @@ class PluginManager:
         )
 
     def _produce_context(self, entry: PluginEntry) -> ProviderContext:
-        from vibe_llms.plugins.specification import ProviderContext
+        from vibe_llms.plugins.specification import ProviderContext, TransportSpecification
 
         return ProviderContext(
             name=entry.name,
@@ -430,7 +434,12 @@ class PluginManager:
             limits=self.configuration.limits,
             clock=self.clock,
             produce_attributes=partial(self._produce_attributes, entry),
+            survey_transports=partial(self._survey_and_warn, TransportSpecification),
         )
+
+    def _survey_and_warn(self, kind: type[_T]) -> tuple[_T, ...]:
+        with self._warn_of_failures():
+            return self.survey_pieces(kind)
 
     def _produce_attributes(self, entry: PluginEntry) -> Any:
         with self._lock:
@@ -488,10 +497,3 @@ def _explain_factory(entry: PluginEntry) -> Iterator[None]:
             detail=f"The {entry.table.removesuffix('s')} {entry.name!r} ({entry.module}) cannot "
             f"be made: {describe_error(error)}.",
         ) from error
-
-
-def _warn(failure: PluginFailure) -> None:
-    import logging  # needed after a mistake only
-
-    logger = logging.getLogger("vibe_llms.plugins")
-    logger.warning("The plugin %r (%s): %s", failure.name, failure.place, failure.reason)

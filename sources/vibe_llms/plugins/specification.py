@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.messages.losses import Translation
     from vibe_llms.providers.interfaces import Provider
+    from vibe_llms.wire.exchanges import Timeouts, Transport
 
 
 class Consent(Protocol):
@@ -95,6 +96,9 @@ class ProviderContext:
         produce_attributes: Gives the integrator of model attributes for this provider: its
             own data, the specifications of :func:`survey_model_attributes` for its name, and
             the user's overrides.
+        survey_transports: Names the transports that plugins have (:func:`survey_transports`);
+            loads those plugins, so it is called only where a transport is chosen that does not
+            ship.
     """
 
     name: str
@@ -106,6 +110,7 @@ class ProviderContext:
     limits: Limits = attrs.field(factory=Limits)
     clock: Clock = attrs.field(factory=Clock)
     produce_attributes: Callable[[], Any]
+    survey_transports: Callable[[], Sequence[TransportSpecification]] = tuple
 
 
 @attrs.frozen
@@ -254,6 +259,42 @@ class ApproverSpecification:
     factory: Callable[[ApproverContext], DeferringApprover]
 
 
+@attrs.frozen(kw_only=True)
+class TransportContext:
+    """What a transport is given when it is made.
+
+    Attributes:
+        provider: Whose requests it carries, by the name in the configuration.
+        limits: Bound what requests and answers may hold.
+        timeouts: As the provider's table says; for requests that bring none of their own.
+        produce_direct: Makes the transport ``direct`` with all that the provider's table says of
+            proxies and certificates, for one that adds something and passes the rest on. Who
+            calls it closes it.
+    """
+
+    provider: str
+    limits: Limits
+    timeouts: Timeouts
+    produce_direct: Callable[[], Transport]
+
+
+@attrs.frozen
+class TransportSpecification:
+    """A way by which the requests of a provider go out and their answers come back.
+
+    Attributes:
+        name: What ``transport`` in ``[providers.NAME]`` calls it. One that ships (``direct``,
+            ``sdk``) cannot be replaced.
+        summary: What it does, in one line.
+        factory: Makes it from its context; called once for each client, before its first request.
+            It is closed with the client. Heavy libraries are imported in here or later.
+    """
+
+    name: str
+    summary: str
+    factory: Callable[[TransportContext], Transport]
+
+
 @attrs.frozen
 class CommandSpecification:
     """A command that is added to ``vibe``.
@@ -393,6 +434,19 @@ def survey_approvers() -> Sequence[ApproverSpecification]:  # type: ignore[empty
 
 
 @hookspec
+def survey_transports() -> Sequence[TransportSpecification]:  # type: ignore[empty-body]
+    """Names transports, for tables of providers to choose: ``transport = "name"``.
+
+    Called:
+        Once per process, when a provider is used or checked that chooses a transport which does
+        not ship; of plugins that ``[plugins.NAME]`` names.
+
+    Returns:
+        A list or tuple, perhaps empty. Where several have a name, the first one is meant.
+    """
+
+
+@hookspec
 def survey_commands() -> Sequence[CommandSpecification]:  # type: ignore[empty-body]
     """Names commands to be added to ``vibe``.
 
@@ -436,6 +490,7 @@ HOOKS: Final[Mapping[str, type[Any]]] = {
     "survey_ensembles": EnsembleSpecification,
     "survey_reactors": ReactorsSpecification,
     "survey_listeners": ListenerSpecification,
+    "survey_transports": TransportSpecification,
     "survey_approvers": ApproverSpecification,
     "survey_commands": CommandSpecification,
     "survey_model_attributes": ModelAttributesSpecification,

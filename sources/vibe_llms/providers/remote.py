@@ -33,6 +33,7 @@ from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.providers.settings import RemoteSettings, read_settings
 from vibe_llms.providers.sources import Decoder, WireSource, read_problem
 from vibe_llms.providers.streams import EventSource
+from vibe_llms.providers.transports import produce_transport
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
@@ -394,25 +395,16 @@ class RemoteClient:
 
     def _produce_transport(self) -> Transport:
         vendor, settings = self.vendor, self.vendor.settings
-        if settings.values.get("transport") == "sdk":
-            from vibe_llms.wire.sdk import SdkTransport
+        if settings.values.get("transport") != "sdk":
+            return produce_transport(vendor.context, settings)
+        from vibe_llms.wire.sdk import SdkTransport
 
-            return SdkTransport(
-                vendor.produce_sdk_client(self.require_key()),
-                limits=vendor.context.limits,
-                timeouts=settings.timeouts,
-                is_owner=True,
-                base_url=settings.base_url,
-            )
-        from vibe_llms.wire.direct import DirectTransport
-
-        return DirectTransport(
+        return SdkTransport(
+            vendor.produce_sdk_client(self.require_key()),
             limits=vendor.context.limits,
             timeouts=settings.timeouts,
-            proxy=settings.access_secret("proxy"),
-            certificate_authorities=settings.access_path("certificate_authorities"),
-            client_certificate=settings.access_path("client_certificate"),
-            client_key=settings.access_path("client_key"),
+            is_owner=True,
+            base_url=settings.base_url,
         )
 
 

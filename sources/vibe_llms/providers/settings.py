@@ -57,10 +57,6 @@ def _check_table(value: Any) -> str | None:
     return None if is_table else "a table of texts"
 
 
-def _check_transport(value: Any) -> str | None:
-    return None if value in ("direct", "sdk") else "direct or sdk"
-
-
 _RATES: Final = tuple(field.name for field in attrs.fields(Rates))
 _TIMEOUTS: Final = tuple(field.name for field in attrs.fields(Timeouts))
 SETTINGS: Final[Mapping[str, _Check]] = {
@@ -76,10 +72,13 @@ SETTINGS: Final[Mapping[str, _Check]] = {
     "proxy": _check_address,
     "requests_per_minute": _check_count,
     "tokens_per_minute": _check_count,
-    "transport": _check_transport,
+    "transport": _check_text,
     **dict.fromkeys(_TIMEOUTS, _check_seconds),
 }
 """The settings that every remote provider has, and what each must be."""
+
+TRANSPORTS: Final = ("direct", "sdk")
+"""The transports that ship; plugins bring others."""
 
 _LEFT_TO_PACKAGES: Final = (
     "certificate_authorities",
@@ -187,6 +186,11 @@ def _check_settings(context: ProviderContext, checks: Mapping[str, _Check]) -> t
             findings.append(Finding(place=f"{place}.{name}", message=message))
         elif wanted := checks[name](value):
             findings.append(Finding(place=f"{place}.{name}", message=f"It must be {wanted}."))
+        elif name == "transport" and value not in TRANSPORTS:
+            known = [*TRANSPORTS, *(each.name for each in context.survey_transports())]
+            if value not in known:
+                message = f"There is no transport {value!r}{end_among(value, known)}"
+                findings.append(Finding(place=f"{place}.{name}", message=message))
         elif name in _LEFT_TO_PACKAGES and context.settings.get("transport") == "sdk":
             message = "It does not reach the official package: transport = 'sdk' goes without it."
             findings.append(Finding(place=f"{place}.{name}", message=message))

@@ -329,7 +329,7 @@ def test_mistakes_inside_tables_are_found_with_line_and_nearest_word(
         "1": "'anthropic'? Write provider:model.",
         "3": "'groq'?",
         "5": "'base_url'?",
-        "6": "6: providers.openai_responses.transport: It must be direct or sdk.",
+        "6": "'sdk'?",
         "8": "'takes_parts'?",
         "10": "'context_tokens'?",
         "12": "'command'?",

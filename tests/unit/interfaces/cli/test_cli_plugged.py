@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vibe_llms import Application, SyncEngine
+from vibe_llms import Application, SyncEngine, SyncModel
 from vibe_llms.configuration import load_configuration
 from vibe_llms.conversations.exchange.choosing import (
     access_form,
@@ -20,6 +20,7 @@ from vibe_llms.exceptions import CodecError, PluginError, RequestError, UnknownN
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.messages.views import text_of
 from vibe_llms.plugins import ImporterSpecification, PluginManager
+from vibe_llms.testing.simulator import SynchronousSimulator
 
 Vibe = Callable[..., Any]
 Plug = Callable[..., Path]
@@ -228,3 +229,85 @@ def test_a_listener_that_cannot_be_made_is_named_once(
     told = [record.getMessage() for record in caplog.records if "broken" in record.getMessage()]
     assert len(told) == 1
     assert "Its listener 'broken' cannot be made: the factory raised OSError: no paper." in told[0]
+
+
+def choose_transport(plug: Plug, transport: str, address: str = "http://127.0.0.1:9") -> Path:
+    """Lets a provider's table choose a transport beside a plugin that has some."""
+    table = "[providers.anthropic]\napi_key = 'k'\n"
+    more = f"{table}base_url = '{address}'\ntransport = '{transport}'\n"
+    return plug("signed_letters", more=more)
+
+
+def test_a_plugin_s_transport_carries_the_requests_of_the_provider_that_chooses_it(
+    vibe: Vibe, plug: Plug
+) -> None:
+    """What it adds arrives, from the library as from the command line, streamed or not."""
+    with SynchronousSimulator() as vendor:
+        choose_transport(plug, "signed", vendor.url)
+
+        answers = [
+            vibe("ask", "-m", "anthropic:m", way, "Hello").out
+            for way in ("--stream", "--no-stream")
+        ]
+        with SyncModel("anthropic:m", application=Application.load()) as model:
+            answers.append(model.ask("Hello").text)
+
+        signatures = [request.headers.get("x-signature") for request in vendor.requests]
+
+    assert answers == ["Hello\n", "Hello\n", "Hello"]
+    assert signatures == ["sent for anthropic"] * 3
+
+
+def test_a_transport_that_there_is_not_is_told_with_the_nearest_and_its_line(
+    vibe: Vibe, plug: Plug
+) -> None:
+    """By ``config check`` as by a question; a name that there is holds."""
+    file = choose_transport(plug, "singed")
+    place = f"{file}:4: providers.anthropic.transport: "
+
+    for arguments in (("config", "check"), ("ask", "-m", "anthropic:m", "Hi")):
+        slip = vibe(*arguments)
+        assert slip.code == ExitCode.CONFIGURATION
+        assert f"{place}There is no transport 'singed'; did you mean 'signed'?" in slip.err
+
+    file.write_text(file.read_text().replace("singed", "signed"))
+    assert "transport" not in vibe("config", "check").err
+
+
+def test_a_transport_that_cannot_be_made_is_named(vibe: Vibe, plug: Plug) -> None:
+    """What its factory raises, or returns instead of a transport, is one line about it."""
+    file = choose_transport(plug, "broken")
+    words = "The transport 'broken' of [providers.anthropic] cannot be made: the factory "
+
+    raised = vibe("ask", "-m", "anthropic:m", "Hi")
+    file.write_text(file.read_text().replace("'broken'", "'hollow'"))
+    returned = vibe("ask", "-m", "anthropic:m", "Hi")
+
+    assert raised.code != 0
+    assert f"{words}raised OSError: no wax." in raised.err
+    assert "Traceback" not in raised.err
+    assert f"{words.replace('broken', 'hollow')}returned int." in returned.err
+
+
+def test_a_transport_takes_no_shipped_one_s_place(vibe: Vibe, plug: Plug) -> None:
+    """``direct`` is ours, whatever a plugin calls its own."""
+    with SynchronousSimulator() as vendor:
+        choose_transport(plug, "direct", vendor.url)
+
+        outcome = vibe("ask", "-m", "anthropic:m", "Hello")
+
+    assert (outcome.code, outcome.out) == (0, "Hello\n")
+
+
+def test_a_plugin_that_fails_is_named_where_a_transport_is_looked_for(
+    vibe: Vibe, plug: Plug, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever chooses what it would have brought reads why it is not there."""
+    choose_transport(plug, "velvet")
+    plug("torn", "raise ValueError('torn in two')")
+
+    outcome = vibe("ask", "-m", "anthropic:m", "Hi")
+
+    assert outcome.code == ExitCode.CONFIGURATION
+    assert "There is no transport 'velvet'; known: direct, sdk, signed" in outcome.err
+    assert "ValueError: torn in two" in caplog.text + outcome.err
