@@ -286,6 +286,10 @@ def test_what_is_no_conversation_is_said(vibe: Vibe, script: str) -> None:
 
     assert outcome.code == 4
     assert len(_show(vibe, vibe("list").out.partition("\t")[0])) == 2
+    meant = vibe("ask", "--continue", "hi")
+    assert meant.code == 4
+    assert "write it first" in meant.err
+    assert "ask hi --continue" in meant.err
 
 
 def test_a_continued_question_that_is_not_kept_leaves_the_conversation(

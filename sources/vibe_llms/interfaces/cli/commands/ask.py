@@ -17,6 +17,7 @@ from vibe_llms.interfaces.cli.options import (
 from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
 
 if TYPE_CHECKING:
+    from vibe_llms.conversations import Conversation, ConversationStore
     from vibe_llms.interfaces.cli.chat.session import Answer, ChatSession
     from vibe_llms.plain import JsonObject
 
@@ -58,7 +59,7 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
     if options["continued"] and not _may_be_identity(options["continued"]):
         words.insert(0, options["continued"])  # a question, which stood where an id may stand
         options["continued"] = ""
-    session = _produce_session(options, save=save is not False)
+    session = _produce_session(options, save=save is not False, has_words=bool(words))
     text = _gather(session, " ".join(words), options)
     answer = _answer(session, text, options, as_json=as_json)
     if as_json:
@@ -74,12 +75,27 @@ def _may_be_identity(text: str) -> bool:
     return text.isascii() and text.isalnum() and len(text) <= _IDENTITY_LETTERS
 
 
-def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
-    from vibe_llms.interfaces.cli.access import (
-        load_application,
-        restore_conversation,
-        tell_untrusted,
-    )
+def _restore_conversation(
+    store: ConversationStore, continued: str | None, has_words: bool
+) -> Conversation:
+    """Returns the conversation to go on with; says so where its id may have been the question."""
+    from vibe_llms.exceptions import UnknownConversationError
+    from vibe_llms.interfaces.cli.access import restore_conversation
+    from vibe_llms.interfaces.cli.program import compose_command
+
+    try:
+        return restore_conversation(store, continued)
+    except UnknownConversationError as error:
+        if not continued or has_words:
+            raise
+        command = compose_command("ask", continued, "--continue")
+        raise UnknownConversationError(
+            identity=continued, remedy=f"If that is your question, write it first: {command}"
+        ) from error
+
+
+def _produce_session(options: dict[str, Any], *, save: bool, has_words: bool) -> ChatSession:
+    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
     address = compose_address(options["model"], options["provider"])
@@ -92,7 +108,7 @@ def _produce_session(options: dict[str, Any], *, save: bool) -> ChatSession:
         approver=options["approver"],
     )
     tell_untrusted(application.configuration)
-    conversation = restore_conversation(application.store, options["continued"])
+    conversation = _restore_conversation(application.store, options["continued"], has_words)
     return ChatSession(
         application=application,
         store=application.store if save else None,
