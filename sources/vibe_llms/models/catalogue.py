@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
@@ -147,10 +148,18 @@ class Catalogue:
             rules += folder.read()
             default_model = folder.default_model or default_model
             names += folder.names
-        for overrides in self.overrides:
-            rules += read_overrides(overrides, findings)
+        written, mistakes = self._overridden
+        rules += written
+        findings += mistakes
         if findings:
             raise ConfigurationError(findings=tuple(findings))
         return ModelsIntegrator(
             provider=provider, rules=rules, default_model=default_model, names=tuple(names)
         )
+
+    @cached_property
+    def _overridden(self) -> tuple[list[Rule], list[Finding]]:
+        """What the user wrote is the same for all providers, so it is read once."""
+        findings: list[Finding] = []
+        rules = [rule for written in self.overrides for rule in read_overrides(written, findings)]
+        return rules, findings

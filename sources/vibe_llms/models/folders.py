@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from itertools import chain, repeat
 from pathlib import Path
 
 import attrs
@@ -19,7 +20,7 @@ import tomli
 from vibe_llms.exceptions import Finding
 from vibe_llms.files import read_file
 from vibe_llms.models.attributes import Layer
-from vibe_llms.models.rules import Document, Rule, RuleReader
+from vibe_llms.models.rules import MODELS_HEADER, Document, Rule, RuleReader
 from vibe_llms.nearness import end_among
 from vibe_llms.resources import access_data
 
@@ -158,7 +159,7 @@ def _read_tables(
         named: The layer of a table with a pattern.
     """
     defaults = table.get("defaults", {})
-    line = reader.document.locate(r"\[defaults\]")
+    line = next(iter(reader.document.locate_all(r"\[defaults\]")), 0)
     if isinstance(defaults, Mapping):
         if "pattern" in defaults or "model" in defaults:
             reader.report("'defaults' have no 'pattern' and no 'model'.", line)
@@ -169,8 +170,8 @@ def _read_tables(
     if not isinstance(models, list) or not all(isinstance(model, Mapping) for model in models):
         reader.report("'models' must be tables, each headed [[models]].")
         return
-    for index, model in enumerate(models):
-        line = reader.document.locate(r"\[\[models\]\]", occurrence=index)
+    lines = chain(reader.document.locate_all(MODELS_HEADER), repeat(0))
+    for model, line in zip(models, lines, strict=False):
         if ("pattern" in model) == ("model" in model):
             reader.report("A table of 'models' needs either 'pattern' or 'model'.", line)
         layer = Layer.MODEL if named is Layer.FAMILY and "model" in model else named

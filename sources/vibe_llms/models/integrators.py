@@ -70,14 +70,22 @@ class ModelsIntegrator:
             UnknownNameError: The default model is asked for and there is none.
         """
         address = ModelAddress(self.provider, model or self.access_default_model())
-        rules = self.rules
+        rules = self.find_rules(address.name)
         if learnt:
             rules = _sort_rules((*rules, _produce_learnt_rule(learnt, learnt_from)))
         fold = _Fold(address=address, defined_controls=self._defined_controls)
         for rule in rules:
-            if rule.concerns(self.provider, address.name):
-                fold.apply(rule)
+            fold.apply(rule)
         return fold.finish()
+
+    def find_rules(self, model: str) -> tuple[Rule, ...]:
+        """Returns the rules that concern a model, the weakest first.
+
+        Those with an exact name, which may be thousands, are looked up; the others are asked.
+        """
+        places = sorted({*self._places.get("", ()), *self._places.get(model, ())})
+        rules = (self.rules[place] for place in places)
+        return tuple(rule for rule in rules if rule.concerns(self.provider, model))
 
     def access_default_model(self) -> str:
         """Returns the name of the model that the bare provider stands for.
@@ -109,11 +117,17 @@ class ModelsIntegrator:
 
     def knows(self, model: str) -> bool:
         """Tells whether a record or a family of the provider's own data concerns the name."""
-        return any(
-            rule.provenance.layer in (Layer.FAMILY, Layer.MODEL)
-            and rule.concerns(self.provider, model)
-            for rule in self.rules
-        )
+        own = (Layer.FAMILY, Layer.MODEL)
+        return any(rule.provenance.layer in own for rule in self.find_rules(model))
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Where the rules of each exact name stand; those with a pattern, or neither, at ""."""
+        places: dict[str, list[int]] = {}
+        for place, rule in enumerate(self.rules):
+            name = rule.model if rule.pattern is None else ""
+            places.setdefault(name, []).append(place)
+        return places
 
     @cached_property
     def _defined_controls(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
 
 import attrs
 
@@ -25,6 +26,9 @@ from vibe_llms.models.merging import MergeError, is_list, name_kind, read_direct
 from vibe_llms.nearness import find_near, suggest_among
 from vibe_llms.plain import JsonValue
 
+MODELS_HEADER = r"\[\[models\]\]"
+_MODELS_HEADER = re.compile(rf"\s*{MODELS_HEADER}")
+
 
 @attrs.frozen(kw_only=True)
 class Document:
@@ -38,25 +42,31 @@ class Document:
     file: str
     text: str = ""
 
-    def locate(self, pattern: str, occurrence: int = 0, after: int = 0) -> int:
-        """Returns the number of the line that the pattern begins, 0 where there is none.
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines as TOML counts them."""
+        return tuple(self.text.split("\n"))
 
-        Args:
-            occurrence: Which of several, counted from 0.
-            after: Only lines from this number on.
-        """
+    def locate_all(self, pattern: str) -> tuple[int, ...]:
+        """Returns the numbers of all lines that the pattern begins, read in one go."""
         expression = re.compile(rf"\s*{pattern}")
-        for number, line in enumerate(self.text.splitlines(), start=1):
-            if number >= after and expression.match(line):
-                if not occurrence:
-                    return number
-                occurrence -= 1
-        return 0
+        return tuple(n for n, line in enumerate(self.lines, start=1) if expression.match(line))
 
     def locate_key(self, key: str, after: int = 0) -> int:
-        """Returns the line that sets a key, or else the line to search after."""
+        """Returns the line that sets a key, or else the line to search after.
+
+        Args:
+            after: Where its table begins; the search ends where the next of ``[[models]]`` does, so
+                that a mistake in one of many costs no reading of all the others.
+        """
         name = rf"[\"']?{re.escape(key)}[\"']?"
-        return self.locate(rf"(?:{name}\s*[=.]|\[.*\b{re.escape(key)}\b.*\])", after=after) or after
+        expression = re.compile(rf"\s*(?:{name}\s*[=.]|\[.*\b{re.escape(key)}\b.*\])")
+        for index in range(max(after - 1, 0), len(self.lines)):
+            if index >= after > 0 and _MODELS_HEADER.match(self.lines[index]):
+                break
+            if expression.match(self.lines[index]):
+                return index + 1
+        return after
 
 
 @attrs.frozen(kw_only=True)
@@ -164,9 +174,9 @@ class RuleReader:
             self._report_key(key, f"The key {key!r} may not contain a dot.", line)
         if key in KEYS_BY_NAME or key in _access_table(table, "controls"):
             return
-        near = find_near(key, KEYS_BY_NAME, cutoff=0.85)
+        near = _find_near_key(key)
         if near:
-            message = f"Nothing is known as {key!r}; did you mean {near[0]!r}?"
+            message = f"Nothing is known as {key!r}; did you mean {near!r}?"
             self._report_key(key, message, line)
 
     def _read_pattern(self, table: Mapping[str, object], line: int) -> re.Pattern[str] | None:
@@ -262,6 +272,11 @@ class RuleReader:
                 self._read_date(entry.get("date"), line) or inherited[1],
             )
         return sources
+
+
+@lru_cache  # thousands of tables may set the same attribute of their user's own
+def _find_near_key(key: str) -> str:
+    return next(iter(find_near(key, KEYS_BY_NAME, cutoff=0.85)), "")
 
 
 def end_sentence(message: str) -> str:
