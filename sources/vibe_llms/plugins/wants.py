@@ -37,6 +37,20 @@ def survey_wants(plugins: PluginManager, providers: Iterable[str]) -> dict[str, 
     return {name: _ask(plugins, name) if usable.get(name) else Wants() for name in providers}
 
 
+def refuse_wants(plugins: PluginManager, provider: str) -> None:
+    """Refuses to go on with a provider that can be loaded, but not be asked as things are.
+
+    Raises:
+        ConverseError: What is missing, with how it is had.
+    """
+    from vibe_llms.providers.needs import refuse_for_want
+
+    wants = _ask(plugins, provider)
+    if wants.error is not None:
+        raise wants.error
+    refuse_for_want(provider, wants.needs)
+
+
 def _ask(plugins: PluginManager, name: str) -> Wants:
     try:
         provider = plugins.load_provider(name)

@@ -107,11 +107,12 @@ def find_variable(provider: str, variables: Iterable[str], setting: str) -> tupl
 
 
 def refuse_for_want(provider: str, needs: Iterable[Need]) -> None:
-    """Refuses to go on where a setting, a key or a package is missing.
+    """Refuses to go on where something is missing that is not fetched on the way.
 
     Raises:
         ConfigurationError: A setting, or the key.
-        DependencyError: A package.
+        DependencyError: A package, or a program.
+        TransportError: A server on this machine.
     """
     for need in needs:
         if need.kind is NeedKind.KEY:
@@ -122,6 +123,12 @@ def refuse_for_want(provider: str, needs: Iterable[Need]) -> None:
         if need.kind is NeedKind.PACKAGE:
             detail = f"The provider {provider} needs {need.name}, which is not installed."
             raise DependencyError(package=need.name, detail=detail, remedy=need.remedy)
+        if need.kind is NeedKind.PROGRAM:
+            detail = f"The provider {provider} starts {need.name}, which is not installed."
+            raise DependencyError(package=need.name, detail=detail, remedy=need.remedy)
+        if need.kind is NeedKind.SERVER:
+            detail = f"Nothing listens at {need.name}, where the server of {provider} is to be."
+            raise TransportError(detail=detail, remedy=need.remedy, stage=Stage.CONNECT)
 
 
 def _is_there(module: str) -> bool:

@@ -30,7 +30,7 @@ from vibe_llms.providers.needs import (
 )
 from vibe_llms.providers.rates import Pace, SettlingSource, Turn
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
-from vibe_llms.providers.settings import RemoteSettings, read_settings
+from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
 from vibe_llms.providers.sources import Decoder, WireSource, read_problem
 from vibe_llms.providers.streams import EventSource
 from vibe_llms.providers.transports import produce_transport
@@ -88,7 +88,8 @@ class Vendor(abc.ABC):
         """Says what is missing before anything can be asked. Asks nobody but this machine."""
         name, values = self.context.name, self.settings.values
         needs = find_variable(name, self.settings.missing_variables, "base_url")
-        needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))
+        if values.get("transport") in (None, *TRANSPORTS) and not values.get("proxy"):
+            needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))
         if values.get("transport") == "sdk":
             return needs
         directory = self.context.data_directory

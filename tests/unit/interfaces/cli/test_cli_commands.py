@@ -76,7 +76,7 @@ def test_a_question_of_blanks_is_none(vibe: Vibe, question: str) -> None:
     refused = vibe("ask", question, stdin=b" \n")
 
     assert (refused.code, refused.out) == (ExitCode.USAGE, "")
-    assert "There is no question." in refused.err
+    assert "There is no question" in refused.err
     assert vibe("ask", question, stdin=b"Hello").out == "Hello\n"
 
 

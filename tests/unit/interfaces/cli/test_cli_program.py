@@ -115,4 +115,4 @@ def test_every_hint_runs_as_it_is_printed(tmp_path: Path) -> None:
     assert f"Try: {program} show --help" in call("show", "--nothing").stderr
     hint = call("ask", "--save", "Hello").stderr.rpartition("go on with: ")[2]
     assert hint.startswith(f"{program} chat --continue ")
-    assert call(*hint.split()[3:]).returncode == 0
+    assert call(*hint.split()[3:], "And now?").returncode == 0

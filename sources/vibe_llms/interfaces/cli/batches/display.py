@@ -154,6 +154,9 @@ def tell_summary(tally: BatchTally, account: Account) -> None:
     """Says at the end what was done, and lists the failures by their kinds."""
     earlier = f", {tally.stored:,} from before" if tally.stored else ""
     failed = tally.failed + tally.stored_failed
+    if not tally.done + tally.stored + failed:
+        note("Nothing was asked: the input is empty.")
+        return
     note(
         f"{tally.done:,} done{earlier}, {failed:,} failed, in {tally.seconds:.1f} s "
         f"({_rate(tally):,.1f}/s){_describe_use(tally, account)}."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from vibe_llms.exceptions import RequestError, UnknownNameError
+from vibe_llms.exceptions import ConverseError, RequestError, UnknownNameError
 from vibe_llms.interfaces.cli.chat.standings import Standing
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.interfaces.cli.output import reveal, reveal_head
@@ -123,9 +123,16 @@ async def fork(loop: ChatLoop, argument: str) -> None:
 
 async def model(loop: ChatLoop, argument: str) -> None:
     """Shows the model, or goes on with another."""
+    still = ""
     if argument:
-        await run_interruptibly(loop.session.switch_model(argument))
-    loop.output.say(f"The model is {loop.session.model_name}.")
+        try:
+            await run_interruptibly(loop.session.switch_model(argument))
+        except ConverseError as error:
+            if not loop.input.is_interactive:
+                raise
+            loop.complain(error)
+            still = "still "
+    loop.output.say(f"The model is {still}{loop.session.model_name}.")
 
 
 async def system(loop: ChatLoop, argument: str) -> None:

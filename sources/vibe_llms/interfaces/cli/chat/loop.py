@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import click
 
 from vibe_llms.exceptions import ContextOverflowError, ConverseError
 from vibe_llms.interfaces.cli.accounting import summarize
@@ -40,14 +41,17 @@ class ChatLoop:
         Raises:
             ConverseError: Something went wrong and nobody is there who could go on.
             KeyboardInterrupt: The answer was stopped and nobody is there who could go on.
+            UsageError: Nothing was said, and nobody is there who could have left without a word.
         """
         self.tell_notices()
+        is_silent = not first
         try:
             if first:
                 await self.handle(first)
             while True:
                 try:
                     text = await self.input.read()
+                    is_silent = False
                 except KeyboardInterrupt:
                     if not self.input.is_interactive:
                         raise
@@ -55,7 +59,10 @@ class ChatLoop:
                     continue
                 await self.handle(text)
         except EOFError:
-            return
+            if is_silent and not self.input.is_interactive:
+                raise click.UsageError(
+                    "Nothing was said: standard input is empty. Each of its lines is a message."
+                ) from None
 
     async def handle(self, text: str) -> None:
         """Performs a slash command, or says the text and lets the model answer.
@@ -77,8 +84,7 @@ class ChatLoop:
         except ConverseError as error:
             if not self.input.is_interactive:
                 raise
-            for line in compose_lines(error):
-                self.output.complain(line)
+            self.complain(error)
             if isinstance(error, ContextOverflowError):
                 self.output.say("/compact goes on with a summary, /new without one.")
         self.tell_notices()
@@ -103,6 +109,11 @@ class ChatLoop:
             self.output.say(f"{answer.cut}{goes_on}")
         if any(isinstance(canister, InvocationCanister) for canister in answer.canisters):
             self.output.say(summarize(measure_canisters(answer.canisters)))
+
+    def complain(self, error: ConverseError) -> None:
+        """Shows what went wrong."""
+        for line in compose_lines(error):
+            self.output.complain(line)
 
     def tell_notices(self) -> None:
         """Shows what the store found on the way."""

@@ -11,7 +11,14 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, LossEvent, StreamEvent
-from vibe_llms.exceptions import Finding, RequestError, StaleConversationError
+from vibe_llms.exceptions import (
+    ConverseError,
+    Finding,
+    LimitError,
+    RequestError,
+    StaleConversationError,
+    TranslationLossError,
+)
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
@@ -49,6 +56,8 @@ if TYPE_CHECKING:
     from vibe_llms.telemetry.odometer import Odometer
 
 INPUT_ROLES = frozenset({"user", "document", "supervisor"})
+_BLAMING = (RequestError, TranslationLossError, LimitError)
+"""These say that what was said is to blame, and nothing around it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -143,7 +152,7 @@ class ChatSession:
             registry = Registry(self.tools)
             await registry.connect()
             self._registry = registry
-        await self._check([UserCanister("?")])
+        await self._ensure_ready()
 
     async def close(self) -> None:
         """Disconnects the tools, and frees the models."""
@@ -168,9 +177,11 @@ class ChatSession:
         """Adds what the user says, with what is attached; it is stored when this returns.
 
         What the model cannot take is not kept, or every later request would fail of it, too.
+        Where something else is to blame, such as a key that is missing, it waits for its answer.
 
         Raises:
             RequestError: The model cannot take it; it is not attached any longer.
+            ConverseError: The model cannot be asked.
         """
         documents = [item for item in self.attachments if isinstance(item, DocumentCanister)]
         media = [item for item in self.attachments if not isinstance(item, DocumentCanister)]
@@ -181,7 +192,13 @@ class ChatSession:
         if contents:
             said.append(UserCanister(contents))
         self.attachments.clear()
-        await self._check([*self.conversation.canisters, *said])
+        try:
+            await self._check([*self.conversation.canisters, *said])
+        except _BLAMING:
+            raise
+        except ConverseError:
+            self.keep(said)
+            raise
         self.keep(said)
 
     async def answer(self, output: ChatOutput) -> Answer:
@@ -394,9 +411,17 @@ class ChatSession:
             self.conversation.notices += (notice,)
 
     async def switch_model(self, address: str) -> None:
-        """Goes on with another model. Raises UnknownNameError and stays with the former."""
-        await self.application.access_model(address)
-        self.address = address
+        """Goes on with another model, if it can be asked; else stays with the former.
+
+        Raises:
+            ConverseError: There is none, or what it lacks; or it takes other controls.
+        """
+        former, self.address = self.address, address
+        try:
+            await self._ensure_ready()
+        except BaseException:
+            self.address = former
+            raise
 
     def measure(self) -> Account:
         """Returns what the conversation has used, and the summaries made in this session.
@@ -413,6 +438,16 @@ class ChatSession:
         """Counts the tokens that the conversation so far takes as input."""
         model = self._produce_model()
         return await model.count_tokens(model.request(self.conversation, continuation=True))
+
+    async def _ensure_ready(self) -> None:
+        """Refuses a model that nobody can ask as things are, and asks it nothing."""
+        import asyncio
+
+        from vibe_llms.plugins.wants import refuse_wants
+
+        await self._check([UserCanister("?")])
+        provider = self.application.resolve_address(self.address).provider
+        await asyncio.to_thread(refuse_wants, self.application.plugins, provider)
 
     async def _check(self, canisters: Sequence[AnyCanister]) -> None:
         model = self._produce_model()

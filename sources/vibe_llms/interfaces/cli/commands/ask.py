@@ -189,7 +189,8 @@ def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
     if not sys.stdin.isatty() and "-" not in options["files"]:
         text = _read_stdin(session, text)
     if not text.strip() and not session.attachments and not _has_open_end(session):
-        raise click.UsageError("There is no question.")
+        empty = "" if sys.stdin.isatty() else ": standard input is empty"
+        raise click.UsageError(f"There is no question{empty}.")
     return text
 
 

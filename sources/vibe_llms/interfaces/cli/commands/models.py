@@ -187,8 +187,7 @@ def pull(address: str | None, yes: bool) -> None:
     from vibe_llms.interfaces.cli.access import load_application
     from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.interfaces.cli.output import note
-    from vibe_llms.plugins.wants import survey_wants
-    from vibe_llms.providers.needs import refuse_for_want
+    from vibe_llms.plugins.wants import refuse_wants
 
     application = load_application(yes=yes)
     target = address or application.configuration.model
@@ -200,8 +199,7 @@ def pull(address: str | None, yes: bool) -> None:
             await application.close()
 
     run(perform())
-    provider = application.resolve_address(target).provider
-    refuse_for_want(provider, survey_wants(application.plugins, [provider])[provider].needs)
+    refuse_wants(application.plugins, application.resolve_address(target).provider)
     note(f"{target} is ready.")
 
 
