@@ -228,13 +228,15 @@ def read_synchronized(world: World) -> dict[str, int]:
     return known
 
 
-def cut_power(world: World, dice: random.Random) -> None:
-    """Takes away bytes that were never synchronized: all, some or none of them."""
+def cut_power(world: World, dice: random.Random | None = None) -> None:
+    """Takes away bytes that were never synchronized: all; with dice all, some or none of them."""
     known = read_synchronized(world)
     for path in (world.root / "store").rglob("*.jsonl"):
         there = path.stat().st_size
         kept = min(known.get(str(path), 0), there)
-        os.truncate(path, dice.choice([kept, dice.randint(kept, there), there]))
+        if dice is not None:
+            kept = dice.choice([kept, dice.randint(kept, there), there])
+        os.truncate(path, kept)
         world.note("synchronized", f"{path.stat().st_size} {path}".encode())
 
 
@@ -408,6 +410,23 @@ def play_often_killed(root: Path, dice: random.Random) -> Counter[str]:
     return judge.conclude() + Counter(deaths=deaths)
 
 
+def play_twice_killed(root: Path, at: int, dice: random.Random) -> Counter[str] | None:
+    """Kills the first run at a step and, a little later, the second; then all power is lost.
+
+    What the first had written and not synchronized is there for the second to act upon.
+    """
+    world = begin(root)
+    judge = Judge(world, loses_power=True)
+    if live(world, at, tears=False):
+        return None
+    judge.look()
+    if not live(world, dice.randint(1, 12), tears=False):
+        cut_power(world)
+        judge.look()
+        assert live(world, 0, tears=False)
+    return judge.conclude()
+
+
 def main(path: str, kind: str, rounds: int) -> None:
     root = Path(path, "world")
     world = begin(root)  # one that nobody disturbs: loads whatever is loaded when it is needed
@@ -420,7 +439,13 @@ def main(path: str, kind: str, rounds: int) -> None:
         print(json.dumps(seen))
         return
     settings = {"tears": kind == "torn", "loses_power": kind == "powerless"}
-    while (more := play_once_killed(root, seen["steps"] + 1, **settings)) is not None:
+
+    def play(at: int) -> Counter[str] | None:
+        if kind == "twice":
+            return play_twice_killed(root, at, random.Random(at))
+        return play_once_killed(root, at, **settings)
+
+    while (more := play(seen["steps"] + 1)) is not None:
         seen += more + Counter(steps=1)
     print(json.dumps(seen))
 

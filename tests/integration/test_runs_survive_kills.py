@@ -52,6 +52,17 @@ def test_000_a_run_survives_its_death_at_every_step(tmp_path: Path, kind: str) -
     assert (seen.get("torn", 0) >= 3) == (kind != "whole")
 
 
+def test_001_what_the_dead_left_unfinished_is_not_built_upon(tmp_path: Path) -> None:
+    """Killed between a write and its acknowledgement, taken up by a run that is killed, too, and
+    only then all power lost: what the second acted upon has not gone from under what it did."""
+    seen = play(tmp_path, "twice")
+
+    assert seen["steps"] > 50
+    assert seen["run.ended"] == seen["steps"]
+    assert seen["run.started"] > seen["steps"] * 2
+    assert seen["generation.doubted"] >= 4
+
+
 def test_010_a_run_survives_death_after_death(tmp_path: Path) -> None:
     """Killed again and again, at any step, with and without loss of power: the same holds."""
     seen = play(tmp_path, "often", rounds=25)

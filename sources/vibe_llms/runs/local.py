@@ -16,7 +16,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.contexts import Operation, RunEvent, Step
 from vibe_llms.events.bus import EventBus
-from vibe_llms.events.engine import EngineEvent
+from vibe_llms.events.engine import EngineEvent, RunEndedEvent, RunSuspendedEvent
 from vibe_llms.exceptions import (
     CodecError,
     Finding,
@@ -288,6 +288,13 @@ async def _read_earlier(
     """Reads what runs of the conversation have left, and before that, those of its parents."""
     if store is None or isinstance(store, MemoryStore):
         return [*survey_inherited(store, conversation), *read_events(log)]
-    return await _finish_in_thread(
-        lambda: [*survey_inherited(store, conversation), *read_events(log)]
-    )
+
+    def read() -> Sequence[EngineEvent]:
+        own = read_events(log)
+        if own and not isinstance(own[-1], RunEndedEvent | RunSuspendedEvent):
+            # A run was killed. What it had stored is acted upon from here on, and may not have
+            # reached the disk: a loss of power would take it away from under what follows.
+            store.secure(conversation.id)
+        return [*survey_inherited(store, conversation), *own]
+
+    return await _finish_in_thread(read)

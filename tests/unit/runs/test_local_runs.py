@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from disks import Ledger
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
 from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.engine.contexts import Journal, RunContext, RunEvent, Step
@@ -19,6 +20,7 @@ from vibe_llms.events.engine import (
     InvocationFinishedEvent,
     InvocationProgressEvent,
     InvocationStartedEvent,
+    RunEndedEvent,
     StateEnteredEvent,
 )
 from vibe_llms.exceptions import (
@@ -469,3 +471,24 @@ async def test_a_result_that_the_log_has_kept_joins_with_its_pictures(tmp_path: 
     (content,) = journal.canisters[-1].content
     assert isinstance(content, ImageContent)
     assert content.data == b"drawn"
+
+
+async def test_what_a_killed_run_has_left_is_made_certain_before_it_is_acted_upon(
+    tmp_path: Path,
+) -> None:
+    """A loss of power must not take away what the next run reads and goes by; where the last run
+    came to its end, all of it is certain, and the disk is not troubled."""
+    ledger = Ledger()
+    store, conversation = DirectoryStore(tmp_path, disk=ledger), produce_conversation()
+    async with open_run(conversation, store) as (context, _):
+        await context.emit(STATE)  # and the run is killed
+    messages = f"{store.locate(conversation.id)}/messages.jsonl"
+    ledger.owed.add(messages)
+
+    async with open_run(conversation, store) as (context, _):
+        assert messages not in ledger.owed
+        await context.emit(RunEndedEvent(run_id=context.run_id, reason="answered"))
+    ledger.owed.add(messages)
+
+    async with open_run(conversation, store):
+        assert messages in ledger.owed

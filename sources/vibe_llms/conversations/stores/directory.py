@@ -167,6 +167,16 @@ class DirectoryStore:
             raise
 
     @mapping_errors
+    def secure(self, identity: str) -> None:
+        """Returns when all that can be read survives the end of the machine."""
+        self._secure(identity)
+
+    def _secure(self, identity: str) -> OpenMessages:
+        with self.guards.opened(identity) as messages:
+            self.disk.synchronize(messages.descriptor)
+        return messages
+
+    @mapping_errors
     def update_metadata(
         self,
         identity: str,
@@ -198,9 +208,7 @@ class DirectoryStore:
         child = produce_identity() if child is None else child
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
-            with self.guards.opened(identity) as messages:
-                # Of lines whose writer was killed nobody knows whether they are on the disk.
-                self.disk.synchronize(messages.descriptor)
+            messages = self._secure(identity)
             if from_index is None:
                 size = messages.size - toml.merged_bytes_of(table)
                 link = ParentLink(identity=identity, bytes=size)

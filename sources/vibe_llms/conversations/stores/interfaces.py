@@ -184,6 +184,13 @@ class ConversationStore(Protocol):
                 id, or writing failed. Nothing was added then.
         """
 
+    def secure(self, identity: str) -> None:
+        """Returns when all that can be read of a conversation survives the end of the machine.
+
+        Whoever is killed after writing and before the acknowledgement leaves what others can
+        read and a loss of power would still take away: nothing may be built on that before.
+        """
+
     def read(self, identity: str, *, tolerant: bool = False) -> History:
         """Reads a conversation whole.
 

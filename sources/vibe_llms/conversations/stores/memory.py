@@ -176,6 +176,11 @@ class MemoryStore:
                 entry.touched = access_now()
             return Receipt(position=Position(size=len(entry.own), merged=entry.merged))
 
+    def secure(self, identity: str) -> None:
+        """Does nothing: nothing of it survives."""
+        with self._lock:
+            self._access(identity)
+
     def _place(self, content: MediaContent, data: bytes) -> str:
         return self.contents.add(data, mime_type=content.mime_type, name=content.name)
 
