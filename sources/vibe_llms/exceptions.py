@@ -61,6 +61,12 @@ class Stage(enum.StrEnum):
     STORE = "store"
 
 
+def end_sentence(text: str) -> str:
+    """Puts the stop behind what happened, so that another sentence can follow."""
+    text = text.rstrip()
+    return text if text.endswith((".", "?", "!", ":")) else f"{text}."
+
+
 class ConverseError(Factual, Exception):
     """The base of all errors of this package.
 
@@ -97,7 +103,7 @@ class ConverseError(Factual, Exception):
 
     def __str__(self) -> str:
         text = self.describe()
-        return f"{text} {self.remedy}" if self.remedy else text
+        return f"{end_sentence(text)} {self.remedy}" if self.remedy else text
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -180,7 +186,7 @@ class UnknownNameError(ConverseError, LookupError):
         if self.detail:
             return self.detail
         end = suggest(self.name, self.known)
-        known = f" Known: {', '.join(self.known)}." if self.known and end == "." else ""
+        known = f" Known: {', '.join(sorted(self.known))}." if self.known and end == "." else ""
         return f"There is no {self.kind} {self.name!r}{end}{known}"
 
 

@@ -161,6 +161,13 @@ class Configuration(NamedTuple):
         """From another name to the provider, or to the address of the model, that it stands for."""
         return self.access_table("aliases")
 
+    @property
+    def provider_names(self) -> tuple[str, ...]:
+        """Providers, and their other names, by the alphabet; another name of a model is none."""
+        meant = {name: self.follow_aliases(name) for name in self.aliases}
+        others = (name for name, address in meant.items() if address in self.providers)
+        return tuple(sorted({*self.providers, *others}))
+
     def follow_aliases(self, address: str) -> str:
         """Returns what a person calls a model or a provider, without the aliases in it.
 

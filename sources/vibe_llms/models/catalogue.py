@@ -100,8 +100,9 @@ class Catalogue:
             raise UnknownNameError(
                 kind="model", name=text, known=known, detail=detail, remedy="Name the one you mean."
             )
-        providers = (*self.survey_providers(), *aliases)
-        near = find_near(text, providers) or find_near(text, self._survey_names())
+        found = self.survey_providers()
+        providers = sorted({*found, *(name for name in aliases if aliases[name] in found)})
+        near = find_near(text, {*providers, *aliases}) or find_near(text, self._survey_names())
         raise UnknownNameError(
             kind="provider or model",
             name=text,

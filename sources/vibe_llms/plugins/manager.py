@@ -253,7 +253,7 @@ class PluginManager:
             return entries[meant]
         from vibe_llms.nearness import find_nearest
 
-        known = sorted({*entries, *(self.configuration.aliases if table == "providers" else ())})
+        known = self.configuration.provider_names if table == "providers" else sorted(entries)
         nearest = find_nearest(name, known)
         raise UnknownNameError(
             kind=table.removesuffix("s"),

@@ -141,7 +141,7 @@ def require_provider(configuration: Configuration, name: str) -> None:
     if name not in configuration.providers:
         from vibe_llms.exceptions import UnknownNameError
 
-        known = (*configuration.providers, *configuration.aliases)
+        known = configuration.provider_names
         raise UnknownNameError(kind="provider", name=name, known=known)
 
 

@@ -78,7 +78,7 @@ def _survey_names(application: Application) -> Iterator[Finding]:
 
     configuration = application.configuration
     known = configuration.providers
-    named = (*known, *configuration.aliases)
+    named = configuration.provider_names
     for alias in configuration.aliases:
         provider = configuration.follow_aliases(alias).partition(":")[0]
         if provider not in known:

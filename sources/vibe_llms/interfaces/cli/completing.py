@@ -83,8 +83,8 @@ def survey_providers(incomplete: str) -> Candidates:
     from vibe_llms.interfaces.cli.access import load_configuration
 
     configuration = load_configuration()
-    aliases = {name: meant for name, meant in configuration.aliases.items() if ":" not in meant}
-    return _select({**dict.fromkeys(configuration.providers, ""), **aliases}, incomplete)
+    names = {each: configuration.aliases.get(each, "") for each in configuration.provider_names}
+    return _select({**dict.fromkeys(configuration.providers, ""), **names}, incomplete)
 
 
 def survey_models(incomplete: str) -> Candidates:

@@ -94,7 +94,7 @@ def report_error(error: Exception, *, as_json: bool) -> ExitCode:
 
 def compose_lines(error: Exception) -> list[str]:
     """Composes what a person is told: one line, or one for each finding in a configuration."""
-    from vibe_llms.exceptions import ConfigurationError, ConverseError
+    from vibe_llms.exceptions import ConfigurationError, ConverseError, end_sentence
     from vibe_llms.interfaces.cli.output import sanitize
     from vibe_llms.interfaces.cli.program import respell
 
@@ -104,8 +104,7 @@ def compose_lines(error: Exception) -> list[str]:
         text = error.format_message() + _suggest_choice(error)
         context = error.ctx
         if context is not None:
-            end = "" if text.endswith((".", "?", ")")) else "."
-            text = f"{text}{end} Try: {context.command_path} --help"
+            text = f"{end_sentence(text)} Try: {context.command_path} --help"
     elif isinstance(error, click.ClickException):
         text = error.format_message()
     elif isinstance(error, ConverseError):

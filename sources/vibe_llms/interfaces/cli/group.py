@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vibe_llms.interfaces.cli.options import Group
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -52,7 +54,7 @@ What is said is kept; see `vibe list`.
 _EPILOG = "Each command has its own --help."
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group that imports a command when it is performed, and help texts never."""
 
     _found: dict[str, tuple[str, str]]
@@ -73,19 +75,6 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(f"{_COMMANDS}.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        command = self.get_command(ctx, name)
-        if command is None:
-            from vibe_llms.nearness import suggest
-
-            if name.startswith("-"):
-                ctx.fail(f"There is no option {name}.")
-            ctx.fail(f"There is no command {name!r}{suggest(name, self._found)}")
-        return name, command, args[1:]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, commands in COMMANDS.items():

@@ -56,6 +56,25 @@ class Command(click.Command):
         )
 
 
+class Group(click.Group):
+    """A command that has others, and says which of them somebody will have meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is None:
+            from vibe_llms.interfaces.cli.synonyms import find_command
+
+            if name.startswith("-"):
+                ctx.fail(f"There is no option {name}.")
+            meant = find_command(name, (*self.list_commands(ctx), "--help"))
+            end = f"; did you mean {meant!r}?" if meant else "."
+            ctx.fail(f"There is no command {name!r}{end}")
+        return name, command, args[1:]
+
+
 def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
     """Makes a command of a function whose docstring is its help."""
     return click.command(name, cls=Command, **settings)

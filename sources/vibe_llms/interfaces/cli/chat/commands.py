@@ -247,9 +247,9 @@ async def perform(loop: ChatLoop, line: str) -> None:
     word, _, argument = line.partition(" ")
     command = COMMANDS.get(word.strip())
     if command is None:
-        from vibe_llms.nearness import find_nearest
+        from vibe_llms.interfaces.cli.synonyms import find_command
 
-        nearest = find_nearest(word, COMMANDS)
+        nearest = find_command(word.strip(), COMMANDS)
         raise UnknownNameError(
             kind="command",
             name=word,

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import SETTING, Command, json_option
+from vibe_llms.interfaces.cli.options import SETTING, Command, Group, json_option
 
 if TYPE_CHECKING:
     from vibe_llms.configuration.editing import Draft
 
 
-@click.group("config", invoke_without_command=True)
+@click.group("config", cls=Group, invoke_without_command=True)
 @click.pass_context
 def config(context: click.Context) -> None:
     """Show, check, change and locate the configuration. By itself: show."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import PROVIDER, Command, json_option
+from vibe_llms.interfaces.cli.options import PROVIDER, Command, Group, json_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vibe_llms.secrets import Secret
 
 
-@click.group("keys", invoke_without_command=True)
+@click.group("keys", cls=Group, invoke_without_command=True)
 @click.pass_context
 def keys(context: click.Context) -> None:
     """Keep the keys of providers. By itself: list.
@@ -47,7 +47,7 @@ def set_(provider: str) -> None:
 def list_(as_json: bool) -> None:
     """List whose keys are kept, and where. No key is shown."""
     from vibe_llms.interfaces.cli.access import load_configuration
-    from vibe_llms.interfaces.cli.output import write_json, write_table
+    from vibe_llms.interfaces.cli.output import note, write_json, write_table
     from vibe_llms.providers.keeping import find_kept
 
     configuration = load_configuration()
@@ -58,6 +58,8 @@ def list_(as_json: bool) -> None:
     ]
     if as_json:
         write_json([{"provider": name, "place": place} for name, place in rows])
+    elif not rows:
+        note("No key is kept; `vibe keys set PROVIDER` keeps one. `vibe providers` lists them.")
     else:
         write_table(rows, headers=("provider", "kept in"), styles=("cyan", ""))
 

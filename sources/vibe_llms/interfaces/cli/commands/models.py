@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import MODEL, PROVIDER, Command, json_option, yes_option
+from vibe_llms.interfaces.cli.options import (
+    MODEL,
+    PROVIDER,
+    Command,
+    Group,
+    json_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +31,7 @@ _PLUGIN_KEYS = ("module", "package", "enabled", "kind")
 """Settings of a provider that say which code it is, and nothing of its models."""
 
 
-@click.group("models", invoke_without_command=True)
+@click.group("models", cls=Group, invoke_without_command=True)
 @click.pass_context
 def models(context: click.Context) -> None:
     """List, explain and fetch models. By itself: list."""
@@ -43,7 +50,7 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
     that it knows can be used.
     """
     from vibe_llms.interfaces.cli.access import load_application, require_provider
-    from vibe_llms.interfaces.cli.output import write_json, write_table
+    from vibe_llms.interfaces.cli.output import note, write_json, write_table
     from vibe_llms.providers.surveys import describe_age
 
     application = load_application()
@@ -66,6 +73,12 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
             ]
         )
         return
+    if not rows:
+        named = provider or "any provider"
+        note(
+            f"No model of {named} is known by name, and any that it has can be used. Its list: "
+            f"`vibe models list --provider {provider or 'NAME'} --refresh`."
+        )
     write_table(
         (
             (

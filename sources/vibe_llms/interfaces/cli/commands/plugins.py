@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from vibe_llms.interfaces.cli.options import Command, json_option
+from vibe_llms.interfaces.cli.options import Command, Group, json_option
 
 
-@click.group("plugins", invoke_without_command=True)
+@click.group("plugins", cls=Group, invoke_without_command=True)
 @click.pass_context
 def plugins(context: click.Context) -> None:
     """List, add, remove and begin plugins. By itself: list those that were added."""

@@ -26,12 +26,17 @@ def search(words: tuple[str, ...], limit: int, role: str | None, as_json: bool) 
     from vibe_llms.interfaces.cli.access import open_index
     from vibe_llms.interfaces.cli.output import note, repair, write_json
 
-    hits = open_index().search(repair(" ".join(words)), limit=limit, role=role)
+    index = open_index()
+    hits = index.search(repair(" ".join(words)), limit=limit, role=role)
     if as_json:
         write_json([hit._asdict() for hit in hits])
         return
-    if not hits:
-        note("Nothing was found.")
+    if not hits and not index.survey(limit=1):
+        note("There is no conversation yet; `vibe chat` begins one.")
+    elif not hits:
+        note(
+            "Nothing was found. All words must be in one message; fewer words, or word*, find more."
+        )
     for hit in hits:
         _write_hit(hit)
 

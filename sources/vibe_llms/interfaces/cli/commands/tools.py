@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.options import Command, consent_option, json_option
+from vibe_llms.interfaces.cli.options import Command, Group, consent_option, json_option
 from vibe_llms.interfaces.cli.tooling import ensure_allowed, split_names, tool_options
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vibe_llms.plain import JsonObject
 
 
-@click.group("tools", invoke_without_command=True)
+@click.group("tools", cls=Group, invoke_without_command=True)
 @click.pass_context
 def tools(context: click.Context) -> None:
     """List, explain and call what models may invoke. By itself: list."""
@@ -46,6 +46,10 @@ def list_(as_json: bool, **options: Any) -> None:
     if as_json:
         write_json([{**_encode(each), "tokens": tokens} for each, tokens in rows])
         return
+    if not rows and not failures:
+        note(
+            "There is no tool in it; `vibe tools` lists those of all ensembles that are configured."
+        )
     write_table(
         [
             *(

@@ -1,0 +1,60 @@
+"""The words that other programs have for our commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import MappingProxyType
+
+_OURS = {
+    "add": "install new set store",
+    "call": "exec execute invoke run try",
+    "chat": "converse new repl run shell start talk",
+    "completion": "completions",
+    "config": "configuration configure options preferences settings setup",
+    "continue": "resume",
+    "delete": "del erase remove rm",
+    "export": "dump save",
+    "fork": "branch copy cp",
+    "--help": "help man usage",
+    "import": "load restore",
+    "keys": "auth credentials key login token",
+    "list": "conversations dir history logs ls",
+    "models": "model",
+    "new": "clear create init make reset",
+    "path": "file location where",
+    "plugins": "extensions plugin",
+    "providers": "aliases provider services vendors",
+    "pull": "download fetch install",
+    "quit": "bye exit logout q",
+    "remove": "del delete forget rm uninstall unset",
+    "rename": "mv name title",
+    "search": "find grep",
+    "set": "add change edit put save",
+    "show": "cat describe explain get info inspect list ls open print read view",
+    "tools": "ensembles functions mcp tool",
+    "unset": "clear del delete remove reset rm",
+    "verify": "check doctor fsck test validate",
+}
+SYNONYMS = MappingProxyType(
+    {
+        word: tuple(ours for ours, others in _OURS.items() if word in others.split())
+        for word in sorted({word for others in _OURS.values() for word in others.split()})
+    }
+)
+"""From another word to those of ours that it may mean; what there is decides which it does."""
+
+
+def find_command(word: str, known: Iterable[str]) -> str | None:
+    """Returns the command that somebody will have meant, by its sense or else by its letters.
+
+    Args:
+        known: The commands that there are here; with a slash where the word has one.
+    """
+    from vibe_llms.nearness import find_nearest
+
+    known = list(known)
+    slash = "/" if word.startswith("/") else ""
+    for ours in SYNONYMS.get(word.removeprefix("/").lower(), ()):
+        if f"{slash}{ours}" in known:
+            return f"{slash}{ours}"
+    return find_nearest(word, known)
