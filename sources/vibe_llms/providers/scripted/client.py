@@ -144,12 +144,10 @@ def _produce_frames(response: ScriptedResponse, text: str) -> Iterator[Frame]:
     """Cuts the contents of a response into frames, and adds usage and the stop."""
     for index, part in enumerate(response.parts):
         content = part.text.replace("{input}", text)
-        size = response.chunk_characters or max(len(content), 1)
-        pieces = [content[at : at + size] for at in range(0, len(content), size)] or [""]
         extra = {}
         if part.kind == "invocation":
             extra = {"name": part.name, "id": part.identity or f"call-{index}"}
-        for piece in pieces:
+        for piece in response.cut(content):
             yield {"part": index, "kind": part.kind, "text": piece, **extra}
     if response.usage is not None:
         yield {"usage": attrs.asdict(response.usage)}

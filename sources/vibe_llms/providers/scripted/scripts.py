@@ -5,7 +5,8 @@ A script is a TOML file, or the same as plain data::
     [[responses]]
     match = "weather"             # optional: a regular expression on the last user's text
     delay_seconds = 0.02          # before each chunk
-    chunk_characters = 5          # how finely contents are cut; 0 leaves them whole
+    chunk_characters = 5          # how finely contents are cut; 0 leaves them whole; where it is
+                                  # not said: 5, or more for what would be over 2,000 chunks
     stop_reason = "answered"
     contents = [
       { reasoning = "The user wants to know the weather." },
@@ -40,6 +41,8 @@ from vibe_llms.files import read_file
 from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.resources import access_data
 
+_CHUNK_CHARACTERS = 5
+_MOST_CHUNKS = 2_000
 TRANSPORT_FAULTS = ("cut", "stall", "garbage")
 
 
@@ -69,10 +72,18 @@ class ScriptedResponse:
     parts: tuple[Part, ...] = ()
     match: str | None = None
     delay_seconds: float = 0.0
-    chunk_characters: int = 5
+    chunk_characters: int | None = None
     stop_reason: StopReason | None = None
     usage: Usage | None = None
     fault: Fault | None = None
+
+    def cut(self, text: str) -> list[str]:
+        """Cuts a content into chunks; one with no characters is a chunk, too."""
+        size = self.chunk_characters
+        if size is None:  # nobody waits for millions of chunks to see a file come back
+            size = max(_CHUNK_CHARACTERS, -(-len(text) // _MOST_CHUNKS))
+        size = size or max(len(text), 1)
+        return [text[at : at + size] for at in range(0, len(text), size)] or [""]
 
 
 @attrs.frozen(kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from properties import examples
 from scripting import produce_model
@@ -30,7 +31,12 @@ from vibe_llms.providers.scripted import produce_provider, survey_providers
 from vibe_llms.providers.scripted.client import ScriptedClient, ScriptedProvider
 from vibe_llms.providers.scripted.invocations import ScriptedInvocationsProcessor
 from vibe_llms.providers.scripted.messages import ScriptedMessagesProcessor
-from vibe_llms.providers.scripted.scripts import produce_script, read_script, survey_scripts
+from vibe_llms.providers.scripted.scripts import (
+    ScriptedResponse,
+    produce_script,
+    read_script,
+    survey_scripts,
+)
 
 MODEL = produce_model({"contents": [{"text": "x"}]}).descriptor
 
@@ -158,6 +164,25 @@ async def test_tokens_are_words() -> None:
     counted = await model.tokenizer.count_request(ask("Well, hello there!"), model.descriptor)
 
     assert (counted.tokens, counted.error_tokens) == (5, 0)
+
+
+@examples(100)
+@given(length=st.integers(0, 60_000), size=st.one_of(st.none(), st.integers(0, 70_000)))
+def test_a_long_text_comes_in_thousands_of_chunks_only_where_somebody_said_so(
+    length: int, size: int | None
+) -> None:
+    """Whatever the length, nothing is lost; where no size is said, there are at most 2,000."""
+    text = "".join(chr(0x4E00 + place % 5_000) for place in range(length))
+
+    chunks = ScriptedResponse(chunk_characters=size).cut(text)
+
+    assert "".join(chunks) == text
+    sizes = {len(chunk) for chunk in chunks[:-1]}
+    if size is None:
+        assert 1 <= len(chunks) <= 2_000
+        assert length > 10_000 or sizes <= {5}
+    else:
+        assert sizes <= ({size} if size else set())
 
 
 @pytest.mark.parametrize("name", survey_scripts())
