@@ -44,6 +44,7 @@ WORDS = {
     "nearness": "did you mean",
     "plain": "plain data",
     "resources": "shipped data",
+    "version": "which this is",
 }
 TYPE_MODULES = {"plugins.markers", "plugins.specification"}
 

@@ -7,8 +7,7 @@ connects nowhere, and takes no time to speak of.
 from __future__ import annotations
 
 from vibe_llms.laziness import produce_attribute_access
-
-__version__ = "0.1.0"
+from vibe_llms.version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ def test_there_is_no_room_for_odds_and_ends() -> None:
 
 
 def test_importing_the_package_imports_next_to_nothing() -> None:
-    """``import vibe_llms`` loads the package and the module that makes it lazy, and no more."""
+    """``import vibe_llms`` loads the package, its version and what makes it lazy, and no more."""
     program = (
         "import sys; before = set(sys.modules); import vibe_llms;"
         " print(*sorted(set(sys.modules) - before))"
@@ -80,7 +80,8 @@ def test_importing_the_package_imports_next_to_nothing() -> None:
         env={"PYTHONPATH": str(PACKAGE.parent)},
     )
 
-    assert outcome.stdout.split() == ["__future__", "vibe_llms", "vibe_llms.laziness"]
+    ours = ["vibe_llms", "vibe_llms.laziness", "vibe_llms.version"]
+    assert outcome.stdout.split() == ["__future__", *ours]
 
 
 PRIVATE_PLACES = re.compile(

@@ -83,6 +83,7 @@ def test_the_version_is_answered_before_anything_is_imported(tmp_path: Path) -> 
 
     assert {name for name in modules if name.startswith("vibe_llms")} == {
         "vibe_llms",
+        "vibe_llms.version",
         *{name for name in modules if name.startswith("vibe_llms.") and _is_ground(name)},
     }
     assert "click" not in modules

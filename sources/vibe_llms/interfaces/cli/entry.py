@@ -12,7 +12,7 @@ def main() -> None:
     """Performs what the process was called with, and ends it with an exit code."""
     arguments = sys.argv[1:]
     if arguments and arguments[0] in ("--version", "-V"):
-        from vibe_llms import __version__
+        from vibe_llms.version import __version__
 
         print(f"vibe-llms {__version__}")
         return

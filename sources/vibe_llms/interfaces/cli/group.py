@@ -118,7 +118,7 @@ def produce_group() -> LazyGroup:
 def _show_help(version: bool, debug: bool) -> None:
     context = click.get_current_context()
     if version:
-        from vibe_llms import __version__
+        from vibe_llms.version import __version__
 
         click.echo(f"vibe-llms {__version__}")
         context.exit()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from vibe_llms import __version__
 from vibe_llms.exceptions import Stage
 from vibe_llms.invocables.mcp.endings import Ending
 from vibe_llms.invocables.mcp.faults import is_closure, produce_failure
@@ -20,6 +19,7 @@ from vibe_llms.invocables.mcp.patience import Patience
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.mcp.stdio import open_stdio
 from vibe_llms.limits import Limits
+from vibe_llms.version import __version__
 
 if TYPE_CHECKING:
     import httpx2

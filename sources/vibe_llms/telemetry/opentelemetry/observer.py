@@ -88,7 +88,7 @@ class OpenTelemetryObserver:
                 detail="Spans and metrics need opentelemetry-api, which is not installed.",
                 remedy=advise_extra("opentelemetry", "opentelemetry-api"),
             ) from error
-        from vibe_llms import __version__
+        from vibe_llms.version import __version__
 
         url = words.SCHEMA_URL
         tracer = trace.get_tracer("vibe_llms", __version__, tracer_provider, url)
