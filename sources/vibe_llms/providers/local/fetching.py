@@ -88,8 +88,12 @@ def _prepare_workplace(parent: Path) -> Iterator[Path]:
 
 
 def _find_newest_change(directory: Path) -> float:
-    paths = (directory, *directory.rglob("*"))
-    return max(path.stat().st_mtime for path in paths)
+    newest = directory.stat().st_mtime
+    for folder, folders, names in os.walk(directory):
+        for name in (*folders, *names):
+            with contextlib.suppress(OSError):  # somebody works there, or removes it as we would
+                newest = max(newest, Path(folder, name).lstat().st_mtime)
+    return newest
 
 
 def _download(
@@ -146,11 +150,12 @@ def _watch(
 
 
 def _measure(directory: Path) -> int:
-    """Returns the bytes of all files below; some may vanish while it looks."""
+    """Returns the bytes of all files below; files and folders may vanish while it looks."""
     size = 0
-    for path in directory.rglob("*"):
-        with contextlib.suppress(OSError):
-            size += path.stat().st_size if path.is_file() else 0
+    for folder, _, names in os.walk(directory):  # a folder that is gone is passed over
+        for name in names:
+            with contextlib.suppress(OSError):
+                size += Path(folder, name).lstat().st_size
     return size
 
 

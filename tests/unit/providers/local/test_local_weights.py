@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -269,6 +272,31 @@ def test_a_killed_fetch_leaves_nothing_that_could_be_taken(index: Path, tmp_path
         "weights/tiny-weights-1.0/LICENSE",
         "weights/tiny-weights-1.0/tiny.gguf",
     ]
+
+
+@pytest.mark.parametrize("look", [fetching._measure, fetching._find_newest_change])
+def test_pip_may_delete_where_the_growth_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Path], float]
+) -> None:
+    """A folder that goes between being named and being opened ends no download."""
+    for name in ("gone/below", "stays"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "gone" / "below" / "wheel").write_bytes(b"12345")
+    (tmp_path / "stays" / "wheel").write_bytes(b"123")
+    scan = os.scandir
+
+    def delete_first(path: Any) -> Any:
+        if str(path).endswith(f"{os.sep}gone"):
+            shutil.rmtree(path)
+        return scan(path)
+
+    expected = 3 if look is fetching._measure else (tmp_path / "stays").stat().st_mtime
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", delete_first)
+        seen = look(tmp_path)
+
+    assert not (tmp_path / "gone").exists()
+    assert seen >= expected
 
 
 def test_two_may_fetch_at_once(index: Path, tmp_path: Path) -> None:
