@@ -15,6 +15,7 @@ import pytest
 from command_line import produce_environment
 
 Complete = Callable[..., list[str]]
+PLUGINS = Path(__file__).parents[1] / "fixtures" / "example-plugins"
 BASH = shutil.which("bash") or "bash"
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there is no bash")
@@ -33,6 +34,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     folder = tmp_path / ".config" / "vibe-llms"
     folder.mkdir(parents=True)
     text = '[aliases]\nfast = "groq:m"\n[mcp.harbour]\ncommand = "true"\n'
+    text += '[plugins.desk]\nmodule = "desk_clerk"\n'
     (folder / "config.toml").write_text(text)
     (folder / "skills").mkdir()
     (folder / "skills" / "sailor.toml").write_text('prompt = "Ahoy"\n')
@@ -44,6 +46,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     program.chmod(0o755)
     path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
     variables = produce_environment(tmp_path, PATH=path)
+    variables["PYTHONPATH"] += f"{os.pathsep}{PLUGINS}"
     script = subprocess.run(
         [str(program), "completion", "bash"], env=variables, capture_output=True, check=True
     )
@@ -87,6 +90,8 @@ def complete(environment: dict[str, str], tmp_path: Path) -> Complete:
         ("vibe ask -c tempe", ["temperature="]),
         ("vibe config set limits.att", ["limits.attachment_bytes", "limits.attempts"]),
         ("vibe keys set openr", ["openrouter"]),
+        ("vibe ask --approver ter", ["terminal"]),
+        ("vibe ask --approver cl", ["clerk", "clumsy"]),
         ("vibe conf", ["config", "conformance"]),
     ],
 )

@@ -142,3 +142,45 @@ def test_the_table_explains_itself(work: Path) -> None:
 
     assert done.returncode == 0
     assert "EXECUTE" in done.stdout
+
+
+def test_what_a_server_adds_later_can_be_allowed(work: Path) -> None:
+    """It is named beforehand, and executed without a question once it is there."""
+    calls = [
+        {"id": "a", "name": "learn", "arguments": '{"name": "sing"}'},
+        {"id": "b", "name": "sing", "arguments": "{}"},
+    ]
+    answers = [
+        *({"contents": [{"invocation": each}]} for each in calls),
+        {"contents": [{"text": "La."}]},
+    ]
+    (work / "script.toml").write_text(tomli_w.dumps({"responses": answers}), encoding="utf-8")
+    given = ["ask", "--model", "scripted:script.toml", "--mcp", "server.toml"]
+
+    done = vibe(work, *given, "--allow", "learn,sing", "Sing!")
+
+    assert done.returncode == 0, done.stderr
+    assert "← sing: new" in done.stderr
+    assert "--allow sing: nothing that is there yet is called so" in done.stderr
+
+
+def test_what_has_yet_to_be_found_can_be_allowed(work: Path) -> None:
+    """Of a server with many tools a model is told of a search; what it finds is there already."""
+    server = {"command": sys.executable, "arguments": [str(FIXTURES / "server.py"), "plain"]}
+    (work / "server.toml").write_text(tomli_w.dumps({**server, "lazy": True}), encoding="utf-8")
+    given = ["ask", "--model", "scripted:echo", "--mcp", "server.toml"]
+
+    done = vibe(work, *given, "--allow", "add", "Add!")
+
+    assert done.returncode == 0, done.stderr
+    assert "--allow" not in done.stderr
+
+
+def test_a_slip_beside_a_server_is_told(work: Path) -> None:
+    """It might be a tool to come, so that nothing is refused; the nearest is named."""
+    given = ["ask", "--model", "scripted:echo", "--mcp", "server.toml"]
+
+    done = vibe(work, *given, "--allow", "revael", "Hi")
+
+    assert done.returncode == 0, done.stderr
+    assert "did you mean 'reveal'?" in done.stderr

@@ -83,8 +83,7 @@ def test_the_providers_and_the_check_tell_the_truth(bare: Bare) -> None:
     assert kinds["bedrock"] == ["package"]
     assert kinds["scripted"] == []
     assert check.returncode == 3
-    assert "defaults.toml:" in check.stderr
-    assert "local:smollm2 cannot be asked without the package xllamacpp" in check.stderr
+    assert "model: local:smollm2 cannot be asked without the package xllamacpp" in check.stderr
 
 
 @pytest.mark.parametrize(

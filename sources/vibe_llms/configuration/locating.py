@@ -16,7 +16,8 @@ def locate_findings(
 ) -> tuple[Finding, ...]:
     """Gives findings about ``providers.NAME.SETTING`` and their like the file and line of it.
 
-    What somebody found elsewhere stays as it is.
+    What somebody found elsewhere stays as it is, and so does what is said about a setting that
+    nobody has made: a line of the defaults that ship is none that a user could mend.
     """
     return tuple(_locate(configuration, finding) for finding in findings)
 
@@ -33,14 +34,14 @@ def locating(configuration: Configuration) -> Iterator[None]:
 
 def _locate(configuration: Configuration, finding: Finding) -> Finding:
     source = None if finding.line else _find_source(configuration, finding.place)
-    if source is None or not source.place:
+    if source is None or not source.place or source.layer is Layer.DEFAULTS:
         return finding
     message = f"{finding.place}: {finding.message}"
     return Finding(place=source.place, line=source.line, message=message)
 
 
 def _find_source(configuration: Configuration, name: str) -> Source | None:
-    """Returns where a setting, or else the nearest around it, was written by the user, or ships."""
+    """Returns where a setting, or else the nearest around it, was written, or ships."""
     while name:
         sources = [
             setting.source

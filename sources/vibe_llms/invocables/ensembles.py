@@ -18,7 +18,8 @@ class Ensemble(Protocol):
     invokers may have changed, and ``disconnect`` once if ``connect`` had returned; connect and
     disconnect in one and the same task. What ``connect`` had opened when it raises or is
     cancelled, it closes itself. One that may take longer than others to connect, because a
-    person is waited for, says so with an attribute ``connect_seconds``.
+    person is waited for, says so with an attribute ``connect_seconds``; one that may have more
+    invokers later, with ``may_grow = True``.
     """
 
     @property

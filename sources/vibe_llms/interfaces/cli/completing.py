@@ -147,6 +147,17 @@ def survey_invocables(incomplete: str) -> Candidates:
     return _select(words, incomplete, several=True)
 
 
+def survey_approvers(incomplete: str) -> Candidates:
+    """The person, and those whom plugins bring; the plugins are loaded for that."""
+    from vibe_llms.interfaces.cli.access import load_configuration
+    from vibe_llms.plugins.manager import PluginManager
+    from vibe_llms.plugins.specification import ApproverSpecification
+
+    manager = PluginManager(configuration=load_configuration())
+    brought = {each.name: each.summary for each in manager.survey_pieces(ApproverSpecification)}
+    return _select({**brought, "terminal": "the person at the terminal"}, incomplete)
+
+
 def survey_controls(incomplete: str) -> Candidates:
     """Controls, each with the sign behind which its value comes."""
     from vibe_llms.models.keys import KEYS, KeyRole

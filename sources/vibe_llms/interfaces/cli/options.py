@@ -30,6 +30,7 @@ class _Completed(click.ParamType[str]):
             return completing.complete_safely(survey, incomplete)
 
 
+APPROVER = _Completed("text", "approvers")
 CONTROL = _Completed("text", "controls")
 CONVERSATION = _Completed("id", "conversations")
 ENSEMBLES = _Completed("text", "ensembles")

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vibe_llms.interfaces.cli.options import ENSEMBLES, INVOCABLES, SERVER, SKILL
+from vibe_llms.interfaces.cli.options import APPROVER, ENSEMBLES, INVOCABLES, SERVER, SKILL
 
 if TYPE_CHECKING:
+    from vibe_llms.application import Application
     from vibe_llms.instruments.skills import Skill
     from vibe_llms.interfaces.cli.chat.session import ChatSession
     from vibe_llms.interfaces.cli.keyboard import Screen
+    from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.registry import Registry
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -48,6 +50,7 @@ def tool_options(function: _Function) -> _Function:
         ),
         click.option(
             "--approver",
+            type=APPROVER,
             metavar="NAME",
             help="Who is asked about the others: `terminal`, or what a plugin has.",
         ),
@@ -109,7 +112,7 @@ async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen
         instructions.insert(0, skill.render())
         names, servers = (*names, *skill.ensembles), (*servers, *skill.mcp)
     if names or servers:
-        await _add_tools(session, names, servers, options["allowed"], screen)
+        await _add_tools(session, names, servers, options, screen)
     elif options["approver"]:
         await session.application.produce_approver()  # else a slip would be passed over in silence
     text = "\n\n".join(each.strip() for each in instructions if each.strip())
@@ -119,12 +122,19 @@ async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen
 def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
     """Sees to it that what ``--allow`` names is there; a slip would allow nothing in silence.
 
+    Where there may be more invocables later, such as an MCP server adds, it is told of only.
+
     Raises:
         UnknownNameError: There is no such invocable among those that were given.
     """
     known = [each.description.name for each in registry.survey()] if registry else []
+    growing = [each for each in registry.ensembles if _may_grow(each)] if registry else []
+    hidden = {tool.name for each in growing for tool in getattr(each, "tools", ())}
     for name in split_names(allowed):
-        if name != "all" and name not in known:
+        if name != "all" and name not in known and name not in hidden:
+            if growing:
+                _tell_of_nothing_yet(name, (*known, *hidden))
+                continue
             from vibe_llms.exceptions import UnknownNameError
 
             raise UnknownNameError(
@@ -133,6 +143,46 @@ def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
                 known=("all", *known) if known else (),
                 remedy="" if known else "Give the tools that have it with --tools or --mcp.",
             )
+
+
+def _may_grow(ensemble: Ensemble) -> bool:
+    return bool(getattr(ensemble, "may_grow", False))
+
+
+def _tell_of_nothing_yet(name: str, known: Sequence[str]) -> None:
+    from vibe_llms.interfaces.cli.output import note
+    from vibe_llms.nearness import suggest
+
+    note(f"--allow {name}: nothing that is there yet is called so{suggest(name, known)}")
+
+
+async def produce_ensembles(
+    application: Application, names: Sequence[str], named: Sequence[str]
+) -> tuple[Ensemble, ...]:
+    """Makes ensembles; what cannot be where somebody stands is told of the option.
+
+    Args:
+        named: Those that ``--tools`` names.
+
+    Raises:
+        ConverseError: What the application raises.
+    """
+    import attrs
+
+    from vibe_llms.exceptions import ConfigurationError
+
+    made: list[Ensemble] = []
+    for name in dict.fromkeys(names):
+        try:
+            made += await application.produce_ensembles([name])
+        except ConfigurationError as error:
+            if name in named:
+                error.findings = tuple(
+                    finding if finding.line else attrs.evolve(finding, place=f"--tools {name}")
+                    for finding in error.findings
+                )
+            raise
+    return tuple(made)
 
 
 async def _use_skill(session: ChatSession, name: str) -> Skill:
@@ -153,15 +203,16 @@ async def _add_tools(
     session: ChatSession,
     names: Sequence[str],
     servers: Sequence[str],
-    allowed: Sequence[str],
+    options: Mapping[str, Any],
     screen: Screen,
 ) -> None:
     from vibe_llms.interfaces.cli.approving import TerminalApprover
 
     application = session.application
     policy = await application.produce_approver()
-    session.approver = TerminalApprover(split_names(allowed), screen, policy=policy)
-    session.tools = await application.produce_ensembles(names)
+    session.approver = TerminalApprover(split_names(options["allowed"]), screen, policy=policy)
+    named = split_names(options["tools"])
+    session.tools = await produce_ensembles(application, names, named)
     if servers:
         from vibe_llms.interfaces.cli.answering import TerminalElicitor
         from vibe_llms.interfaces.cli.keyboard import can_ask

@@ -49,7 +49,10 @@ class McpEnsemble:
     Attributes:
         shelf: The server's resources and prompts, for the host; a model is offered what of them
             it can read.
+        may_grow: A server may add tools at any time, or have others once it was started again.
     """
+
+    may_grow: Final = True
 
     def __init__(
         self, server: McpServer, *, wiring: Wiring | None = None, limits: Limits | None = None

@@ -252,3 +252,59 @@ def test_a_variable_comes_before_what_is_kept(
     assert said is not None
     assert (kept.reveal(), said.reveal()) == ("kept", "said")
     assert os.environ["OPENAI_API_KEY"] == "said"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "line", "word"),
+    [
+        ('[providers.groq]\nbase_ulr = "x"\n', "config.toml", 2, "base_ulr"),
+        ('model = "nobody:m"\n', "config.toml", 1, "nobody"),
+        ("stream = 5\n", "config.toml", 1, "stream"),
+        ("model = \n", "config.toml", 1, ""),
+    ],
+)
+def test_programs_read_what_the_check_finds(
+    vibe: Vibe, file: Path, text: str, place: str, line: int, word: str
+) -> None:
+    """Also where the file itself does not hold; the exit code is the same as in words."""
+    file.write_text(text)
+
+    outcome = vibe("config", "check", "--json")
+
+    assert outcome.code == vibe("config", "check").code == ExitCode.CONFIGURATION
+    (finding,) = outcome.read_json()["findings"]
+    assert finding["place"].endswith(place)
+    assert finding["line"] == line
+    assert word in finding["message"]
+    assert outcome.err == ""
+
+
+def test_programs_read_that_nothing_is_wrong(vibe: Vibe, file: Path) -> None:
+    """An empty list, and nothing besides."""
+    file.write_text('model = "scripted:echo"\n')
+
+    outcome = vibe("config", "check", "--json")
+
+    assert (outcome.code, outcome.err) == (ExitCode.SUCCESS, "")
+    assert outcome.read_json() == {"findings": []}
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (("ask", "--tools", "io", "Hi"), "--tools io: "),
+        (("chat", "--tools", "shell,io", "Hi"), "--tools io: "),
+        (("tools", "list"), "io: ensembles.io.directories: "),
+        (("tools", "list", "-t", "io"), "--tools io: "),
+        (("tools", "call", "-t", "io", "read_file", "path=x"), "--tools io: "),
+    ],
+)
+def test_no_line_of_ours_is_blamed_for_where_somebody_stands(
+    vibe: Vibe, home: Path, words: tuple[str, ...], place: str
+) -> None:
+    """Nobody can mend a file that ships: what was typed is named, and how it is set."""
+    outcome = vibe(*words)
+
+    assert "defaults.toml" not in outcome.err
+    assert f"{place}'.' is your home directory" in outcome.err
+    assert f"directories = [{str(home)!r}] in [ensembles.io]" in outcome.err

@@ -10,6 +10,7 @@ from vibe_llms.interfaces.cli.options import SETTING, Command, Group, json_optio
 
 if TYPE_CHECKING:
     from vibe_llms.configuration.editing import Draft
+    from vibe_llms.exceptions import Finding
 
 
 @click.group("config", cls=Group, invoke_without_command=True)
@@ -41,25 +42,43 @@ def show(as_json: bool) -> None:
 
 
 @config.command("check", cls=Command)
-def check() -> None:
+@json_option
+def check(as_json: bool) -> int:
     """Check the configuration, and every provider, ensemble, server and plugin that it names.
 
     Mistakes are listed with file and line, all at once; the exit code is 3 then. So it is where the
     package is missing without which the configured model cannot be asked.
     """
-    from vibe_llms.application import Application
+    import attrs
+
     from vibe_llms.exceptions import ConfigurationError
+    from vibe_llms.interfaces.cli.errors import ExitCode
+    from vibe_llms.interfaces.cli.output import note, write_json
+
+    try:
+        findings = _find_mistakes()
+    except ConfigurationError as error:  # as where a file cannot be read
+        if not as_json or not error.findings:
+            raise
+        findings = error.findings
+    if as_json:
+        write_json({"findings": [attrs.asdict(finding) for finding in findings]})
+    elif findings:
+        raise ConfigurationError(findings=findings)
+    else:
+        note("The configuration holds.")
+    return ExitCode.CONFIGURATION if findings else ExitCode.SUCCESS
+
+
+def _find_mistakes() -> tuple[Finding, ...]:
+    from vibe_llms.application import Application
     from vibe_llms.interfaces.cli.access import load_configuration, tell_untrusted
     from vibe_llms.interfaces.cli.checking import survey_mistakes
-    from vibe_llms.interfaces.cli.output import note
 
     configuration = load_configuration()
     tell_untrusted(configuration)
     # A mistake in [[models]] is met once per provider.
-    findings = dict.fromkeys(survey_mistakes(Application(configuration)))
-    if findings:
-        raise ConfigurationError(findings=tuple(findings))
-    note("The configuration holds.")
+    return tuple(dict.fromkeys(survey_mistakes(Application(configuration))))
 
 
 @config.command("set", cls=Command)

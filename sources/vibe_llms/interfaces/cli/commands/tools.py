@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.options import Command, Group, consent_option, json_option
-from vibe_llms.interfaces.cli.tooling import ensure_allowed, split_names, tool_options
+from vibe_llms.interfaces.cli.tooling import (
+    ensure_allowed,
+    produce_ensembles,
+    split_names,
+    tool_options,
+)
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -217,7 +222,7 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
     try:
         for name in names if is_named else application.configuration.ensembles:
             try:
-                ensembles += await application.produce_ensembles([name])
+                ensembles += await produce_ensembles(application, [name], names)
             except ConverseError as error:
                 if is_named:
                     raise

@@ -72,6 +72,6 @@ class IoSettings(EnsembleSettings):
         if is_unsaid and path == Path(os.path.realpath(Path.home())):
             return (
                 "is your home directory, with its keys; go into the directory that is meant, or "
-                f"say it here: directories = [{str(path)!r}]."
+                f"name it: directories = [{str(path)!r}] in [ensembles.{self.name}]."
             )
         return ""
