@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import attrs
@@ -103,6 +103,27 @@ def test_012_changing_one_word_leaves_the_others(store: ConversationStore) -> No
 
     assert (after.name, after.tags, after.model) == ("new", ("u", "v"), None)
     assert store.read_metadata("a") == after
+
+
+def test_013_what_was_said_long_ago_counts_as_said_then(store: ConversationStore) -> None:
+    """Storing it later, as an import does, is not saying it; and nothing makes it older again."""
+    began = datetime(2021, 3, 1, tzinfo=UTC)
+    said = [
+        UserCanister("one", timestamp=began + timedelta(hours=1)),
+        UserCanister("two", timestamp=began + timedelta(hours=3)),
+        UserCanister("three", timestamp=began + timedelta(hours=2)),
+    ]
+    store.create("a", ConversationMetadata(created=began))
+
+    store.append("a", said[:2])
+    first = store.read_metadata("a").updated
+    store.append("a", said[2:])
+
+    assert first == store.read_metadata("a").updated == began + timedelta(hours=3)
+    say_later_than(store, "a", datetime(2025, 1, 1, tzinfo=UTC))
+    late = store.read_metadata("a").updated
+    store.append("a", [UserCanister("four", timestamp=began)])
+    assert store.read_metadata("a").updated == late
 
 
 def test_020_an_identity_is_taken_once(store: ConversationStore) -> None:

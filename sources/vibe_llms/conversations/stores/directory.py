@@ -34,6 +34,7 @@ from vibe_llms.conversations.stores.interfaces import (
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach, ensure_distinct
+from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.naming import is_identity_form
 from vibe_llms.exceptions import (
     CorruptionError,
@@ -44,7 +45,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.files import read_regular
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
-from vibe_llms.messages.identities import produce_identity
+from vibe_llms.messages.identities import access_now, produce_identity
 
 _REFERENCE = re.compile(rb'"content_id":\s*"([0-9a-f]{64})"')
 
@@ -126,7 +127,9 @@ class DirectoryStore:
             data = lines.join_lines(encode_canisters(canisters), len(canisters))
             with self.guards.opened(identity) as messages:
                 merged = self._ensure_unchanged(identity, messages.size, after)
+                former_ns = os.fstat(messages.descriptor).st_mtime_ns if messages.size else 0
                 self._write_lines(messages, data)
+                self._date(identity, canisters, former_ns)
                 if data:
                     more = tallies.Tally(len(canisters), len(data))
                     tally = self.layout.tally(identity)
@@ -155,6 +158,17 @@ class DirectoryStore:
                 remedy="Read it again, or fork it, or append whatever the others have said.",
             )
         return merged
+
+    def _date(self, identity: str, canisters: Sequence[AnyCanister], former_ns: int) -> None:
+        """Lets what was said long ago count as said then, so that nobody takes it for the newest.
+
+        Where the file system refuses that, it counts as said when it was stored.
+        """
+        moment = find_moment(canisters, access_now())
+        if moment is not None:
+            with suppress(OSError, OverflowError):
+                ns = round(moment.timestamp() * 1_000_000) * 1_000
+                self.disk.touch(self.layout.messages(identity), max(former_ns, ns, 0))
 
     def _write_lines(self, messages: OpenMessages, data: bytes) -> None:
         if not data:

@@ -24,6 +24,7 @@ from vibe_llms.conversations.stores.interfaces import (
     Seen,
 )
 from vibe_llms.conversations.stores.media import detach, ensure_distinct
+from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.naming import ensure_content_id, ensure_identity
 from vibe_llms.exceptions import (
     CorruptionError,
@@ -173,7 +174,9 @@ class MemoryStore:
             stored = [replace_media(canister, put) for canister in canisters]
             entry.own.extend(stored)
             if stored:
-                entry.touched = access_now()
+                now = access_now()
+                moment = find_moment(stored, now)
+                entry.touched = now if moment is None else max(moment, entry.describe().updated)
             return Receipt(position=Position(size=len(entry.own), merged=entry.merged))
 
     def secure(self, identity: str) -> None:

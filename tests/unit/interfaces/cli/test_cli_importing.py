@@ -29,7 +29,7 @@ def save(path: Path, *tables: Any) -> Path:
 
 
 def test_an_archive_is_imported_and_can_be_shown(vibe: Vibe, home: Path) -> None:
-    """The ZIP file of a service comes in as it is; its conversation is the newest now."""
+    """The ZIP file of a service comes in as it is."""
     lost = {"content_type": "reasoning_recap", "content": "8 s"}
     nodes = (QUESTION, say("r", "q", "assistant", lost), say("a", "r", "assistant", "Right."))
     write_zip(home / "export.zip", {"conversations.json": [make_chatgpt(*nodes)]})
@@ -45,6 +45,24 @@ def test_an_archive_is_imported_and_can_be_shown(vibe: Vibe, home: Path) -> None
     assert name == "A walk"
     assert shown.out.startswith(identity)
     assert "Right." in shown.out
+
+
+def test_what_was_imported_stands_where_it_was_last_talked(vibe: Vibe, home: Path) -> None:
+    """Not before what was said here since: ``--continue`` goes on with that."""
+    nodes = [
+        say(f"n{hour}", "root", "user", "Where?", at=1_700_000_000 + 3600 * hour) for hour in (1, 5)
+    ]
+    old, less_old = (make_chatgpt(n, conversation_id=f"c-{n['id']}", title=n["id"]) for n in nodes)
+    save(home / "old.json", less_old, old)
+    vibe("ask", "Hello")
+
+    vibe("import", "old.json")
+    rows = vibe("list", "--json").read_json()
+    vibe("ask", "Again", "--continue")
+
+    assert [row["name"] for row in rows] == [None, "n5", "n1"]
+    assert rows[1]["updated"].startswith("2023-11-15T03:13:20")
+    assert vibe("list", "--json").read_json()[0]["canisters"] == 4
 
 
 def test_what_was_imported_is_not_stored_twice(vibe: Vibe, home: Path) -> None:
