@@ -438,7 +438,7 @@ class AmbiguousIdentityError(StoreError, LookupError):
     candidates: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        return f"{self.identity!r} fits several: {', '.join(self.candidates)}."
+        return self.detail or f"{self.identity!r} fits several: {', '.join(self.candidates)}."
 
 
 class StaleConversationError(StoreError):

@@ -6,12 +6,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vibe_llms.application import Application
     from vibe_llms.configuration.classes import Configuration
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.index import ConversationIndex
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.plugins.manager import PluginManager
+
+
+_SURE_LETTERS = 4
+"""So many letters of an id are no word that one happens to begin with."""
 
 
 def load_configuration(**command_line: Any) -> Configuration:
@@ -70,6 +76,38 @@ def resolve_identity(store: ConversationStore, prefix: str) -> str:
     from vibe_llms.conversations.lookup import resolve
 
     return resolve(store, prefix)
+
+
+def resolve_first(
+    store: ConversationStore, word: str, otherwise: str, meant: Callable[[str], str]
+) -> str:
+    """Returns the id that the first of several words is, or begins.
+
+    Fewer than four letters may as well be a word of what follows, that an id happens to begin with.
+
+    Args:
+        otherwise: The command in which all the words are no id.
+        meant: Composes the command in which the word is one, from the whole id.
+
+    Raises:
+        UnknownConversationError: There is none.
+        AmbiguousIdentityError: There are several, or the word may be none.
+    """
+    from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
+
+    try:
+        identity = resolve_identity(store, word)
+    except (AmbiguousIdentityError, UnknownConversationError) as error:
+        error.remedy = f"{error.remedy} If it is no id: {otherwise}"
+        raise
+    if len(word.strip()) < _SURE_LETTERS and identity != word.strip().lower():
+        raise AmbiguousIdentityError(
+            identity=word,
+            candidates=(identity,),
+            detail=f"{word!r} begins the id {identity}, and may be no id.",
+            remedy=f"If it is one: {meant(identity)}; if not: {otherwise}",
+        )
+    return identity
 
 
 def find_newest_identity() -> str:

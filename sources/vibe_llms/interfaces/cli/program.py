@@ -38,6 +38,11 @@ def remember_arguments(arguments: Sequence[str]) -> None:
     _arguments[:] = arguments
 
 
+def is_surely_given(option: str, value: str) -> bool:
+    """Tells whether a value that an option may lack is the option's, and no word that follows."""
+    return _arguments[-2:] == [option, value] or f"{option}={value}" in _arguments
+
+
 def compose_again(*more: str) -> str:
     """Returns the command that was given, with more options: it runs as it is printed."""
     end = _arguments.index("--") if "--" in _arguments else len(_arguments)

@@ -17,6 +17,8 @@ from vibe_llms.interfaces.cli.options import (
 from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vibe_llms.conversations import Conversation, ConversationStore
     from vibe_llms.interfaces.cli.chat.session import Answer, ChatSession
     from vibe_llms.plain import JsonObject
@@ -59,7 +61,7 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
     if options["continued"] and not _may_be_identity(options["continued"]):
         words.insert(0, options["continued"])  # a question, which stood where an id may stand
         options["continued"] = ""
-    session = _produce_session(options, save=save is not False, has_words=bool(words))
+    session = _produce_session(options, save=save is not False, words=words)
     text = _gather(session, " ".join(words), options)
     answer = _answer(session, text, options, as_json=as_json)
     if as_json:
@@ -76,17 +78,24 @@ def _may_be_identity(text: str) -> bool:
 
 
 def _restore_conversation(
-    store: ConversationStore, continued: str | None, has_words: bool
+    store: ConversationStore, continued: str | None, words: Sequence[str]
 ) -> Conversation:
     """Returns the conversation to go on with; says so where its id may have been the question."""
     from vibe_llms.exceptions import UnknownConversationError
-    from vibe_llms.interfaces.cli.access import restore_conversation
-    from vibe_llms.interfaces.cli.program import compose_command
+    from vibe_llms.interfaces.cli.access import resolve_first, restore_conversation
+    from vibe_llms.interfaces.cli.program import compose_command, is_surely_given
 
+    if continued and words and not is_surely_given("--continue", continued):
+        continued = resolve_first(
+            store,
+            continued,
+            compose_command("ask", " ".join((continued, *words)), "--continue"),
+            lambda identity: compose_command("ask", " ".join(words), "--continue", identity),
+        )
     try:
         return restore_conversation(store, continued)
     except UnknownConversationError as error:
-        if not continued or has_words:
+        if not continued or words:
             raise
         command = compose_command("ask", continued, "--continue")
         raise UnknownConversationError(
@@ -94,7 +103,7 @@ def _restore_conversation(
         ) from error
 
 
-def _produce_session(options: dict[str, Any], *, save: bool, has_words: bool) -> ChatSession:
+def _produce_session(options: dict[str, Any], *, save: bool, words: Sequence[str]) -> ChatSession:
     from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
@@ -108,7 +117,7 @@ def _produce_session(options: dict[str, Any], *, save: bool, has_words: bool) ->
         approver=options["approver"],
     )
     tell_untrusted(application.configuration)
-    conversation = _restore_conversation(application.store, options["continued"], has_words)
+    conversation = _restore_conversation(application.store, options["continued"], words)
     return ChatSession(
         application=application,
         store=application.store if save else None,

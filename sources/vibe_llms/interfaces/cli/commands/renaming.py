@@ -12,21 +12,28 @@ from vibe_llms.interfaces.cli.options import CONVERSATION, command
 def rename(words: tuple[str, ...]) -> None:
     """Give a conversation a name. An empty NAME takes it away.
 
-    Without ID, the newest is meant.
+    Without ID, the newest is meant, and a NAME of several words stands in quotes:
+
+    \b
+        vibe rename "A nice walk"
+        vibe rename ab12 A nice walk
     """
-    from vibe_llms.interfaces.cli.access import (
-        find_newest_identity,
-        open_store,
-        resolve_identity,
-    )
-    from vibe_llms.interfaces.cli.output import repair
+    from vibe_llms.interfaces.cli.access import find_newest_identity, open_store, resolve_first
+    from vibe_llms.interfaces.cli.output import note, repair
+    from vibe_llms.interfaces.cli.program import compose_command
 
     store = open_store()
     if len(words) > 1:
-        identity = resolve_identity(store, words[0])
+        identity = resolve_first(
+            store,
+            words[0],
+            compose_command("rename", " ".join(words)),
+            lambda identity: compose_command("rename", identity, " ".join(words[1:])),
+        )
     elif words[0] in store.survey():
         raise click.UsageError(f"{words[0]} is a conversation; the new name is missing.")
     else:
         identity = find_newest_identity()
     called = repair(" ".join(words[1:] or words)).strip() or None
     store.update_metadata(identity, name=called)
+    note(f"{identity} is now called {called}." if called else f"{identity} has no name now.")
