@@ -111,7 +111,7 @@ def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestEr
 
 
 @attrs.frozen
-class _Weight:
+class Weight:
     """How large plain data are.
 
     Attributes:
@@ -123,7 +123,7 @@ class _Weight:
     characters: int
 
 
-def _weigh(value: Any, limit: int) -> _Weight:
+def weigh(value: Any, limit: int) -> Weight:
     """Weighs data, and stops soon after so many nodes: rings and floods end, too."""
     nodes = characters = 0
     ahead = [value]
@@ -138,7 +138,7 @@ def _weigh(value: Any, limit: int) -> _Weight:
             ahead.extend(each.values())
         elif isinstance(each, list | tuple):
             ahead.extend(each)
-    return _Weight(nodes + len(ahead), characters)
+    return Weight(nodes + len(ahead), characters)
 
 
 CHECK_PAIRS: Final = 1_000_000
@@ -165,11 +165,11 @@ class Validator:
     schema: JsonObject
     name: str = ""
     _check: Check | None = attrs.field(init=False, repr=False)
-    _weight: _Weight = attrs.field(init=False, repr=False)
+    _weight: Weight = attrs.field(init=False, repr=False)
     _judge: Any = attrs.field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._weight = _weigh(self.schema, CHECK_PAIRS)
+        self._weight = weigh(self.schema, CHECK_PAIRS)
         self._check = compile_check(self.schema) if self._weight.nodes < CHECK_PAIRS else None
 
     def check(self, arguments: Any) -> tuple[Fault, ...]:
@@ -193,22 +193,29 @@ class Validator:
 
         return await asyncio.to_thread(self._consult, arguments)
 
+    def is_at_hand(self, weight: Weight) -> bool:
+        """Tells whether :meth:`check` certainly asks no other process about data so large."""
+        return self._check is not None and self._is_told_here(weight)
+
+    def _is_told_here(self, weight: Weight) -> bool:
+        """Tells whether jsonschema may say here what is wrong with data so large."""
+        pairs = weight.nodes * self._weight.nodes
+        quoted = pairs * (weight.characters + self._weight.characters)
+        return pairs <= EXPLAIN_PAIRS and quoted <= EXPLAIN_CHARACTERS
+
     def _check_here(self, arguments: Any) -> tuple[Fault, ...] | None:
         """Checks what certainly takes little; ``None`` where that cannot be told."""
         if self._check is None:
             return None
-        weight = _weigh(arguments, CHECK_PAIRS)
-        pairs = weight.nodes * self._weight.nodes
-        if pairs > CHECK_PAIRS:
+        weight = weigh(arguments, CHECK_PAIRS)
+        if weight.nodes * self._weight.nodes > CHECK_PAIRS:
             return None
         try:
             if self._check(arguments):
                 return ()
         except RecursionError:
             return (Fault(path="arguments", rule="nest too deeply"),)
-        if pairs > EXPLAIN_PAIRS:
-            return None
-        if pairs * (weight.characters + self._weight.characters) > EXPLAIN_CHARACTERS:
+        if not self._is_told_here(weight):
             return None
         from vibe_llms.invocables.faults import find_faults, produce_judge
 

@@ -11,14 +11,14 @@ from vibe_llms.laziness import produce_attribute_access
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.instruments.channels.asynchronous import AsyncChannel as AsyncChannel
-    from vibe_llms.instruments.channels.asynchronous import Composing as Composing
+    from vibe_llms.instruments.channels.composing import Composing as Composing
     from vibe_llms.instruments.channels.replies import Reply as Reply
     from vibe_llms.instruments.channels.synchronous import SyncChannel as SyncChannel
     from vibe_llms.instruments.channels.tools import ToolChannel as ToolChannel
 
 _HOMES = {
     "AsyncChannel": "asynchronous",
-    "Composing": "asynchronous",
+    "Composing": "composing",
     "Reply": "replies",
     "SyncChannel": "synchronous",
     "ToolChannel": "tools",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 from vibe_llms.absence import ABSENT
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.states import Reason
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
 from vibe_llms.instruments.inputs import Input, gather_canisters
@@ -33,17 +34,6 @@ from vibe_llms.nearness import suggest
 from vibe_llms.representation import represent
 
 T = TypeVar("T")
-
-
-class Composing(Protocol):
-    """What makes canisters of values: a ``Prompt``, for one."""
-
-    @property
-    def variables(self) -> Collection[str]:
-        """The names of the values."""
-
-    def compose(self, /, **values: Any) -> Sequence[AnyCanister]:
-        """Returns what is to be said."""
 
 
 class AsyncChannel(Generic[T]):
@@ -146,7 +136,7 @@ class AsyncChannel(Generic[T]):
             ConverseError: No answer. What was asked is in the conversation: :meth:`resume` asks it
                 again.
         """
-        composed = self._compose(said, variables)
+        composed = await self._compose(said, variables)
         async with self._turn:
             engine, choice = await self._link.access()
             preface = self._list_instructions(choice)
@@ -196,7 +186,9 @@ class AsyncChannel(Generic[T]):
     ) -> None:
         await self.close()
 
-    def _compose(self, said: Input | None, variables: dict[str, Any]) -> tuple[AnyCanister, ...]:
+    async def _compose(
+        self, said: Input | None, variables: dict[str, Any]
+    ) -> tuple[AnyCanister, ...]:
         composed: tuple[AnyCanister, ...] = ()
         if variables and self.prompt is None:
             raise RequestError(
@@ -206,7 +198,7 @@ class AsyncChannel(Generic[T]):
                 stage=Stage.CONFIGURE,
             )
         if self.prompt is not None and (variables or said is None):
-            composed = tuple(self.prompt.compose(**variables))
+            composed = await compose_aside(self.prompt, variables)
         if said is not None:
             composed = (*composed, *gather_canisters(said))
         if not composed:
@@ -234,7 +226,7 @@ class AsyncChannel(Generic[T]):
         while True:
             outcomes.append(await self._run(engine, conversation, approvals))
             try:
-                value = self._judge(outcomes[-1])
+                value = await self._judge(outcomes[-1])
             except Unfit as unfit:
                 assert self.parser is not None
                 assert choice is not None
@@ -261,14 +253,14 @@ class AsyncChannel(Generic[T]):
             raise outcome.error
         return outcome
 
-    def _judge(self, outcome: RunOutcome) -> Any:
+    async def _judge(self, outcome: RunOutcome) -> Any:
         """Makes the value of an answer. Raises Unfit."""
         if self.parser is None:
             return outcome.text if outcome.reason is Reason.ANSWERED else ABSENT
         if outcome.final is None:
-            return self.parser.judge(outcome.text)
+            return await self.parser.judge(outcome.text)
         called = outcome.final.invocation_id
-        return self.parser.judge(
+        return await self.parser.judge(
             [
                 canister
                 for canister in outcome.canisters

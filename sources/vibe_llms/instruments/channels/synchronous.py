@@ -8,7 +8,8 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 from vibe_llms.asynchrony import access_portal
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.instruments.channels.asynchronous import AsyncChannel, Composing
+from vibe_llms.instruments.channels.asynchronous import AsyncChannel
+from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.instruments.inputs import Input

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.instruments.channels.asynchronous import AsyncChannel, Composing
+from vibe_llms.instruments.channels.asynchronous import AsyncChannel
+from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.instruments.models import AnyModel
 from vibe_llms.invocables.contexts import InvocationContext

@@ -89,7 +89,7 @@ class Dialogue(Generic[T]):
     listener: Listener | None = None
     attempts: list[Attempt] = attrs.field(factory=list, init=False)
 
-    def take(self, response: Response, *, is_last: bool = False) -> Parsed[T] | None:
+    async def take(self, response: Response, *, is_last: bool = False) -> Parsed[T] | None:
         """Reads an answer; ``None`` where it does not fit and ``request`` asks to mend it.
 
         Args:
@@ -99,7 +99,7 @@ class Dialogue(Generic[T]):
             ParseError: It does not fit, and that was the last attempt.
         """
         try:
-            value = self.parser.judge(response)
+            value = await self.parser.judge(response)
         except Unfit as unfit:
             is_last |= len(self.attempts) + 1 >= self.parser.attempts or is_hopeless(response)
             self._note(response, unfit.faults, is_last=is_last)
@@ -161,6 +161,6 @@ async def converse(
         ConverseError: No answer, or not to its end.
     """
     while True:
-        parsed = dialogue.take(await ask(dialogue.request))
+        parsed = await dialogue.take(await ask(dialogue.request))
         if parsed is not None:
             return parsed

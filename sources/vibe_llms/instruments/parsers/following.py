@@ -132,7 +132,7 @@ async def follow(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]
     async for event in stream:
         if follower.take(event) and (partial := follower.partial) is not ABSENT:
             yield partial
-    yield parser.read(await stream.response())
+    yield await parser.read_meanwhile(await stream.response())
 
 
 def follow_synchronously(parser: Parser[Any], stream: SyncStream) -> Iterator[Any]:
@@ -149,9 +149,9 @@ async def follow_items(parser: Parser[Any], stream: AsyncStream) -> AsyncIterato
     follower, items = Follower(parser), ItemReader(parser)
     async for event in stream:
         if follower.take(event):
-            for item in items.take(follower.value):
+            for item in await items.take_meanwhile(follower.value):
                 yield item
-    for item in items.list_rest(parser.read(await stream.response())):
+    for item in items.list_rest(await parser.read_meanwhile(await stream.response())):
         yield item
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.instruments.parsers.kinds import WRAP, Kind, derive_kind
+from vibe_llms.instruments.parsers.kinds import WRAP, Kind, Unfit, derive_kind
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.parsers.partials import unwrap
 from vibe_llms.instruments.parsers.reading import is_growing
+from vibe_llms.invocables.validation import CHECK_PAIRS, weigh
 
 
 class ItemReader:
@@ -27,22 +29,42 @@ class ItemReader:
         self._parser = parser
         self._kind = derive_item_kind(parser)
         self._count = 0
+        self._is_over = False
 
-    def take(self, plain: Any) -> Iterator[Any]:
-        """Yields the items that have become complete.
+    def take(self, plain: Any) -> list[Any]:
+        """Returns the items that have become complete, as values.
 
         Args:
             plain: What has arrived of the whole answer.
         """
+        return self._make(self._list_complete(plain))
+
+    async def take_meanwhile(self, plain: Any) -> list[Any]:
+        """Does what :meth:`take` does, and lets the event loop go on meanwhile."""
+        complete = self._list_complete(plain)
+        if all(self._kind.is_at_hand(weigh(item, CHECK_PAIRS)) for item in complete):
+            return self._make(complete)
+        import asyncio
+
+        return await asyncio.to_thread(self._make, complete)
+
+    def _list_complete(self, plain: Any) -> list[Any]:
         if isinstance(plain, dict):
             plain = plain.get(WRAP)
-        if not isinstance(plain, list):
-            return
-        for item in plain[self._count :]:
-            if is_growing(item) or not self._kind.fits(item):
-                return  # one that does not fit is told with the whole
-            self._count += 1
-            yield self._kind.make(item)
+        if not isinstance(plain, list) or self._is_over:
+            return []
+        return [*takewhile(lambda item: not is_growing(item), plain[self._count :])]
+
+    def _make(self, complete: list[Any]) -> list[Any]:
+        values = []
+        for item in complete:
+            try:
+                values.append(self._kind.make(item))
+            except Unfit:  # it is told with the whole
+                self._is_over = True
+                break
+        self._count += len(values)
+        return values
 
     def list_rest(self, value: Any) -> list[Any]:
         """Returns the items of the whole value that have not been yielded."""

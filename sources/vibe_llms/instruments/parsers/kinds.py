@@ -18,6 +18,7 @@ from vibe_llms.invocables.validation import (
     Fault,
     Misfit,
     Validator,
+    Weight,
     produce_validator,
     show_value,
 )
@@ -57,6 +58,8 @@ class Kind:
     description: str
     _validator: Validator
     _convert: Convert
+    _is_plain: bool
+    _check: Check | None
 
     @property
     def is_list(self) -> bool:
@@ -67,7 +70,8 @@ class Kind:
     def make(self, plain: Any) -> Any:
         """Makes the value of what a model answered.
 
-        What is wanted is taken without the object around it, too, where it fits.
+        What is wanted is taken without the object around it, too, where it fits. Applying the
+        schema may wait for another process, unless :meth:`is_at_hand` says that it does not.
 
         Raises:
             Unfit: It does not fit.
@@ -75,14 +79,24 @@ class Kind:
         misfits = []
         for inner in self._unwrap(plain):
             try:
-                return self._convert(inner)
+                if self._is_plain and self._validator.check(self._wrap(inner)):
+                    raise Misfit("does not fit")
+                return self._take(inner)
             except Misfit as misfit:
                 misfits.append(misfit)
         faults = self._validator.check(plain)
-        if not faults:  # the schema has no words for it
-            place = f".{WRAP}" if self.is_wrapped else ""
-            faults = tuple(_quote(fault, plain) for fault in misfits[0].move(place).faults)
-        raise Unfit(*map(_rename, faults)) from misfits[0]
+        raise self._fail(misfits[0], plain, faults) from misfits[0]
+
+    def make_fitting(self, plain: Any) -> Any:
+        """Makes the value of an answer that is known to fit the schema. Raises Unfit."""
+        try:
+            return self._take(self._unwrap(plain)[0])
+        except Misfit as misfit:
+            raise self._fail(misfit, plain) from misfit
+
+    def is_at_hand(self, weight: Weight) -> bool:
+        """Tells whether a value is certainly made of data so large without another process."""
+        return self._validator.is_at_hand(weight)
 
     def fits(self, plain: Any) -> bool:
         """Tells whether a value can be made of what a model answered."""
@@ -97,6 +111,25 @@ class Kind:
         if self.is_wrapped and isinstance(plain, dict):
             plain = plain.get(WRAP, ABSENT)
         return view(self.hint, plain)
+
+    def _take(self, inner: Any) -> Any:
+        """Converts what fits the schema. Raises Misfit."""
+        value = self._convert(inner)
+        if self._check is not None:
+            try:
+                self._check(value)
+            except (ValueError, AssertionError) as error:
+                raise Misfit(str(error) or "was refused by a check") from error
+        return value
+
+    def _fail(self, misfit: Misfit, plain: Any, faults: tuple[Fault, ...] = ()) -> Unfit:
+        if not faults:  # the schema has no words for it
+            place = f".{WRAP}" if self.is_wrapped else ""
+            faults = tuple(_quote(fault, plain) for fault in misfit.move(place).faults)
+        return Unfit(*map(_rename, faults))
+
+    def _wrap(self, inner: Any) -> Any:
+        return {WRAP: inner} if self.is_wrapped else inner
 
     def _unwrap(self, plain: Any) -> list[Any]:
         """Returns what may be meant, the likeliest first."""
@@ -117,7 +150,8 @@ def derive_kind(kind: Any, name: str, *, context: Any = None, check: Check | Non
         RequestError: The type has no counterpart in JSON; or the schema is none.
     """
     if isinstance(kind, Mapping):
-        hint, convert = Any, None
+        hint: Any = Any
+        convert: Convert = _keep
         given: Any = ensure_schema(kind)
         schema: dict[str, Any] = {**given}
     else:
@@ -127,16 +161,21 @@ def derive_kind(kind: Any, name: str, *, context: Any = None, check: Check | Non
         schema = _find_root(shape.schema, deriver.definitions)
     is_wrapped = schema.get("type") != "object"
     whole = _wrap(schema) if is_wrapped else schema
-    validator = produce_validator(whole)
     return Kind(
         name=name_kind(kind),
         schema=whole,
         is_wrapped=is_wrapped,
         hint=hint,
         description=_describe(kind),
-        validator=validator,
-        convert=_produce_convert(convert or _produce_valid(validator, is_wrapped), check),
+        validator=produce_validator(whole),
+        convert=convert,
+        is_plain=convert is _keep,
+        check=check,
     )
+
+
+def _keep(plain: Any) -> Any:
+    return plain
 
 
 def _find_root(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
@@ -178,30 +217,6 @@ def _lead(schema: Any) -> Any:
 
 
 _REACHES_ROOT: Final = re.compile(r"#(?:$|/(?!\$defs/|definitions/))")
-
-
-def _produce_valid(validator: Validator, is_wrapped: bool) -> Convert:
-    def convert(inner: Any) -> Any:
-        if validator.check({WRAP: inner} if is_wrapped else inner):
-            raise Misfit("does not fit")
-        return inner
-
-    return convert
-
-
-def _produce_convert(convert: Convert, check: Check | None) -> Convert:
-    if check is None:
-        return convert
-
-    def convert_and_check(inner: Any) -> Any:
-        value = convert(inner)
-        try:
-            check(value)
-        except (ValueError, AssertionError) as error:
-            raise Misfit(str(error) or "was refused by a check") from error
-        return value
-
-    return convert_and_check
 
 
 def name_kind(kind: Any) -> str:

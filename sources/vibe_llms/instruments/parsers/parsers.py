@@ -14,7 +14,7 @@ from vibe_llms.instruments.parsers.choosing import Choice, Mode, choose_mode
 from vibe_llms.instruments.parsers.extraction import extract
 from vibe_llms.instruments.parsers.kinds import Check, Kind, Unfit, derive_kind, name_kind
 from vibe_llms.invocables.invokers import Bound, Effect, Invoker
-from vibe_llms.invocables.validation import Fault, Misfit
+from vibe_llms.invocables.validation import Fault, Misfit, Weight
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -178,7 +178,7 @@ class Parser(Generic[T]):
 
     def _bind(self, arguments: JsonObject, context: object) -> Bound:
         try:
-            self.kind.make(arguments)
+            self.kind.make_fitting(arguments)  # whoever performs a call has applied the schema
         except Unfit as unfit:
             misfits = [Misfit(each.rule, each.path.removeprefix("answer")) for each in unfit.faults]
             raise Misfit(misfits[0].rule, misfits[0].path, misfits[1:]) from unfit
@@ -187,22 +187,44 @@ class Parser(Generic[T]):
     def read(self, answer: Response | Sequence[AnyCanister] | str) -> T:
         """Makes the value of an answer.
 
+        May wait for another process, which applies what is unusual in a schema;
+        :meth:`read_meanwhile` does not hold an event loop until it has answered.
+
         Args:
             answer: A response, its canisters, or its text.
 
         Raises:
             ParseError: The answer does not fit.
+            RequestError: The schema cannot be applied, or that takes too long.
         """
         try:
-            return self.judge(answer)
+            return self._make(self._find_text(answer))
         except Unfit as unfit:
             raise self.fail([answer], unfit) from unfit
 
-    def judge(self, answer: Response | Sequence[AnyCanister] | str) -> T:
+    async def read_meanwhile(self, answer: Response | Sequence[AnyCanister] | str) -> T:
+        """Does what :meth:`read` does, and lets the event loop go on meanwhile."""
+        try:
+            return await self.judge(answer)
+        except Unfit as unfit:
+            raise self.fail([answer], unfit) from unfit
+
+    async def judge(self, answer: Response | Sequence[AnyCanister] | str) -> T:
         """The same, for those who go on: raises Unfit, with the faults."""
+        written = self._find_text(answer)
+        # No value that is read from a text has more nodes than that has characters.
+        if self.kind.is_at_hand(Weight(len(written) + 1, len(written))):
+            return self._make(written)
+        import asyncio
+
+        return await asyncio.to_thread(self._make, written)
+
+    def _find_text(self, answer: Response | Sequence[AnyCanister] | str) -> str:
         if isinstance(answer, Response):
             answer = answer.canisters
-        written = answer if isinstance(answer, str) else self.find(answer)
+        return answer if isinstance(answer, str) else self.find(answer)
+
+    def _make(self, written: str) -> T:
         value = extract(written, self.kind.fits, "{[" if self.kind.is_list else "{")
         return cast(T, self.kind.make(value))
 

@@ -97,7 +97,7 @@ class Following(Generic[T]):
                     if follower.take(event) and (partial := follower.partial) is not ABSENT:
                         yield partial
                 response = await stream.response()
-            self._parsed = dialogue.take(response)
+            self._parsed = await dialogue.take(response)
         yield self._parsed.value
 
     async def _perform_items(self) -> AsyncGenerator[Any, None]:
@@ -106,9 +106,9 @@ class Following(Generic[T]):
         async with self._open(dialogue.request) as stream:
             async for event in stream:
                 if follower.take(event):
-                    for item in items.take(follower.value):
+                    for item in await items.take_meanwhile(follower.value):
                         yield item
-            self._parsed = dialogue.take(await stream.response(), is_last=True)
+            self._parsed = await dialogue.take(await stream.response(), is_last=True)
         assert self._parsed is not None
         for item in items.list_rest(self._parsed.value):
             yield item

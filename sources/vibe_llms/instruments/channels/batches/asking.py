@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
 from vibe_llms.instruments.channels.batches.items import BatchItem, Outcome
+from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.inputs import gather_canisters
 from vibe_llms.instruments.models import Model
@@ -29,17 +30,6 @@ T = TypeVar("T")
 Ask: TypeAlias = Callable[[Any], Awaitable[Outcome[Any]]]
 
 
-class Composing(Protocol):
-    """What makes canisters of variables: a ``Prompt``, for one."""
-
-    @property
-    def variables(self) -> Collection[str]:
-        """The names of the variables."""
-
-    def compose(self, /, **values: Any) -> Sequence[AnyCanister]:
-        """Returns what is to be said. Raises RequestError."""
-
-
 @attrs.frozen(kw_only=True)
 class Wording:
     """How an input becomes what is said: by a prompt, or as it stands.
@@ -50,7 +40,7 @@ class Wording:
 
     prompt: Composing | None = None
 
-    def compose(self, value: Any) -> tuple[AnyCanister, ...]:
+    async def compose(self, value: Any) -> tuple[AnyCanister, ...]:
         """Returns what is said.
 
         Raises:
@@ -61,18 +51,18 @@ class Wording:
                 return gather_canisters(value)
             detail, remedy = "a table of variables, and no prompt takes them", "Give a prompt"
         elif isinstance(value, Mapping):
-            return tuple(self.prompt.compose(**value))
+            return await compose_aside(self.prompt, value)
         else:
             detail = "no table of variables, as the prompt wants"
             remedy = f"Give values of {', '.join(sorted(self.prompt.variables)) or 'nothing'}"
         raise RequestError(path="inputs", detail=f"An input is {detail}.", remedy=f"{remedy}.")
 
-    def identify(self, value: Any) -> Any:
+    async def identify(self, value: Any) -> Any:
         """Returns what tells an input from others; with a prompt, what becomes of it, too."""
         if self.prompt is None:
             return value
         try:
-            said = self.compose(value)
+            said = await self.compose(value)
         except ConverseError:
             return value
         return {"variables": value, "said": [[each.role, text_of(each)] for each in said]}
@@ -149,11 +139,11 @@ class Asking:
         told = {"request": self._produce_pattern().digest()}
         return told if parser is None else {**told, "parser": [parser.name, parser.schema]}
 
-    def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
+    async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
         """Returns an item of the journal with its value."""
         if self._parser is None or item.text is None:
             return item
-        return attrs.evolve(item, value=self._parser.read(item.text))
+        return attrs.evolve(item, value=await self._parser.read_meanwhile(item.text))
 
     async def close(self) -> None:
         """Frees the model, where it is this batch's own."""
@@ -169,7 +159,7 @@ class Asking:
             return replace_canisters(pattern, (*preface, UserCanister(value)))
         if isinstance(value, Request):
             return await self._model.hydrate(value)
-        canisters = (*preface, *self.wording.compose(value))
+        canisters = (*preface, *await self.wording.compose(value))
         return await self._model.hydrate(replace_canisters(pattern, canisters))
 
 
@@ -204,7 +194,7 @@ class Acting:
             )
 
         async def act(value: Any) -> Outcome[Any]:
-            outcome = await engine.perform(self.wording.compose(value))
+            outcome = await engine.perform(await self.wording.compose(value))
             _ensure_answered(outcome)
             usage = usage_of(outcome.canisters)
             origin = next(filter(None, map(_origin_of, reversed(outcome.canisters))), None)
@@ -220,7 +210,7 @@ class Acting:
         assert self._pattern is not None
         return {"engine": self._pattern.digest()}
 
-    def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
+    async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
         """Returns an item of the journal with its value."""
         return item
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, Unpack, overload
 from vibe_llms.exceptions import (
     Finding,
 )
-from vibe_llms.instruments.channels.batches.asking import Acting, Asking, Composing, Wording
+from vibe_llms.instruments.channels.batches.asking import Acting, Asking, Wording
 from vibe_llms.instruments.channels.batches.crews import perform_all
 from vibe_llms.instruments.channels.batches.items import (
     BatchItem,
@@ -25,6 +25,7 @@ from vibe_llms.instruments.channels.batches.items import (
     BatchTally,
 )
 from vibe_llms.instruments.channels.batches.runs import Run
+from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
 from vibe_llms.instruments.parsers.parsers import Parser

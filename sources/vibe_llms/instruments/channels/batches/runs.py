@@ -99,11 +99,11 @@ class Run(Generic[T]):
         self._ensure_new(place, name)
         input_digest = ""
         if self._journal is not None:
-            input_digest = digest(self._identify(value))
+            input_digest = digest(await self._identify(value))
             entry = self._journal.find(place if name is None else name, input_digest)
             if entry is not None:
                 if not (entry.has_failed and self._retries_failed):
-                    return self._restore(self._journal, entry)
+                    return await self._restore(self._journal, entry)
                 self._journal.supersede()
         item = await self._attempt(place, name, value)
         if self._journal is not None:
@@ -154,18 +154,18 @@ class Run(Generic[T]):
         journal.append(line)
         return item
 
-    def _restore(self, journal: ItemJournal, entry: Entry) -> BatchItem[T] | None:
+    async def _restore(self, journal: ItemJournal, entry: Entry) -> BatchItem[T] | None:
         self._tally.stored += 1
         self._tally.stored_failed += entry.has_failed
         if not self._yields_stored:
             return None
         item = decode_item(journal.read(entry))
         if self._asking is not None and item.error is None:
-            return self._asking.restore(item)
+            return await self._asking.restore(item)
         return item
 
-    def _identify(self, value: Any) -> Any:
-        return value if self._asking is None else self._asking.wording.identify(value)
+    async def _identify(self, value: Any) -> Any:
+        return value if self._asking is None else await self._asking.wording.identify(value)
 
     async def _call(self, value: Any) -> Outcome[Any]:
         assert self._function is not None

@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from vibe_llms.asynchrony import access_portal
-from vibe_llms.instruments.channels.batches.asking import Composing
 from vibe_llms.instruments.channels.batches.channel import (
     BatchChannel,
     Inputs,
     Work,
 )
 from vibe_llms.instruments.channels.batches.items import BatchItem, BatchReport, BatchTally
+from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
 from vibe_llms.instruments.parsers.parsers import Parser
