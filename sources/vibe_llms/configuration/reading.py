@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -166,10 +165,12 @@ class LayerReader:
         if not isinstance(pattern, str):
             self._report((*path, "pattern"), "[[models]] needs a 'pattern', a regular expression.")
             return
+        from vibe_llms.patterns import PatternError, compile_pattern  # few write any
+
         try:
-            re.compile(pattern)
-        except re.error as error:
-            self._report((*path, "pattern"), f"{pattern!r} is not a regular expression: {error}.")
+            compile_pattern(pattern)
+        except PatternError as error:
+            self._report((*path, "pattern"), f"The pattern {pattern!r}: {error}.")
             return
         if provider is not None and not isinstance(provider, str):
             self._report((*path, "provider"), "'provider' of [[models]] must be a provider's name.")

@@ -24,6 +24,7 @@ from vibe_llms.models.keys import (
 )
 from vibe_llms.models.merging import MergeError, is_list, name_kind, read_directive
 from vibe_llms.nearness import find_near, suggest_among
+from vibe_llms.patterns import Pattern, PatternError, compile_pattern
 from vibe_llms.plain import JsonValue
 
 MODELS_HEADER = r"\[\[models\]\]"
@@ -85,7 +86,7 @@ class Rule:
     """
 
     provenance: Provenance
-    pattern: re.Pattern[str] | None = None
+    pattern: Pattern | None = None
     model: str = ""
     provider: str = ""
     values: Mapping[str, JsonValue] = attrs.field(factory=dict)
@@ -102,7 +103,7 @@ class Rule:
         if self.provider and self.provider != provider:
             return False
         if self.pattern is not None:
-            return self.pattern.search(model) is not None
+            return self.pattern.is_found_in(model)
         return not self.model or self.model == model
 
     def trace(self, key: str) -> Provenance:
@@ -148,7 +149,7 @@ class RuleReader:
         return Rule(
             provenance=Provenance(
                 layer=layer,
-                name=name or (pattern.pattern if pattern else model),
+                name=name or (pattern.text if pattern else model),
                 file=self.document.file,
                 line=line,
                 source=source,
@@ -179,16 +180,15 @@ class RuleReader:
             message = f"Nothing is known as {key!r}; did you mean {near!r}?"
             self._report_key(key, message, line)
 
-    def _read_pattern(self, table: Mapping[str, object], line: int) -> re.Pattern[str] | None:
+    def _read_pattern(self, table: Mapping[str, object], line: int) -> Pattern | None:
         text = self._read_text(table, "pattern", line)
         if not text:
             return None
         try:
-            return re.compile(text)
-        except re.error as error:
-            message = f"The pattern {text!r} is no regular expression: {error}."
-            self._report_key("pattern", message, line)
-            return re.compile(r"(?!)")  # matches nothing
+            return compile_pattern(text)
+        except PatternError as error:
+            self._report_key("pattern", f"The pattern {text!r}: {error}.", line)
+            return compile_pattern("^$")  # no model has no name
 
     def _read_text(self, table: Mapping[str, object], key: str, line: int) -> str:
         value = table.get(key, "")

@@ -171,6 +171,8 @@ module = "not a module"
 [[models]]
 pattern = "("
 [[models]]
+pattern = "^(a+)+$"
+[[models]]
 provider = "local"
 """
     found = survey_findings(load, user=user, environment={"VIBE_LLMS_STREM": "1"})
@@ -186,9 +188,11 @@ provider = "local"
         "user.toml:12: 'providers.x.module' must be the dotted name of a module, "
         "not 'not a module'.",
         "user.toml:14: 'a b' cannot be a name: only letters, digits, '_', '.' and '-' can.",
-        "user.toml:16: '(' is not a regular expression: missing ), unterminated subpattern at "
-        "position 0.",
-        "user.toml:17: [[models]] needs a 'pattern', a regular expression.",
+        "user.toml:16: The pattern '(': it is no regular expression: missing ), unterminated "
+        "subpattern at position 0.",
+        "user.toml:18: The pattern '^(a+)+$': '+' cannot be used here: a group may be followed by "
+        "'?', not repeat, and nothing may look around or back, so that a search ends soon.",
+        "user.toml:19: [[models]] needs a 'pattern', a regular expression.",
         "VIBE_LLMS_STREM:0: Nothing reads this variable; did you mean VIBE_LLMS_STREAM?",
         "user.toml:10: 'providers.harbour' has no 'module', and no shipped plugin has that name.",
     ]

@@ -186,7 +186,8 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
         ("\n[[models]]\ntitle = 't'", "attributes.toml:2: A table of 'models' needs either"),
         ("[[models]]\npattern = '.'\ngenus = 'converser'\n[[models]]\npattern = '.'\ngenus = 1",
          "attributes.toml:6: 'genus'"),
-        ("[[models]]\npattern = '['", "attributes.toml:2: The pattern '[' is no regular"),
+        ("[[models]]\npattern = '(a+)+'", "attributes.toml:2: The pattern '(a+)+': '+' cannot be"),
+        ("[[models]]\npattern = '['", "attributes.toml:2: The pattern '[': it is no regular"),
         ("[[models]]\npattern = 5", "attributes.toml:2: 'pattern' must be a text, not a number"),
         ("[defaults]\n\ntemprature = 1", "attributes.toml:3: Nothing is known as 'temprature'; "
          "did you mean 'temperature'"),
