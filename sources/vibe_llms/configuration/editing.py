@@ -16,10 +16,11 @@ from vibe_llms.configuration.classes import Configuration, Layer
 from vibe_llms.configuration.places import FILE_VARIABLE, access_user_file
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+from vibe_llms.files import read_regular
 
 
 class Draft:
-    """The user's file as it will be.
+    """The user's file as it will be. Raises ConfigurationError where it cannot be read.
 
     Attributes:
         file: Where it is kept; behind links, if it is one. It may not exist yet.
@@ -29,8 +30,20 @@ class Draft:
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
         self.file = access_user_file(environment, Path.cwd()).resolve()
-        self.text = self.file.read_text(encoding="utf-8") if self.file.exists() else ""
+        self.text = self._read()
         self._copy = self.file.with_name(f".{self.file.name}.{os.getpid()}.new")
+
+    def _read(self) -> str:
+        """Reads the file; what is no file is not replaced by one."""
+        try:
+            return read_regular(str(self.file)).decode("utf-8")
+        except FileNotFoundError:
+            return ""
+        except UnicodeDecodeError:
+            reason = "TOML must be written in UTF-8"
+        except OSError as error:
+            reason = f"This file cannot be read: {error.strerror}"
+        raise ConfigurationError(findings=(Finding(place=str(self.file), message=f"{reason}."),))
 
     def set(self, name: str, value: str) -> None:
         """Sets one value.

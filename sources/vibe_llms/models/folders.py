@@ -186,7 +186,7 @@ def read_names(directory: Path) -> list[str]:
     names: list[str] = []
     path = directory / "attributes.toml"
     with contextlib.suppress(OSError, ValueError):
-        table = tomli.loads(path.read_text(encoding="utf-8"))
+        table = tomli.loads(read_file(path).decode())
         named = [table.get("default_model", ""), *table.get("names", ())]
         names = [name for name in named if isinstance(name, str) and name]
     records = sorted(path.stem for path in (directory / "models").glob("*.toml"))

@@ -20,6 +20,7 @@ from vibe_llms.configuration.classes import Configuration, Layer, PluginEntry, S
 from vibe_llms.configuration.editing import Draft
 from vibe_llms.configuration.redaction import redact_addresses
 from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
+from vibe_llms.files import read_file
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.installation import Pip, read_requirement, write_command
 
@@ -135,7 +136,7 @@ def _read_package(package: str) -> Requirement:
         else:
             import tomli
 
-            name = tomli.loads((path / "pyproject.toml").read_text("utf-8"))["project"]["name"]
+            name = tomli.loads(read_file(path / "pyproject.toml").decode())["project"]["name"]
     except (OSError, ValueError, KeyError) as error:
         reason = getattr(error, "strerror", None) or error
         raise PluginError(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.files import open_regular
 from vibe_llms.wire.certificates import import_aiohttp
 from vibe_llms.wire.exchanges import Timeouts
 
@@ -158,6 +160,8 @@ def produce_tls_context(
     if authorities is not None:
         is_folder = authorities.is_dir()
         try:
+            if not is_folder:
+                _ensure_file(authorities)
             context.load_verify_locations(
                 cafile=None if is_folder else authorities,
                 capath=authorities if is_folder else None,
@@ -166,11 +170,18 @@ def produce_tls_context(
             raise _refuse_file("certificate authorities", authorities, error) from error
     if certificate is not None:
         try:
+            for file in filter(None, (certificate, key)):
+                _ensure_file(file)
             # An empty password, so that an encrypted key is an error and not a question.
             context.load_cert_chain(certificate, key, password="")
         except OSError as error:
             raise _refuse_file("client certificate", certificate, error) from error
     return context
+
+
+def _ensure_file(path: Path) -> None:
+    """Raises OSError for a pipe or a device: OpenSSL would read it without end."""
+    os.close(open_regular(str(path)))
 
 
 def _refuse_file(kind: str, path: Path, error: OSError) -> ConfigurationError:

@@ -162,6 +162,46 @@ def test_a_full_disk_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPa
     assert path.read_bytes() == compose_line(0) + compose_line(2)
 
 
+def test_an_interrupt_after_a_line_was_written_leaves_no_item_twice(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not acknowledged is taken back whole, so that nobody has been told of it."""
+    write_whole = Disk.write
+
+    def write_and_stop(self: Disk, descriptor: int, data: bytes) -> None:
+        write_whole(self, descriptor, data)
+        raise KeyboardInterrupt
+
+    with ItemJournal(path, BATCH) as journal:
+        with monkeypatch.context() as patch:
+            patch.setattr(Disk, "write", write_and_stop)
+            with pytest.raises(KeyboardInterrupt):
+                journal.append(compose_line(1, text="long " * 20))
+        journal.append(compose_line(0))
+        journal.append(compose_line(1))
+        journal.settle()
+
+    assert path.read_bytes() == compose_line(0) + compose_line(1)
+
+
+def test_an_interrupt_while_settling_leaves_all_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old file stays, and no other beside it."""
+    write(path, compose_line(1), compose_line(0))
+    before = path.read_bytes()
+
+    def stop(self: Disk, source: str, target: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Disk, "rename", stop)
+    with ItemJournal(path, BATCH) as journal, pytest.raises(KeyboardInterrupt):
+        journal.settle()
+
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_the_last_line_of_an_item_counts_and_stays(path: Path) -> None:
     """Settling leaves one line an item, in the order of the inputs."""
     write(path, compose_line(0, failed=True), compose_line(1), compose_line(0))

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from vibe_llms.conversations import DirectoryStore, find_newest
-from vibe_llms.exceptions import StoreError
+from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.models.folders import read_names
+from vibe_llms.wire.connections import produce_tls_context
 
 Vibe = Callable[..., Any]
 
@@ -135,3 +137,48 @@ def test_an_odd_configuration_is_told(
     monkeypatch.setenv("VIBE_LLMS_CONFIG", str(tmp_path / "odd.toml"))
 
     check_line(vibe("list"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("words", [("set", "stream", "false"), ("unset", "stream")])
+def test_an_odd_configuration_is_not_changed(
+    vibe: Vibe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], kind: str
+) -> None:
+    """It is told, and nothing takes its place."""
+    odd = tmp_path / "odd.toml"
+    replace(odd, kind)
+    monkeypatch.setenv("VIBE_LLMS_CONFIG", str(odd))
+
+    outcome = vibe("config", *words)
+
+    check_line(outcome)
+    assert "a pipe or a device" in outcome.err
+    assert not odd.is_file()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_an_odd_package_is_told(vibe: Vibe, tmp_path: Path, kind: str) -> None:
+    """Before anybody is asked about it."""
+    replace(tmp_path / "pyproject.toml", kind)
+
+    check_line(vibe("plugins", "add", "--yes", f"{tmp_path}/"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("role", ["authorities", "certificate", "key"])
+def test_odd_certificates_are_told(tmp_path: Path, role: str, kind: str) -> None:
+    """OpenSSL would read them without end, and cannot be interrupted."""
+    replace(tmp_path / "odd.pem", kind)
+    (tmp_path / "some.pem").write_text("")
+    paths = {"authorities": None, "certificate": tmp_path / "some.pem", "key": None}
+
+    with pytest.raises(ConfigurationError, match="a pipe or a device"):
+        produce_tls_context(**(paths | {role: tmp_path / "odd.pem"}))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_odd_facts_about_models_are_passed_over(tmp_path: Path, kind: str) -> None:
+    """Where names alone are wanted, for the completion of a command line."""
+    replace(tmp_path / "attributes.toml", kind)
+
+    assert read_names(tmp_path) == []

@@ -90,14 +90,16 @@ class ItemJournal:
         """Writes a line. When this returns, the death of this process does not lose it.
 
         Raises:
-            StoreError: It could not be written; the file is as it was.
+            StoreError: It could not be written; the file is as it was, as after an interrupt.
         """
         try:
             self._disk.write(self._descriptor, line)
-        except OSError as error:
+            self._size += len(line)
+        except BaseException as error:  # also Ctrl-C: what is not acknowledged is taken back
             self._cut()
-            raise self._explain(error) from error
-        self._size += len(line)
+            if isinstance(error, OSError):
+                raise self._explain(error) from error
+            raise
 
     def read(self, entry: Entry) -> bytes:
         """Returns the line of an item."""
@@ -136,9 +138,11 @@ class ItemJournal:
             self._copy(places, temporary)
             self._disk.rename(str(temporary), str(self.path))
             self._disk.synchronize_folder(str(self.path.parent))
-        except OSError as error:
+        except BaseException as error:
             temporary.unlink(missing_ok=True)
-            raise self._explain(error) from error
+            if isinstance(error, OSError):
+                raise self._explain(error) from error
+            raise
 
     def close(self) -> None:
         """Writes all to the disk, and gives the file free. May be called again."""
