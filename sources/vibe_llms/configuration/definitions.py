@@ -184,7 +184,7 @@ _SETTINGS = (
         name="plugins.disabled",
         kind=NAMES,
         summary="Providers, ensembles and plugins never to be loaded; the lists of all "
-        "layers add up.",
+        "layers add up. A project folder cannot name a plugin of yours in it unless it is trusted.",
         is_harmless=True,
     ),
 )

@@ -87,10 +87,11 @@ def _produce_trust_request(
         below: What holds below the project; to repeat it is harmless.
         definitions: The settings that exist.
     """
+    plugins = {path[1] for path in own if path[0] == "plugins" and path[2:] == ("module",)}
     wishes = [
         setting
         for path, setting in layers.project.settings.items()
-        if not is_harmless(setting, definitions)
+        if not is_harmless(setting, definitions, plugins)
         and not (path in below and below[path].value == setting.value)
     ]
     wishes += [_describe_override(override) for override in layers.project.overrides]

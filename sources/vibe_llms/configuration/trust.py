@@ -1,10 +1,11 @@
 """What a project folder may decide, and the record of the folders whose owner is trusted.
 
 A project's file comes with the folder, perhaps from a stranger. Unasked it may choose among
-what its user has: the model by name, the controls, which plugins not to load. Whatever
-could run code, open a file or fetch from elsewhere is inert: modules, packages, settings of
-providers and ensembles, MCP servers, directories (the one for data holds plugins and this very
-record), attributes of models, who approves calls. Limits protect the user and are the user's.
+what its user has: the model by name, the controls, which providers and ensembles not to load.
+Whatever could run code, open a file or fetch from elsewhere is inert: modules, packages, settings
+of providers and ensembles, MCP servers, directories (the one for data holds plugins and this very
+record), attributes of models, who approves calls, and whether a plugin of the user's, which may
+listen to them, is loaded. Limits protect the user and are the user's.
 
 Trust belongs to a folder and to the digest of its file, so that a change asks again.
 """
@@ -12,30 +13,41 @@ Trust belongs to a folder and to the digest of its file, so that a change asks a
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tomli
 
 from vibe_llms.configuration.classes import Setting, TrustRequest
-from vibe_llms.configuration.definitions import FREE_TABLES, PLUGIN_TABLES, Definition
+from vibe_llms.configuration.definitions import FREE_TABLES, Definition
 from vibe_llms.files import read_file
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification import Consent
 
 _RECORD = "trust.toml"
+_FEWER_TABLES = ("providers", "ensembles")
+"""What a project may go without. Plugins listen, approve and carry: they stay the user's choice."""
 
 
-def is_harmless(setting: Setting, definitions: Mapping[str, Definition]) -> bool:
-    """Tells whether a project folder may make this setting before it is trusted."""
+def is_harmless(
+    setting: Setting, definitions: Mapping[str, Definition], plugins: Collection[str] = ()
+) -> bool:
+    """Tells whether a project folder may make this setting before it is trusted.
+
+    Args:
+        definitions: The settings that exist.
+        plugins: The names of the user's own ``[plugins]``.
+    """
     table, *rest = setting.path
     if setting.path == ("model",):
         return not _may_name_file(setting.value)
     if table in FREE_TABLES:
         return True
-    if table in PLUGIN_TABLES and len(rest) == 2 and rest[1] == "enabled":
+    if setting.path == ("plugins", "disabled"):
+        return not any(name in plugins for name in setting.value)
+    if table in _FEWER_TABLES and len(rest) == 2 and rest[1] == "enabled":
         return setting.value is False
     definition = definitions.get(setting.name)
     return definition is not None and definition.is_harmless

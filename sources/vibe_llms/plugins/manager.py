@@ -23,6 +23,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
+from vibe_llms.plugins.factories import explain_factory
 from vibe_llms.plugins.listings import PluginListing, PluginState
 from vibe_llms.resources import access_data
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below pr
         ProviderContext,
         ProviderSpecification,
         ReactorsSpecification,
+        TransportSpecification,
     )
     from vibe_llms.providers.interfaces import Provider
 
@@ -124,7 +126,7 @@ class PluginManager:
 
         found = self._survey_always(ApproverSpecification)
         entry, specification = choose_approver(name, found, self.survey())
-        with locating(self.configuration), _explain_factory(entry):
+        with locating(self.configuration), explain_factory(entry):
             return make_approver(entry, specification)
 
     def load_all(self) -> tuple[PluginFailure, ...]:
@@ -158,20 +160,26 @@ class PluginManager:
         return tuple(item for _, item in self._survey("survey_ensembles", EnsembleSpecification))
 
     def survey_commands(self) -> tuple[CommandSpecification, ...]:
-        """Returns the commands of all plugins that are available. Loads them."""
+        """Returns the commands of all plugins that are available. Loads them.
+
+        One that fails is named in a warning and among the failures, once, and the others go on.
+        """
         from vibe_llms.plugins.specification import CommandSpecification
 
-        return tuple(item for _, item in self._survey("survey_commands", CommandSpecification))
+        with self._warn_of_failures():
+            return tuple(item for _, item in self._survey("survey_commands", CommandSpecification))
 
     def survey_pieces(self, kind: type[_T]) -> tuple[_T, ...]:
         """Returns what the plugins of ``[plugins]`` have of a kind, such as exporters.
 
-        Loads these plugins alone; one that fails is among the failures, and the others go on.
+        Loads these plugins alone. One that fails is named in a warning and among the failures,
+        once, and the others go on.
 
         Args:
             kind: What the list of a hook is made of, such as ``ExporterSpecification``.
         """
-        return tuple(item for _, item in self._survey_always(kind))
+        with self._warn_of_failures():
+            return tuple(item for _, item in self._survey_always(kind))
 
     def survey_reactors(self) -> tuple[ReactorsSpecification, ...]:
         """Returns the reactors of the plugins in use: those of ``[plugins]``, which are in use
@@ -382,7 +390,7 @@ class PluginManager:
         from vibe_llms.plugins.specification import ProviderSpecification
 
         specification = self._find_specification(entry, "survey_providers", ProviderSpecification)
-        with locating(self.configuration), _explain_factory(entry):
+        with locating(self.configuration), explain_factory(entry):
             provider = specification.factory(self._produce_context(entry))
         if not callable(getattr(provider, "produce_client", None)):
             raise PluginError(
@@ -397,7 +405,7 @@ class PluginManager:
         from vibe_llms.plugins.specification import EnsembleSpecification
 
         specification = self._find_specification(entry, "survey_ensembles", EnsembleSpecification)
-        with locating(self.configuration), _explain_factory(entry):
+        with locating(self.configuration), explain_factory(entry):
             ensemble = specification.factory(self._produce_ensemble_context(entry))
         if not isinstance(ensemble, Ensemble):
             raise PluginError(
@@ -422,7 +430,7 @@ class PluginManager:
         )
 
     def _produce_context(self, entry: PluginEntry) -> ProviderContext:
-        from vibe_llms.plugins.specification import ProviderContext, TransportSpecification
+        from vibe_llms.plugins.specification import ProviderContext
 
         return ProviderContext(
             name=entry.name,
@@ -434,12 +442,15 @@ class PluginManager:
             limits=self.configuration.limits,
             clock=self.clock,
             produce_attributes=partial(self._produce_attributes, entry),
-            survey_transports=partial(self._survey_and_warn, TransportSpecification),
+            survey_transports=self._survey_transports,
         )
 
-    def _survey_and_warn(self, kind: type[_T]) -> tuple[_T, ...]:
+    def _survey_transports(self) -> tuple[TransportSpecification, ...]:
+        from vibe_llms.plugins.specification import TransportSpecification
+
         with self._warn_of_failures():
-            return self.survey_pieces(kind)
+            found = self._survey_always(TransportSpecification)
+            return tuple(attrs.evolve(item, plugin=entry.name) for entry, item in found)
 
     def _produce_attributes(self, entry: PluginEntry) -> Any:
         with self._lock:
@@ -480,20 +491,3 @@ class PluginManager:
             plugin_directories=directories,
             overrides=tuple(overrides),
         )
-
-
-@contextmanager
-def _explain_factory(entry: PluginEntry) -> Iterator[None]:
-    """Says of a foreign error whose factory raised it."""
-    try:
-        yield
-    except ConverseError:
-        raise
-    except (Exception, SystemExit) as error:
-        from vibe_llms.plugins.loading import describe_error
-
-        raise PluginError(
-            plugin=entry.name,
-            detail=f"The {entry.table.removesuffix('s')} {entry.name!r} ({entry.module}) cannot "
-            f"be made: {describe_error(error)}.",
-        ) from error

@@ -288,11 +288,13 @@ class TransportSpecification:
         summary: What it does, in one line.
         factory: Makes it from its context; called once for each client, before its first request.
             It is closed with the client. Heavy libraries are imported in here or later.
+        plugin: The plugin that has it, for errors; filled in where it is found.
     """
 
     name: str
     summary: str
     factory: Callable[[TransportContext], Transport]
+    plugin: str = ""
 
 
 @attrs.frozen

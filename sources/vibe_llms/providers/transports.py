@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from typing import Self
 
-from vibe_llms.exceptions import ConverseError, PluginError
-from vibe_llms.plugins.specification import ProviderContext, TransportContext
+import attrs
+
+from vibe_llms.exceptions import ConverseError, PluginError, Stage
+from vibe_llms.plugins.specification import (
+    ProviderContext,
+    TransportContext,
+    TransportSpecification,
+)
 from vibe_llms.providers.settings import RemoteSettings
-from vibe_llms.wire.exchanges import Transport
+from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 
 
 def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Transport:
@@ -30,21 +39,113 @@ def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Tra
         timeouts=settings.timeouts,
         produce_direct=direct,
     )
-    cause: BaseException | None = None
-    try:
+    blame = Blame(specification, context.name)
+    with blame.laying("cannot be made: the factory"):
         made = specification.factory(given)
-        if all(callable(getattr(made, name, None)) for name in ("send", "close")):
-            return made
-        deed = f"the factory returned {type(made).__name__}"
-    except ConverseError:
-        raise
-    except (Exception, SystemExit) as error:
-        deed, cause = f"the factory raised {type(error).__name__}: {error}".rstrip(": "), error
-    raise PluginError(
-        plugin=str(chosen),
-        detail=f"The transport {chosen!r} of [providers.{context.name}] cannot be made: {deed}.",
-        remedy="Report it to whoever wrote the plugin, or choose transport = 'direct'.",
-    ) from cause
+    if all(callable(getattr(made, name, None)) for name in ("send", "close")):
+        return PluggedTransport(made, blame)
+    raise blame.compose(f"cannot be made: the factory returned {type(made).__name__}")
+
+
+@attrs.frozen
+class Blame:
+    """Says of what a plugin's transport does wrong whose it is.
+
+    Attributes:
+        provider: Whose table chooses the transport.
+    """
+
+    specification: TransportSpecification
+    provider: str
+
+    @contextmanager
+    def laying(self, deed: str) -> Iterator[None]:
+        """Makes a PluginError of any error but our own. Cancelling passes through."""
+        try:
+            yield
+        except ConverseError:
+            raise
+        except (Exception, SystemExit) as error:
+            words = f"{deed} raised {type(error).__name__}: {error}".rstrip(": ")
+            raise self.compose(words) from error
+
+    def compose(self, deed: str) -> PluginError:
+        """Composes the error of what the transport has done."""
+        name, plugin = self.specification.name, self.specification.plugin
+        of = f"of the plugin {plugin!r}" if plugin else "of a plugin"
+        return PluginError(
+            plugin=plugin or name,
+            detail=f"The transport {name!r} {of}, chosen by [providers.{self.provider}], {deed}.",
+            remedy="Report it to whoever wrote the plugin, or choose transport = 'direct'.",
+            stage=Stage.SEND,
+        )
+
+
+@attrs.frozen
+class PluggedTransport:
+    """A plugin's transport, whose mistakes are told as its own."""
+
+    _transport: Transport
+    _blame: Blame
+
+    async def send(self, request: WireRequest) -> Exchange:
+        """Sends a request. Raises PluginError besides what any transport raises."""
+        with self._blame.laying("broke: send"):
+            exchange = await self._transport.send(request)
+        if callable(getattr(exchange, "receive", None)):
+            return PluggedExchange(exchange, self._blame)
+        raise self._blame.compose(f"broke: send returned {type(exchange).__name__}")
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        with self._blame.laying("broke: close"):
+            await self._transport.close()
+
+
+@attrs.frozen
+class PluggedExchange:
+    """An answer that a plugin's transport brings."""
+
+    _exchange: Exchange
+    _blame: Blame
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        with self._blame.laying("broke: status"):
+            return self._exchange.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the answer."""
+        with self._blame.laying("broke: headers"):
+            return self._exchange.headers
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the answer was read to its end, and its connection is free by itself."""
+        return getattr(self._exchange, "is_spent", False) is True
+
+    async def receive(self) -> bytes:
+        """Returns whatever has come of the body."""
+        with self._blame.laying("broke: receive"):
+            return await self._exchange.receive()
+
+    async def read(self, limit: int | None = None) -> bytes:
+        """Returns the whole body."""
+        with self._blame.laying("broke: read"):
+            return await self._exchange.read(limit)
+
+    async def close(self) -> None:
+        """Leaves the answer."""
+        with self._blame.laying("broke: close"):
+            await self._exchange.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        await self.close()
 
 
 def _produce_direct(context: ProviderContext, settings: RemoteSettings) -> Transport:

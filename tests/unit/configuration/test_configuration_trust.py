@@ -14,6 +14,7 @@ from vibe_llms.configuration import (
     load_configuration,
     revoke_trust,
 )
+from vibe_llms.configuration.definitions import SETTINGS
 from vibe_llms.exceptions import ConfigurationError, CorruptionError
 
 
@@ -65,9 +66,28 @@ WISHES = {
     "a limit": "[limits]\nattachment_bytes = 1_000_000_000_000",
     "a file as model": 'model = "local:evil.gguf"',
     "a path as model": 'model = "local:models/evil"',
+    "a transport": '[providers.local]\ntransport = "evil"',
+    "another approver": 'approver = "evil"',
+    "the person in place of an approver": 'approver = "terminal"',
+    "a plugin that its user has put out": "[plugins.muted]\nenabled = true",
+    "another module of a plugin": '[plugins.audit]\nmodule = "evil"',
+    "its user's plugin put out": "[plugins.audit]\nenabled = false",
+    "its user's plugin disabled": '[plugins]\ndisabled = ["local", "audit"]',
+    "where spans go": "[telemetry]\ntexts = true",
     "attributes of models": '[[models]]\npattern = ".*"\nweights = "evil"',
 }
-USER = "[plugins]\ndisabled = []\n[providers.scripted]\nenabled = false"
+USER = """
+approver = "careful"
+[plugins]
+disabled = []
+[plugins.audit]
+module = "audit"
+[plugins.muted]
+module = "muted"
+enabled = false
+[providers.scripted]
+enabled = false
+"""
 
 
 def test_a_project_may_choose_among_what_its_user_has(tmp_path: Path) -> None:
@@ -101,6 +121,13 @@ def test_what_could_run_code_or_fetch_is_inert_until_the_folder_is_trusted(
     assert trusted.trust_request is None
     assert (trusted.settings, trusted.overrides) != (before.settings, before.overrides)
     assert all(entry.is_trusted for entry in trusted.plugins)
+
+
+def test_no_further_setting_is_a_projects_to_make() -> None:
+    """Who adds one that a project may make unasked has to say so here, too."""
+    harmless = {name for name, each in SETTINGS.items() if each.is_harmless}
+
+    assert harmless == {"model", "stream", "window", "lenient", "plugins.disabled"}
 
 
 def test_an_untrusted_plugin_is_listed_as_such(tmp_path: Path) -> None:

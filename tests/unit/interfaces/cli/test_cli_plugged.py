@@ -277,7 +277,10 @@ def test_a_transport_that_there_is_not_is_told_with_the_nearest_and_its_line(
 def test_a_transport_that_cannot_be_made_is_named(vibe: Vibe, plug: Plug) -> None:
     """What its factory raises, or returns instead of a transport, is one line about it."""
     file = choose_transport(plug, "broken")
-    words = "The transport 'broken' of [providers.anthropic] cannot be made: the factory "
+    words = (
+        "The transport 'broken' of the plugin 'signed_letters', chosen by [providers.anthropic], "
+        "cannot be made: the factory "
+    )
 
     raised = vibe("ask", "-m", "anthropic:m", "Hi")
     file.write_text(file.read_text().replace("'broken'", "'hollow'"))
@@ -287,6 +290,55 @@ def test_a_transport_that_cannot_be_made_is_named(vibe: Vibe, plug: Plug) -> Non
     assert f"{words}raised OSError: no wax." in raised.err
     assert "Traceback" not in raised.err
     assert f"{words.replace('broken', 'hollow')}returned int." in returned.err
+
+
+@pytest.mark.parametrize(
+    ("transport", "deed"),
+    [
+        ("lost", "send raised KeyError: 'no coach for ********'."),
+        ("torn", "receive raised OSError: wet ink."),
+        ("empty", "send returned NoneType."),
+    ],
+)
+@pytest.mark.parametrize("way", ["--stream", "--no-stream"])
+def test_a_transport_that_fails_later_is_named(
+    vibe: Vibe, plug: Plug, transport: str, deed: str, way: str
+) -> None:
+    """With its plugin, and without the key that it was given; the provider is not blamed."""
+    file = choose_transport(plug, transport)
+    file.write_text(file.read_text().replace("api_key = 'k'", "api_key = 'sk-secret-key-of-mine'"))
+
+    outcome = vibe("ask", "-m", "anthropic:m", way, "Hi")
+
+    assert outcome.code != 0
+    assert f"The transport {transport!r} of the plugin 'signed_letters'" in outcome.err
+    assert f"broke: {deed}" in outcome.err
+    assert "The provider broke" not in outcome.err
+
+
+def test_a_form_of_a_plugin_that_fails_is_told_where_forms_are_looked_for(
+    vibe: Vibe, plug: Plug, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, and the forms that ship go on."""
+    plug("torn", "raise ValueError('torn in two')")
+    identity = ask(vibe, "Hi")
+
+    outcome = vibe("export", identity)
+
+    assert (outcome.code, outcome.out[:3]) == (0, "---")
+    assert "ValueError: torn in two" in caplog.text + outcome.err
+
+
+def test_a_command_of_a_plugin_that_fails_is_told(
+    vibe: Vibe, plug: Plug, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beside the word that it may have meant."""
+    plug("torn", "raise ValueError('torn in two')")
+
+    outcome = vibe("frobnicate")
+
+    assert outcome.code == ExitCode.USAGE
+    assert "ValueError: torn in two" in caplog.text + outcome.err
 
 
 def test_a_transport_takes_no_shipped_one_s_place(vibe: Vibe, plug: Plug) -> None:
