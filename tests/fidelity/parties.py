@@ -112,8 +112,20 @@ _KNOWN: Final = ("output_limit_tokens",)
 
 PARTIES: Final[Sequence[Party]] = (
     Party(name="anthropic", title="Anthropic", dialect=messages, model="claude-opus-5"),
-    Party(name="openai_responses", title="OpenAI Responses", dialect=responses, model="gpt-5.5"),
-    Party(name="openai", title="OpenAI Chat", dialect=chat_completions, model="gpt-5.5"),
+    Party(
+        name="openai_responses",
+        title="OpenAI Responses",
+        dialect=responses,
+        model="gpt-5.5",
+        habits={"siblings": (("openai", "chat_completions"),)},
+    ),
+    Party(
+        name="openai",
+        title="OpenAI Chat",
+        dialect=chat_completions,
+        model="gpt-5.5",
+        habits={"siblings": (("openai_responses", "responses"),)},
+    ),
     Party(
         name="deepseek",
         title="DeepSeek",

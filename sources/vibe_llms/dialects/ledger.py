@@ -27,12 +27,15 @@ class Ledger:
     Attributes:
         protocol: The dialect that is written.
         provider: Whose request it is; empty where any provider of the dialect will do.
+        siblings: Further faces of the same service, each as a provider and its protocol: the files
+            that were uploaded to them are its own.
         strange: The media whose files were given to another provider, by their identities.
     """
 
     protocol: str
     provider: str = ""
     losses: list[Loss] = attrs.field(factory=list)
+    siblings: tuple[tuple[str, str], ...] = ()
     strange: set[int] = attrs.field(factory=set)
 
     def coerce(self, path: str, reason: str) -> None:
@@ -91,19 +94,32 @@ class Ledger:
             return False
         return not self.provider or origin.provider == self.provider
 
+    def _has_files_of(self, origin: Origin) -> bool:
+        return any(origin.provider == provider for provider, _ in self.siblings)
+
+    def _has_files_named(self, native: Native, canister: AnyCanister | None) -> bool:
+        """Tells whether a file that another face of this service has named is here, too."""
+        origin = getattr(canister, "origin", None)
+        if origin is not None:
+            return self._knows(origin) or self._has_files_of(origin)
+        return any(native.protocol == protocol for _, protocol in self.siblings)
+
     def survey_files(self, canisters: Sequence[AnyCanister]) -> None:
         """Notes which uploaded files were given to another provider.
 
-        A native says which vendor named a file. A file without one, as a person writes it, was
-        given to whoever answered next; before there is an answer, it is for whoever is asked.
+        A native says by which protocol a file was named, which several vendors may speak; a file
+        without one is as a person writes it. It was given to whoever answered next, if that one
+        speaks the protocol; before there is an answer, it is for whoever is asked.
         """
         asked: Origin | None = None
         for canister in reversed(canisters):
             asked = getattr(canister, "origin", None) or asked
-            if asked is None or self._knows(asked):
+            if asked is None or self._knows(asked) or self._has_files_of(asked):
                 continue
             for content in canister.content:
-                if getattr(content, "file_id", None) is not None and content.native is None:
+                if getattr(content, "file_id", None) is None:
+                    continue
+                if content.native is None or content.native.protocol == asked.protocol:
                     self.strange.add(id(content))
 
     def settle_file(
@@ -116,7 +132,9 @@ class Ledger:
             canister: That it is in.
         """
         native = content.native
-        is_theirs = native is not None and not self.admits(native, canister)
+        is_theirs = native is not None and not (
+            self.admits(native, canister) or self._has_files_named(native, canister)
+        )
         if content.file_id is None or not (is_theirs or id(content) in self.strange):
             return content
         reason = f"another vendor holds the file {content.file_id}"

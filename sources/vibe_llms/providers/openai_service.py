@@ -20,6 +20,12 @@ def check_text(value: Any) -> str | None:
     return None if isinstance(value, str) and value.strip() else "a text"
 
 
+SIBLINGS: Final = (
+    ("openai_conversations", "chat_completions"),
+    ("openai_responses", "responses"),
+)
+"""The two protocols by which the service is asked: one account, and one place for its files."""
+
 _BEHALVES: Final = {"organization": "OPENAI_ORG_ID", "project": "OPENAI_PROJECT_ID"}
 """From what a key is used on behalf of to its variable, which the official package honours, too."""
 

@@ -26,6 +26,8 @@ GIVEN: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 PDF = FileContent(mime_type="application/pdf", file_id="file_mine")
 TEXT = TextualContent("What is this?")
+SIBLINGS = {"openai", "openai_responses"}
+"""One account, asked by two protocols."""
 NOT_SENT = {"withheld", "dropped"}
 """Some take no such files at all."""
 others = pytest.mark.parametrize("other", PARTIES, ids=lambda party: party.name)
@@ -62,8 +64,10 @@ def test_a_file_of_a_clients_request_stays_with_its_vendor(name: str, other: Par
 
     body, losses = write(other, *stored.canisters)
 
-    assert ("file_mine" in body) is (other.protocol == protocol)
-    assert bool(NOT_SENT & {*losses}) is (other.protocol != protocol)
+    has_it = other.protocol == protocol or {other.name, find(protocol).name} <= SIBLINGS
+    goes = has_it and not (name == "responses image" and other.name == "openai")
+    assert ("file_mine" in body) is goes  # Chat Completions has no place for a picture's name
+    assert bool(NOT_SENT & {*losses}) is not goes
 
 
 @others
@@ -79,6 +83,22 @@ def test_a_file_without_an_owner_stays_with_whoever_answered(
 
     assert ("file_mine" in body) is (other.name == "anthropic")
     assert bool(NOT_SENT & {*losses}) is (other.name != "anthropic")
+
+
+@others
+@pytest.mark.parametrize("named", [True, False])
+def test_a_file_goes_to_each_face_of_the_service_that_has_it(named: bool, other: Party) -> None:
+    """Whose a file is, goes by the account and not by the protocol."""
+    origin = Origin(provider="openai", model="gpt-5.5", protocol="chat_completions")
+    asked: AnyCanister = UserCanister((PDF, TEXT))
+    if named:
+        asked = find("chat_completions").read(compose("chat_completions", CHAT)).canisters[0]
+    answered = AssistantCanister("A file.", origin=origin)
+
+    body, losses = write(other, asked, answered, UserCanister("And?"))
+
+    assert ("file_mine" in body) is (other.name in SIBLINGS)
+    assert bool(NOT_SENT & {*losses}) is (other.name not in SIBLINGS)
 
 
 def test_a_file_that_nobody_has_answered_to_goes_to_whoever_is_asked() -> None:

@@ -55,7 +55,7 @@ def nativize_canisters(
         CapabilityError: The model is known not to take what a canister holds.
         RequestError: The bytes of a medium are not there.
     """
-    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     writer = _MessagesWriter(PartsWriter(attributes, quirks, ledger))
     writer.write(repair_history(canisters, quirks.history, ledger))
     messages = writer.messages

@@ -62,6 +62,8 @@ class Quirks:
         takes_strict: Whether schemas may be marked as strict.
         required_word: The value that requires a tool call: ``required`` or ``any``.
         maximum_stops: How many stop sequences are accepted; ``None`` for any number.
+        siblings: Further faces of the same service, with the same uploaded files; see
+            :class:`vibe_llms.dialects.ledger.Ledger`.
     """
 
     fields: Mapping[str, str] = attrs.field(factory=dict, converter=_complete)
@@ -91,6 +93,7 @@ class Quirks:
     takes_strict: bool = True
     required_word: str = "required"
     maximum_stops: int | None = 4
+    siblings: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def history(self) -> HistoryRules:

@@ -66,7 +66,7 @@ def nativize_canisters(
         CapabilityError: The model is known not to take what a canister holds.
         RequestError: The bytes of a medium are not there.
     """
-    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     placed = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
     writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger))
     native: dict[str, Any] = {}

@@ -21,6 +21,8 @@ class Quirks:
         takes_reasoning: Whether readable reasoning of others may be sent; vendors of open models
             take it, OpenAI takes only what it has sealed.
         takes_audio: Whether a message may hold sound.
+        siblings: Further faces of the same service, with the same uploaded files; see
+            :class:`vibe_llms.dialects.ledger.Ledger`.
         extra_controls: Controls that go by their own names though OpenAI has no such parameter.
     """
 
@@ -28,4 +30,5 @@ class Quirks:
     is_stateless: bool = True
     takes_reasoning: bool = False
     takes_audio: bool = False
+    siblings: tuple[tuple[str, str], ...] = ()
     extra_controls: frozenset[str] = frozenset()

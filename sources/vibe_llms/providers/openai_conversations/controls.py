@@ -6,7 +6,8 @@ from typing import Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.providers.completions import CompletionsControls
+from vibe_llms.providers.openai_service import SIBLINGS
 
-QUIRKS: Final = Quirks()
+QUIRKS: Final = Quirks(siblings=SIBLINGS)
 CONTROLS: Final = CompletionsControls(QUIRKS)
 """The processor."""

@@ -8,8 +8,9 @@ from typing import Final
 from vibe_llms.dialects.responses import Quirks, nativize_controls, normalize_controls
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.openai_service import SIBLINGS
 
-OPENAI: Final = Quirks(supervisor_role="developer")
+OPENAI: Final = Quirks(supervisor_role="developer", siblings=SIBLINGS)
 """OpenAI itself: instructions have the role that its newer models know."""
 
 
