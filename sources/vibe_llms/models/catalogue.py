@@ -143,19 +143,25 @@ class Catalogue:
         rules: list[Rule] = []
         default_model = ""
         names: list[str] = []
+        prefixes: list[str] = []
         shipped = (self.directory / provider,) if is_provider_name(provider) else ()
         for directory in (*shipped, *self.plugin_directories.get(provider, ())):
             folder = ProviderFolder(directory=directory, findings=findings)
             rules += folder.read()
             default_model = folder.default_model or default_model
             names += folder.names
+            prefixes += folder.prefixes
         written, mistakes = self._overridden
         rules += written
         findings += mistakes
         if findings:
             raise ConfigurationError(findings=tuple(findings))
         return ModelsIntegrator(
-            provider=provider, rules=rules, default_model=default_model, names=tuple(names)
+            provider=provider,
+            rules=rules,
+            default_model=default_model,
+            names=tuple(names),
+            prefixes=tuple(filter(None, prefixes)),
         )
 
     @cached_property

@@ -2,6 +2,7 @@
 
 ``attributes.toml`` holds the provider's ``[defaults]``, families as ``[[models]]``, and in
 ``families`` the names of further families, one file or folder each under ``model-families/``.
+``prefixes`` are what clouds and regions put before a model's name.
 The order is: ``[[models]]`` as they stand, then ``families`` as listed. ``models/`` has one file
 for each model that needs a record of its own. A name with a slash, such as ``openai/gpt-5``, is a
 family that several providers share; those ship under ``model-families/`` beside ``providers/``.
@@ -24,7 +25,16 @@ from vibe_llms.models.rules import MODELS_HEADER, Document, Rule, RuleReader
 from vibe_llms.nearness import end_among
 from vibe_llms.resources import access_data
 
-_ROOT_KEYS = ("source", "date", "default_model", "names", "families", "defaults", "models")
+_ROOT_KEYS = (
+    "source",
+    "date",
+    "default_model",
+    "names",
+    "prefixes",
+    "families",
+    "defaults",
+    "models",
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +61,7 @@ class ProviderFolder:
         shared: Holds the families that several providers share.
         default_model: Known once the rules have been read.
         names: Likewise: models to be offered, of which the families say what is to be known.
+        prefixes: Likewise: what can stand before the name by which the families know a model.
     """
 
     directory: Path
@@ -58,6 +69,7 @@ class ProviderFolder:
     shared: Path = attrs.field(factory=lambda: access_data("model-families"))
     default_model: str = ""
     names: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
 
     def read(self) -> Iterator[Rule]:
         """Reads the rules, in the order in which they speak."""
@@ -73,6 +85,7 @@ class ProviderFolder:
             self.default_model = self._read_default_model(reader, table)
             families = self._read_list(reader, table, "families")
             self.names = self._read_list(reader, table, "names")
+            self.prefixes = self._read_list(reader, table, "prefixes")
             yield from _read_tables(reader, table, default=Layer.DEFAULT, named=Layer.FAMILY)
         yield from self._read_family_files(families)
         for path in sorted((self.directory / "models").glob("*.toml")):

@@ -42,12 +42,15 @@ class ModelsIntegrator:
         rules: Sorted by layer; within a layer in the order of the files.
         default_model: The model that the bare provider stands for; empty for none.
         names: Models to be offered beside those with a record.
+        prefixes: What clouds and regions put before a model's name, as ``anthropic.`` in
+            ``eu.anthropic.claude-opus-5``: what is known of the rest is known of the whole.
     """
 
     provider: str
     rules: tuple[Rule, ...] = attrs.field(default=(), converter=_sort_rules)
     default_model: str = ""
     names: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
 
     def integrate(
         self,
@@ -70,7 +73,7 @@ class ModelsIntegrator:
             UnknownNameError: The default model is asked for and there is none.
         """
         address = ModelAddress(self.provider, model or self.access_default_model())
-        rules = self.find_rules(address.name)
+        rules = self.find_rules(*self._list_names(address.name))
         if learnt:
             rules = _sort_rules((*rules, _produce_learnt_rule(learnt, learnt_from)))
         fold = _Fold(address=address, defined_controls=self._defined_controls)
@@ -78,14 +81,21 @@ class ModelsIntegrator:
             fold.apply(rule)
         return fold.finish()
 
-    def find_rules(self, model: str) -> tuple[Rule, ...]:
-        """Returns the rules that concern a model, the weakest first.
+    def find_rules(self, *names: str) -> tuple[Rule, ...]:
+        """Returns the rules that concern a model by one of its names, the weakest first.
 
         Those with an exact name, which may be thousands, are looked up; the others are asked.
         """
-        places = sorted({*self._places.get("", ()), *self._places.get(model, ())})
-        rules = (self.rules[place] for place in places)
-        return tuple(rule for rule in rules if rule.concerns(self.provider, model))
+        exact = (place for name in names for place in self._places.get(name, ()))
+        rules = (self.rules[place] for place in sorted({*self._places.get("", ()), *exact}))
+        return tuple(
+            rule for rule in rules if any(rule.concerns(self.provider, name) for name in names)
+        )
+
+    def _list_names(self, model: str) -> tuple[str, ...]:
+        """Returns the names by which rules speak of a model: its own, and that behind a prefix."""
+        bare = [model.rpartition(prefix)[2] for prefix in self.prefixes if prefix in model]
+        return (model, *filter(None, bare))
 
     def access_default_model(self) -> str:
         """Returns the name of the model that the bare provider stands for.

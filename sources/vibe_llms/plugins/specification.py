@@ -97,8 +97,7 @@ class ProviderContext:
             own data, the specifications of :func:`survey_model_attributes` for its name, and
             the user's overrides.
         survey_transports: Names the transports that plugins have (:func:`survey_transports`);
-            loads those plugins, so it is called only where a transport is chosen that does not
-            ship.
+            loads them, so it is called only where a transport is chosen that does not ship.
     """
 
     name: str
@@ -267,9 +266,8 @@ class TransportContext:
         provider: Whose requests it carries, by the name in the configuration.
         limits: Bound what requests and answers may hold.
         timeouts: As the provider's table says; for requests that bring none of their own.
-        produce_direct: Makes the transport ``direct`` with all that the provider's table says of
-            proxies and certificates, for one that adds something and passes the rest on. Who
-            calls it closes it.
+        produce_direct: Makes the transport ``direct`` with the table's proxies and certificates,
+            for one that adds something and passes the rest on. Who calls it closes it.
     """
 
     provider: str

@@ -37,6 +37,7 @@ _BUCKETS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _SOURCES: Final[Mapping[str, str]] = {
     "anthropic": "anthropic",
+    "bedrock": "aws",
     "deepseek": "deepseek",
     "google": "google",
     "groq": "groq",
@@ -46,9 +47,13 @@ _SOURCES: Final[Mapping[str, str]] = {
     "openai_responses": "openai",
     "openrouter": "openrouter",
     "perplexity": "perplexity",
+    "vertex": "google",
     "xai": "x-ai",
 }
 """From the name of a provider here to its name in ``genai-prices``."""
+
+_PATHS: Final = frozenset({"anthropic", "aws", "google"})
+"""Where what stands before a slash is the place of a model, and not a part of its name."""
 
 _OWN_MACHINES: Final = frozenset({"llamacpp", "local", "ollama", "scripted", "vllm"})
 
@@ -116,6 +121,10 @@ def price_usage(
     if usage is None or all(getattr(usage, bucket) is None for bucket in _BUCKETS):
         return Unpriced("The vendor did not say how many tokens were used.")
     source = _SOURCES.get(provider)
+    if source in _PATHS:
+        model = model.rpartition("/")[2]
+    if source == "anthropic" and "anthropic." in model:
+        source = "aws"  # whoever sells it there decides the price
     if source is None:
         return Unpriced(f"No prices are known for the provider {provider!r}.")
     moment = _ensure_utc(at)

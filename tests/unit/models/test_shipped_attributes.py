@@ -84,6 +84,40 @@ def test_a_claude_that_nobody_has_met_inherits_its_family() -> None:
     assert (provenance.layer, provenance.name) == (Layer.FAMILY, "claude-5")
 
 
+@pytest.mark.parametrize(
+    ("address", "as_address"),
+    [
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+        ("eu.anthropic.claude-opus-4-8", "claude-opus-4-8"),
+        ("apac.anthropic.claude-3-haiku-20240307-v1:0", "claude-3-haiku-20240307"),
+        ("us-gov.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5"),
+        ("global.anthropic.claude-opus-5", "claude-opus-5"),
+        ("anthropic.claude-opus-5", "claude-opus-5"),
+        (
+            "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-5",
+            "claude-opus-5",
+        ),
+        ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),
+        ("publishers/anthropic/models/claude-opus-5@20260101", "claude-opus-5"),
+        ("publishers/google/models/gemini-3.8-flash", "gemini-3.8-flash"),
+        ("models/gemini-2.5-flash", "gemini-2.5-flash"),
+    ],
+)
+def test_a_model_of_a_cloud_is_known_by_whatever_stands_before_its_name(
+    address: str, as_address: str
+) -> None:
+    """A region, a cloud's word for the maker, the name of a profile, the path of a resource."""
+    provider = "google" if "gemini" in address else "anthropic"
+    integrator = Catalogue().access_integrator(provider)
+
+    given, known = integrator.integrate(address), integrator.integrate(as_address)
+
+    assert given.controls == known.controls
+    assert given.capabilities == known.capabilities
+    assert given.access_value("context_window_tokens") is not ABSENT
+    assert given.address.name == address
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_every_shipped_control_is_in_the_key_table(provider: str) -> None:
     """One name means one thing at every vendor, and the manual explains it."""

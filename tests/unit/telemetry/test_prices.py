@@ -115,6 +115,33 @@ def test_a_bucket_without_a_price_of_its_own_is_named_and_not_zero() -> None:
     assert price.amount == Decimal("0.00004")
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "amount"),
+    [
+        ("bedrock", "global.anthropic.claude-opus-5-5", "4"),
+        ("bedrock", "eu.anthropic.claude-opus-5-5", "4.4"),
+        ("anthropic", "us.anthropic.claude-opus-5-5", "4.4"),
+        (
+            "bedrock",
+            "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-5-5",
+            "4.4",
+        ),
+        ("vertex", "publishers/google/models/gemini-3.8-flash", None),
+        ("google", "models/gemini-3.8-flash", None),
+    ],
+)
+def test_a_model_of_a_cloud_has_the_price_of_its_region(
+    provider: str, model: str, amount: str | None
+) -> None:
+    """A region is dearer than the world; what stands before a name is no hindrance."""
+    usage = Usage(input_tokens=1_000_000, output_tokens=0)
+    usual = require(price_usage(usage, provider="google", model="gemini-3.8-flash"))
+
+    price = require(price_usage(usage, provider=provider, model=model))
+
+    assert price.amount == (usual.amount if amount is None else Decimal(amount))
+
+
 def test_what_the_vendor_did_not_say_is_named() -> None:
     """Without a word about output the price is of the input alone, and says so."""
     price = require(price_usage(Usage(input_tokens=10), **OPUS))
