@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import attrs
 from vibe_llms.clocks import Clock
 from vibe_llms.limits import Limits
 from vibe_llms.models.catalogue import Catalogue
+from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.testing.clocks import HurriedClock
@@ -36,8 +38,14 @@ def produce_context(
         progress=SilentProgress(),
         limits=limits or Limits(),
         clock=clock or HurriedClock(),
-        produce_attributes=lambda: Catalogue().access_integrator(name),
+        produce_attributes=lambda: access_integrator(name),
     )
+
+
+@cache
+def access_integrator(name: str) -> ModelsIntegrator:
+    """Returns what ships as the data about a provider's models; read once, as nothing changes."""
+    return Catalogue().access_integrator(name)
 
 
 @attrs.define
