@@ -5,9 +5,10 @@ the class ``output`` that follows is what they print, ``...`` standing for anyth
 one they print nothing. In console blocks each line that begins with ``$`` is run, and what stands
 below it is what it prints, likewise. A text block of the class ``chat`` is a session in a
 terminal: what stands behind a prompt or a question is typed, and at the end the screen shows the
-block. A block with a caption is a file, put into the folder in which the page is run; one that is
-called ``config.toml`` is the reader's configuration. Blocks of the class ``weights`` talk with
-the embedded model. Shell blocks set up machines; CI runs those.
+block. A block with a caption is a file, put into the folder in which the page is run where it is
+reached; one that is called ``config.toml`` is the reader's configuration. As for a reader, nothing
+in that folder can be imported but by a program that is run there. Blocks of the class ``weights``
+talk with the embedded model. Shell blocks set up machines; CI runs those.
 """
 
 from __future__ import annotations
@@ -112,18 +113,21 @@ class Session:
             "PIP_NO_INDEX": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PATH": f"{programs}:{Path(sys.executable).parent}:{os.defpath}",
-            "PYTHONPATH": f"{ROOT / 'sources'}:{self.folder}",
+            "PYTHONPATH": str(ROOT / "sources"),
             "PYTHONWARNINGS": "error",
             "PYTHONIOENCODING": "utf-8",
             "XDG_CACHE_HOME": str(folder / "cache"),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_DATA_HOME": str(folder / "data"),
         }
-        for block in blocks:
-            if block.caption:
-                (self.folder / block.caption).write_text(block.text, encoding="utf-8")
-            if block.caption == "config.toml":
-                self.environment["VIBE_LLMS_CONFIG"] = block.caption
+
+    def write(self, block: Block) -> None:
+        """Writes a file, as somebody does who reads of it."""
+        is_configuration = block.caption == "config.toml"
+        home = Path(self.environment["XDG_CONFIG_HOME"], "vibe-llms")
+        file = (home if is_configuration else self.folder) / block.caption
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.text, encoding="utf-8")
 
     def run(self, *arguments: str) -> str:
         """Runs a program and returns what it prints; it must succeed and complain of nothing."""
@@ -193,7 +197,9 @@ def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     session = Session(tmp_path, blocks)
 
     for block in blocks:
-        if block.language == "console":
+        if block.caption:
+            session.write(block)
+        elif block.language == "console":
             for command, expected in read_commands(block):
                 printed = session.run("sh", "-c", command)
                 check_output(printed, expected, f"{page.name}:{block.line}: {command}")
