@@ -29,7 +29,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.messages.canisters import Origin, ResultCanister
 from vibe_llms.messages.losses import Loss
 from vibe_llms.plain import JsonObject
 
@@ -49,6 +49,7 @@ class Ending:
         final: The result that is the answer, where a final invocation brought it.
         doubted: How many generations of earlier runs may have been billed for nothing.
         losses: What translations changed or left out.
+        summaries: Where each summary of the oldest turns came from that was asked for on the way.
     """
 
     state: State
@@ -61,6 +62,7 @@ class Ending:
     doubted: int = 0
     readings: Readings = attrs.field(factory=Readings)
     losses: tuple[Loss, ...] = ()
+    summaries: tuple[Origin, ...] = ()
 
 
 class Driver:
@@ -262,4 +264,5 @@ class Driver:
             doubted=self._doubted,
             readings=self._read(),
             losses=tuple(self._generator.losses),
+            summaries=self._generator.summaries,
         )

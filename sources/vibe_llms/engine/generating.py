@@ -59,6 +59,7 @@ class Generator:
 
     Attributes:
         losses: What translations changed or left out, each once.
+        summaries: Where each summary of the oldest turns came from that was asked for.
         tokens: What the answers used, input and output, as far as the vendors say.
         cents: What they cost, in US cents; ``None`` while no price is known.
     """
@@ -67,6 +68,7 @@ class Generator:
         self, asking: Asking, journal: Journal, registry: Registry, context: RunContext
     ) -> None:
         self.losses: dict[Loss, None] = {}
+        self.summaries: tuple[Origin, ...] = ()
         self.tokens = 0
         self.cents: float | None = None
         self._asking = asking
@@ -198,6 +200,7 @@ class Generator:
     ) -> None:
         origin, price = response.metadata.origin, self._asking.price
         cents = None if price is None else price(origin)
+        self.summaries += response.metadata.summaries
         for summary in response.metadata.summaries:
             self._count(summary.usage, None if price is None else price(summary))
         self._count(origin.usage, cents)

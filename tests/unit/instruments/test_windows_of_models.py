@@ -11,6 +11,7 @@ from vibe_llms.configuration import load_configuration
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.events.stream import LossEvent
 from vibe_llms.exceptions import ConverseError, TranslationLossError
+from vibe_llms.instruments.channels.batches import BatchChannel
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     SupervisorCanister,
@@ -247,3 +248,19 @@ async def test_a_stream_tells_of_it_at_its_beginning(application: Application) -
         events = [event async for event in stream]
 
     assert isinstance(events[0], LossEvent)
+
+
+@pytest.mark.parametrize("acts", [False, True])
+async def test_what_summaries_took_is_among_what_is_told(
+    application: Application, sent: list[Request], acts: bool
+) -> None:
+    """Of a run by its outcome, of a batch by its items."""
+    model = Model(application=application, window="summarize")
+    channel = BatchChannel(Engine(model) if acts else model)
+
+    [item] = [item async for item in channel.run([_compose(30).canisters])]
+
+    assert item.usage is not None
+    count = len(sent) - 1
+    assert count > 1
+    assert item.usage.total_output_tokens == 4 + 5 * (count - 1) + 7

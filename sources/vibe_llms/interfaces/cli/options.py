@@ -132,6 +132,13 @@ lenient_option = click.option(
 )
 
 
+window_option = click.option(
+    "--window",
+    type=click.Choice(["stop", "drop", "summarize"]),
+    help="What becomes of the oldest turns where the model's window is too small.",
+)
+
+
 def model_options(function: _Function) -> _Function:
     """Adds the options which choose a model, set its controls and consent to a download."""
     options = [
@@ -150,11 +157,7 @@ def model_options(function: _Function) -> _Function:
         click.option(
             "--stream/--no-stream", default=None, help="Show the answer while it arrives."
         ),
-        click.option(
-            "--window",
-            type=click.Choice(["stop", "drop", "summarize"]),
-            help="What becomes of the oldest turns where the model's window is too small.",
-        ),
+        window_option,
         click.option("--strict", is_flag=True, help="Fail if a translation would lose anything."),
         lenient_option,
     ]

@@ -15,6 +15,7 @@ from vibe_llms.instruments.channels.batches import BatchItem, BatchTally
 from vibe_llms.interfaces.cli.batches.display import Account, describe_counts
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.messages.canisters import Origin, Usage
+from vibe_llms.messages.requests import Request
 
 Vibe = Callable[..., Any]
 
@@ -338,3 +339,26 @@ def test_the_counts_of_the_bar_are_short() -> None:
     words = describe_counts(tally, Account()).split("  ")
 
     assert (words[0], words[2:]) == ("2/2,000", ["1 failed", "2,000 tokens"])
+
+
+@pytest.mark.parametrize("window", ["stop", "drop", "summarize"])
+def test_the_window_is_chosen_as_for_a_question(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch, window: str
+) -> None:
+    """By the same option, which every request of the batch bears."""
+    from vibe_llms.providers.scripted.client import ScriptedModel
+
+    windows: list[str] = []
+    check = ScriptedModel.check
+
+    def watch(self: ScriptedModel, request: Request) -> None:
+        windows.append(request.window)
+        check(self, request)
+
+    monkeypatch.setattr(ScriptedModel, "check", watch)
+    write_lines(home / "prompts.jsonl", "one")
+
+    outcome = vibe("batch", "prompts.jsonl", "--window", window)
+
+    assert outcome.code == 0, outcome.err
+    assert set(windows) == {window}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from chatting import Recording, Typing
@@ -15,6 +16,7 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.session import ChatSession
 from vibe_llms.interfaces.cli.chat.standings import GO_ON, Standing, read_standing
+from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -335,3 +337,27 @@ async def test_usage_counts_what_summaries_took(session: ChatSession) -> None:
 
     assert usage is not None
     assert (usage.total_input_tokens, usage.total_output_tokens) == (30, 3)
+
+
+@pytest.mark.parametrize("tools", [(), (FunctionsEnsemble("none", ()),)])
+async def test_usage_counts_what_the_window_took(
+    session: ChatSession, home: Path, tools: tuple[Ensemble, ...]
+) -> None:
+    """Summaries that are asked for on the way to an answer, with tools as well as without."""
+    file = home / ".config" / "vibe-llms" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('[[models]]\npattern = "script"\ncontext_window_tokens = 1000\n')
+    application = Application.load(command_line={"window": "summarize"})
+    said = [AssistantCanister("Yes " * 200) if n % 2 else UserCanister(f"{n}?") for n in range(12)]
+    session = attrs.evolve(
+        session, application=application, conversation=Conversation(canisters=said), tools=tools
+    )
+    await session.open()
+
+    await _chat(session, "Hello")
+    usage = session.measure().usage
+    await session.close()
+
+    assert usage is not None
+    assert (usage.total_output_tokens or 0) % 3 == 0
+    assert (usage.total_input_tokens or 0) >= 30

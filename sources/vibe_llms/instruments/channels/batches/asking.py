@@ -16,7 +16,7 @@ from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.inputs import gather_canisters
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.messages.canisters import AnyCanister, Origin, UserCanister
+from vibe_llms.messages.canisters import AnyCanister, Origin, Usage, UserCanister
 from vibe_llms.messages.requests import Request, Response, replace_canisters
 from vibe_llms.messages.views import text_of, usage_of
 
@@ -196,7 +196,7 @@ class Acting:
         async def act(value: Any) -> Outcome[Any]:
             outcome = await engine.perform(await self.wording.compose(value))
             _ensure_answered(outcome)
-            usage = usage_of(outcome.canisters)
+            usage = _add_usage(usage_of(outcome.canisters), outcome.summaries)
             origin = next(filter(None, map(_origin_of, reversed(outcome.canisters))), None)
             text = outcome.text
             return Outcome(
@@ -236,14 +236,22 @@ async def _take_turns(ask: Callable[[], Awaitable[T]]) -> T:
 
 def produce_outcome(response: Response) -> Outcome[Any]:
     """Returns what came of an input as the text of its answer."""
-    text = response.text
+    text, origin = response.text, response.metadata.origin
     return Outcome(
         value=text,
         text=text,
-        origin=response.metadata.origin,
+        origin=_account(origin, _add_usage(origin.usage, response.metadata.summaries)),
         losses=response.losses,
         response=response,
     )
+
+
+def _add_usage(usage: Usage | None, summaries: Sequence[Origin]) -> Usage | None:
+    """Adds what summaries of the oldest turns took, for which the same model was asked first."""
+    for summary in summaries:
+        if summary.usage is not None:
+            usage = summary.usage if usage is None else usage + summary.usage
+    return usage
 
 
 def _account(origin: Origin | None, usage: Any) -> Origin | None:

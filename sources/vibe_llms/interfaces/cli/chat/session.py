@@ -282,6 +282,8 @@ class ChatSession:
             outcome = await run.perform()
         finally:
             self.conversation = run.conversation
+            if run.outcome is not None:
+                self._summaries += run.outcome.summaries
         if not self.stream:
             for event in produce_events(outcome.canisters, outcome.losses):
                 output.feed(event)

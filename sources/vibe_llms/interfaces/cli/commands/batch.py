@@ -16,6 +16,7 @@ from vibe_llms.interfaces.cli.options import (
     json_option,
     lenient_option,
     parse_controls,
+    window_option,
     yes_option,
 )
 
@@ -68,6 +69,7 @@ _STANDARD = "-"
 )
 @click.option("--retry-failed", is_flag=True, help="Ask again what failed before.")
 @click.option("--strict", is_flag=True, help="Fail if a translation would lose anything.")
+@window_option
 @lenient_option
 @json_option
 @yes_option
@@ -156,7 +158,9 @@ def _produce_model(options: dict[str, Any]) -> Model:
     from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
 
     address = compose_address(options["model"], options["provider"])
-    application = load_application(yes=options["yes"], model=address, lenient=options["lenient"])
+    application = load_application(
+        yes=options["yes"], model=address, window=options["window"], lenient=options["lenient"]
+    )
     tell_untrusted(application.configuration)
     return Model(
         address or "",
