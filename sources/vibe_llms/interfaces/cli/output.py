@@ -31,6 +31,11 @@ _SEQUENCES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33
 _LEAST_COLUMNS = 16
 """What the last column of a table keeps before others are cut."""
 
+_USEFUL_COLUMNS = 20
+"""Where another column would have to be cut below this, a table is no table any longer."""
+
+_INDENT = "    "
+
 
 def sanitize(text: str) -> str:
     """Makes control characters visible, so that no text can command the terminal."""
@@ -171,10 +176,15 @@ def shorten(text: str, columns: int) -> str:
 
 
 def write_table(
-    rows: Iterable[Sequence[str]], *, headers: Sequence[str], styles: Sequence[str] = ()
+    rows: Iterable[Sequence[str]],
+    *,
+    headers: Sequence[str],
+    styles: Sequence[str] = (),
+    whole: bool = False,
 ) -> None:
     """Writes rows under their headers, cut to fit the terminal, the last column first.
 
+    In a terminal too narrow for columns, the cells of a row follow each other, over several lines.
     Into a file or pipe go the rows alone, with nothing cut and the columns parted by tabs: a
     program that reads them counts on every line being one.
 
@@ -182,6 +192,7 @@ def write_table(
         rows: All with the same number of columns.
         headers: What each column is.
         styles: The style of each column; an empty name is none.
+        whole: Whether nothing may be cut, as where the last column says what to do.
     """
     table = [[sanitize(" ".join(cell.split())) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -191,10 +202,38 @@ def write_table(
     if not table:
         return
     table.insert(0, list(headers))
-    widths = _fit([max(map(measure_text, column)) for column in zip(*table, strict=True)])
+    natural = [max(map(measure_text, column)) for column in zip(*table, strict=True)]
+    widths = _fit(natural)
+    cramped = any(
+        kept < min(width, _USEFUL_COLUMNS)
+        for kept, width in zip(widths[:-1], natural[:-1], strict=True)
+    )
     for row in table:
         names = styles if row is not table[0] else ["bold"] * len(headers)
-        sys.stdout.write(_compose_row(row, widths, names) + "\n")
+        if cramped or (whole and widths != natural):
+            sys.stdout.write(_compose_lines(row, names, whole=whole) + "\n")
+        else:
+            sys.stdout.write(_compose_row(row, widths, names) + "\n")
+
+
+def _compose_lines(row: Sequence[str], styles: Sequence[str], *, whole: bool) -> str:
+    """Lets the cells of a row follow each other, each where it has room in one piece."""
+    import textwrap
+
+    columns = measure_width()
+    text, used = "", 0
+    for index, cell in enumerate(row):
+        name = styles[index] if index < len(styles) else ""
+        room = columns - len(_INDENT if text else "")
+        is_last = index == len(row) - 1
+        cell = shorten(cell, columns - len(_INDENT)) if is_last and not whole else cell
+        for piece in textwrap.wrap(cell, room, break_long_words=False, break_on_hyphens=False):
+            width = measure_text(piece)
+            fits = used + 2 + width <= columns
+            lead = "" if not text else "  " if fits else f"\n{_INDENT}"
+            used = used + len(lead) + width if fits else len(_INDENT) + width
+            text += lead + (style(piece, name) if name else piece)
+    return text
 
 
 def _compose_row(row: Sequence[str], widths: Sequence[int], styles: Sequence[str]) -> str:

@@ -154,7 +154,7 @@ def path(as_json: bool) -> None:
     if as_json:
         write_json({name: place for name, place, _ in rows})
     else:
-        write_table(rows, headers=("layer", "path", ""), styles=("cyan", "", "dim"))
+        write_table(rows, headers=("layer", "path", ""), styles=("cyan", "", "dim"), whole=True)
 
 
 def _format(value: object) -> str:

@@ -46,6 +46,7 @@ def providers(as_json: bool) -> None:
         ),
         headers=("provider", "also called", "state", "what to do"),
         styles=("cyan", "cyan", "", "dim"),
+        whole=True,
     )
 
 
