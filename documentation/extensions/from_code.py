@@ -178,7 +178,7 @@ def write_providers() -> Iterator[str]:
         else:
             (specification,) = importlib.import_module(entry.module).survey_providers()
             summary = specification.summary
-        what = f"{summary}; ``{vendor.protocol}`` at ``{vendor.settings.base_url}``"
+        what = f"{summary}; ``{vendor.dialect.PROTOCOL}`` at ``{vendor.settings.base_url}``"
         rows.append((f"``{name}``", keys, what))
     yield from write_table("provider", "API key", "models; protocol and base URL", rows=rows)
 

@@ -13,25 +13,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "sources" / "vibe_llms"
 PACKAGES = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
-VENDORS = sorted(path.parent for path in (PACKAGE / "providers").glob("*/__init__.py"))
-ROOMS = (
-    "__init__",
-    "client",
-    "controls",
-    "messages",
-    "invocations",
-    "tokenizer",
-    "decoder",
-    "errors",
-)
-
-
-@pytest.mark.parametrize("folder", VENDORS, ids=lambda folder: folder.name)
-def test_every_vendor_has_all_rooms(folder: Path) -> None:
-    """Knowing one provider is knowing all: each has the same eight modules."""
-    missing = [room for room in ROOMS if not (folder / f"{room}.py").is_file()]
-
-    assert not missing, f"{folder.name} lacks {', '.join(missing)}."
 
 
 @pytest.mark.parametrize(

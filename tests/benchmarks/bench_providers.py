@@ -28,7 +28,8 @@ from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.anthropic.client import AnthropicVendor
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
 from vibe_llms.providers.openai_responses.client import OpenAIResponsesVendor
-from vibe_llms.providers.remote import RemoteClient, RemoteModel, RemoteProvider, Vendor
+from vibe_llms.providers.remote import RemoteClient, RemoteModel, RemoteProvider
+from vibe_llms.providers.vendors import Vendor
 
 STREAM_BUDGETS = {"at-once": 2.5, "paced": 1.5}
 CALL_BUDGETS = {1: 1.5, 64: 2.0}

@@ -16,8 +16,9 @@ from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.children import ChildServer, ChildSettings
 from vibe_llms.providers.needs import Need, NeedKind
 from vibe_llms.providers.rates import Turn
-from vibe_llms.providers.remote import RemoteClient, RemoteProvider, Vendor
+from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.providers.vendors import Vendor
 from vibe_llms.wire.exchanges import Exchange
 
 

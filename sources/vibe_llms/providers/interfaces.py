@@ -2,105 +2,28 @@
 
 A :class:`Provider` makes a :class:`Client`, which owns connections or loaded weights and gives
 access to a :class:`ConverserModel`, which answers requests. Four stateless processors
-translate between our words and the vendor's; they take the model as an argument.
+(:mod:`vibe_llms.dialects.processors`) translate between our words and the vendor's.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self, TypeAlias
 
-import attrs
-
+from vibe_llms.dialects.processors import ControlsProcessor as ControlsProcessor
+from vibe_llms.dialects.processors import ConversationTokenizer as ConversationTokenizer
+from vibe_llms.dialects.processors import InvocationsProcessor as InvocationsProcessor
+from vibe_llms.dialects.processors import MessagesProcessor as MessagesProcessor
+from vibe_llms.dialects.processors import Processors as Processors
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation as Translation
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor as ModelDescriptor
 from vibe_llms.models.tokens import TokenCount as TokenCount
-from vibe_llms.plain import JsonObject, JsonValue
-
-
-@attrs.frozen(kw_only=True)
-class ModelDescriptor:
-    """A model of a provider, and what is known of it.
-
-    Attributes:
-        provider: The provider's name in the configuration.
-        name: The model's name, in the vendor's words.
-        attributes: What it is capable of, its controls, its limits, each with its source.
-    """
-
-    provider: str
-    name: str
-    attributes: ModelAttributes
-
-    def __str__(self) -> str:
-        return f"{self.provider}:{self.name}"
-
-
-class ControlsProcessor(Protocol):
-    """Translates control values. Stateless."""
-
-    def nativize(
-        self, controls: Mapping[str, JsonValue], model: ModelDescriptor
-    ) -> Translation[JsonObject]:
-        """Returns the vendor's parameters.
-
-        Raises:
-            ControlError: A value is outside the domain of its control.
-        """
-
-    def normalize(
-        self, parameters: JsonObject, model: ModelDescriptor
-    ) -> Translation[Mapping[str, JsonValue]]:
-        """Returns our control values for the vendor's parameters."""
-
-
-class MessagesProcessor(Protocol):
-    """Translates canisters. Stateless."""
-
-    def nativize(
-        self, canisters: Sequence[AnyCanister], model: ModelDescriptor
-    ) -> Translation[JsonObject]:
-        """Returns the part of the vendor's request which holds the conversation.
-
-        Raises:
-            CapabilityError: The model is known not to take what a canister holds.
-        """
-
-    def normalize(
-        self, native: JsonObject, model: ModelDescriptor
-    ) -> Translation[tuple[AnyCanister, ...]]:
-        """Returns the canisters of a vendor's request."""
-
-
-class InvocationsProcessor(Protocol):
-    """Translates descriptions of invocables, and the choice among them. Stateless."""
-
-    def nativize(
-        self, invocables: Sequence[InvocableDescription], choice: str, model: ModelDescriptor
-    ) -> Translation[JsonObject]:
-        """Returns the part of the vendor's request which tells what may be invoked."""
-
-    def normalize(
-        self, native: JsonObject, model: ModelDescriptor
-    ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-        """Returns descriptions, and the choice, of a vendor's request."""
-
-
-class ConversationTokenizer(Protocol):
-    """Counts tokens."""
-
-    async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens of a text by itself."""
-
-    async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens that a request would occupy as input, overhead included."""
 
 
 class AsyncStream(Protocol):

@@ -10,8 +10,8 @@ from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding
 from vibe_llms.installing import advise_extra
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.needs import Need, find_packages
-from vibe_llms.providers.remote import Vendor
 from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
 
 

@@ -1,39 +1,36 @@
 """Providers that are reached over the network: what all of them share.
 
-A vendor's folder says what is its own by a subclass of :class:`Vendor`; the provider, client and
-model here do the rest: settings, key, transport, retries, limits and errors.
+A vendor's folder says what is its own by a subclass of :class:`.vendors.Vendor`; the provider,
+client and model here do the rest: settings, key, transport, retries, limits and errors.
 """
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import attrs
 
-from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, RequestError, Stage
+from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
-from vibe_llms.providers.credentials import acquire_key, advise_key, advise_of_key
-from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
+from vibe_llms.providers.credentials import acquire_key, advise_of_key
+from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 from vibe_llms.providers.needs import (
     Need,
-    NeedKind,
     advise_of_server,
-    find_server,
-    find_variable,
     refuse_for_want,
 )
 from vibe_llms.providers.rates import Pace, SettlingSource, Turn
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
-from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
-from vibe_llms.providers.sources import Decoder, WireSource, read_problem
+from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.providers.sources import WireSource, read_problem
 from vibe_llms.providers.streams import EventSource
 from vibe_llms.providers.transports import produce_transport
+from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
@@ -43,123 +40,6 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
 
 CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
-
-
-class Vendor(abc.ABC):
-    """What one vendor does in its own way. Stateless but for its settings.
-
-    Attributes:
-        protocol: The dialect that is spoken.
-        base_url: Where its service is, unless the user says otherwise; it may name variables of the
-            environment, as ``{NAME}``.
-        base_url_variables: Of the environment, which say otherwise as well.
-        key_variables: The environment variables of its key; none where it takes no key.
-        needs_key: Whether nothing can be asked without one.
-        server_command: What starts its server, where that can run on this machine.
-        framing: How a streamed answer is cut.
-        request_id_headers: Where it names an exchange.
-        further_settings: What the user can set besides, and what each must be.
-    """
-
-    protocol: ClassVar[str]
-    base_url: ClassVar[str]
-    base_url_variables: ClassVar[tuple[str, ...]] = ()
-    key_variables: ClassVar[tuple[str, ...]] = ()
-    needs_key: ClassVar[bool] = True
-    server_command: ClassVar[str] = ""
-    framing: ClassVar[Literal["sse", "ndjson"]] = "sse"
-    request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "request-id")
-    further_settings: ClassVar[Mapping[str, Any]] = {}
-
-    def __init__(self, context: ProviderContext) -> None:
-        self.context = context
-        self.settings = self.read_settings()
-
-    def read_settings(self) -> RemoteSettings:
-        """Checks the user's settings. Raises ConfigurationError."""
-        return read_settings(
-            self.context,
-            self.base_url,
-            self.further_settings,
-            variables=self.base_url_variables,
-        )
-
-    def survey_needs(self) -> tuple[Need, ...]:
-        """Says what is missing before anything can be asked. Asks nobody but this machine."""
-        name, values = self.context.name, self.settings.values
-        needs = find_variable(name, self.settings.missing_variables, "base_url")
-        if values.get("transport") in (None, *TRANSPORTS) and not values.get("proxy"):
-            needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))
-        if values.get("transport") == "sdk":
-            return needs
-        directory = self.context.data_directory
-        if self.needs_key and acquire_key(name, values, self.key_variables, directory) is None:
-            variable = str(values.get("api_key_variable") or (*self.key_variables, "")[0])
-            remedy = advise_key(name, variable)
-            needs = (*needs, Need(NeedKind.KEY, variable or "api_key", remedy))
-        return needs
-
-    def advise_server(self) -> str:
-        """Says what to do where its server, on this machine, does not run."""
-        place = f"base_url in [providers.{self.context.name}]"
-        begun = f"Start it: {self.server_command};" if self.server_command else "Start it,"
-        return f"{begun} or correct {place}."
-
-    @abc.abstractmethod
-    def nativize(
-        self, request: Request, model: ModelDescriptor, *, streaming: bool
-    ) -> Translation[JsonObject]:
-        """Returns the body of the request. Pure. The controls are complete. Raises RequestError."""
-
-    @abc.abstractmethod
-    def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
-        """Returns the path behind the base URL, such as ``/v1/messages``."""
-
-    @abc.abstractmethod
-    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
-        """Returns the headers of a request, its authorization among them."""
-
-    @abc.abstractmethod
-    def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
-        """Makes the decoder of one response to the request."""
-
-    @abc.abstractmethod
-    def produce_error(
-        self,
-        body: JsonObject | str,
-        model: str,
-        *,
-        status: int,
-        headers: Mapping[str, str],
-    ) -> ConverseError:
-        """Says what an answer with the status of an error means."""
-
-    @abc.abstractmethod
-    def produce_tokenizer(self, client: RemoteClient) -> ConversationTokenizer:
-        """Makes what counts tokens; it may ask the vendor through the client."""
-
-    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
-        """Asks the vendor for its models. By default it is not known how. Raises ConverseError."""
-        return ()
-
-    def prepare_body(self, native: JsonObject) -> JsonObject:
-        """Returns what is sent of the native request, without what goes as headers."""
-        return native
-
-    def produce_sdk_client(self, key: Secret | None) -> Any:
-        """Makes the official library's client, for the transport ``sdk``.
-
-        Raises:
-            ConfigurationError: The vendor has none that is known here.
-        """
-        raise ConfigurationError(
-            findings=(
-                Finding(
-                    place=f"providers.{self.context.name}.transport",
-                    message="This provider has no transport 'sdk'; leave it at 'direct'.",
-                ),
-            )
-        )
 
 
 class RemoteProvider:
@@ -222,6 +102,7 @@ class RemoteClient:
         self._integrator: Any = None
         self._key: Secret | None = None
         self._address = describe_address(vendor.settings.base_url)
+        self.processors = vendor.produce_processors(self)
 
     async def access_model(self, name: str = "") -> RemoteModel:
         """Returns a model by name; it need not be known here, for vendors have new ones daily.
@@ -277,6 +158,12 @@ class RemoteClient:
             detail=f"The list of models of {self.provider.name} makes no sense: {reason}.",
             stage=Stage.DECODE,
         )
+
+    def nativize(
+        self, request: Request, model: ModelDescriptor, *, streaming: bool = False
+    ) -> Translation[JsonObject]:
+        """Returns what the vendor is asked, as the processors write it. Raises RequestError."""
+        return self.vendor.nativize(request, model, self.processors, streaming=streaming)
 
     async def close(self) -> None:
         """Closes the connections. May be called again."""
@@ -414,8 +301,8 @@ class RemoteModel(ModelBase[JsonObject]):
 
     def __init__(self, descriptor: ModelDescriptor, client: RemoteClient) -> None:
         vendor = client.vendor
-        super().__init__(descriptor, vendor.produce_tokenizer(client), vendor.context.limits)
-        self.protocol = vendor.protocol  # type: ignore[misc]  # it is the vendor's
+        super().__init__(descriptor, client.processors.tokenizer, vendor.context.limits)
+        self.protocol = vendor.dialect.PROTOCOL  # type: ignore[misc]  # it is the vendor's
         self._client = client
         self._vendor = vendor
 
@@ -423,7 +310,7 @@ class RemoteModel(ModelBase[JsonObject]):
         """Translates a request. Raises RequestError."""
         if self.descriptor.attributes.control_defaults:
             request = attrs.evolve(request, controls=self.complete_controls(request))
-        return self._vendor.nativize(request, self.descriptor, streaming=streaming)
+        return self._client.nativize(request, self.descriptor, streaming=streaming)
 
     def check(self, request: Request) -> None:
         """Refuses what could not be sent, for want of a key as well, and sends nothing."""
@@ -432,38 +319,55 @@ class RemoteModel(ModelBase[JsonObject]):
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
         """Returns a source which sends the request when it is first read."""
+        context = self._vendor.context
+
+        def attempt() -> EventSource:
+            return _Attempt(self._client, self.descriptor, native, streaming).produce_source(
+                request
+            )
+
+        return RetryingSource(attempt, RetryPolicy.of(context.limits), clock=context.clock)
+
+
+class _Attempt:
+    """One try of a request: waits for its turn, sends, and reads the answer."""
+
+    def __init__(
+        self, client: RemoteClient, model: ModelDescriptor, native: JsonObject, streaming: bool
+    ) -> None:
+        self._client, self._model = client, model
+        self._native, self._streaming = native, streaming
+        self._turn = Turn(client.pace)
+
+    def produce_source(self, request: Request) -> EventSource:
+        """Returns a source which sends when it is first read."""
         from vibe_llms.providers.borders import EventCleaner
 
-        model, vendor, client = self.descriptor, self._vendor, self._client
-        path = vendor.compose_path(model, streaming=streaming)
+        client, vendor = self._client, self._client.vendor
+        source = WireSource(
+            self._open,
+            vendor.produce_decoder(self._model, request),
+            self._produce_framer,
+            content_type=CONTENT_TYPES[vendor.framing] if self._streaming else "application/json",
+            request_id_headers=vendor.request_id_headers,
+            clean=self._clean,
+            scrub=EventCleaner(client.list_secrets).clean,
+        )
+        return SettlingSource(source, self._turn) if client.pace.counts_tokens else source
 
-        def produce_source() -> EventSource:
-            turn = Turn(client.pace)
+    async def _open(self) -> Exchange:
+        path = self._client.vendor.compose_path(self._model, streaming=self._streaming)
+        return await self._client.send(
+            "POST", path, self._native, model=self._model.name, turn=self._turn
+        )
 
-            async def open_exchange() -> Exchange:
-                return await client.send("POST", path, native, model=model.name, turn=turn)
-
-            def clean(error: ConverseError) -> ConverseError:
-                turn.heed(error)
-                return client.clean(error)
-
-            source = WireSource(
-                open_exchange,
-                vendor.produce_decoder(model, request),
-                self._produce_framer,
-                content_type=CONTENT_TYPES[vendor.framing] if streaming else "application/json",
-                request_id_headers=vendor.request_id_headers,
-                clean=clean,
-                scrub=EventCleaner(client.list_secrets).clean,
-            )
-            return SettlingSource(source, turn) if client.pace.counts_tokens else source
-
-        context = vendor.context
-        return RetryingSource(produce_source, RetryPolicy.of(context.limits), clock=context.clock)
+    def _clean(self, error: ConverseError) -> ConverseError:
+        self._turn.heed(error)
+        return self._client.clean(error)
 
     def _produce_framer(self) -> Framer:
-        limits = self._vendor.context.limits
-        if self._vendor.framing == "ndjson":
+        limits = self._client.vendor.context.limits
+        if self._client.vendor.framing == "ndjson":
             from vibe_llms.wire.ndjson import NdjsonFramer
 
             return NdjsonFramer(limits)

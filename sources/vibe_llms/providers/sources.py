@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import attrs
 
+from vibe_llms.dialects.processors import Decoder
 from vibe_llms.events.stream import NativeEvent, ResponseStartedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage, StreamTruncatedError
 from vibe_llms.plain import JsonObject
@@ -24,24 +25,6 @@ from vibe_llms.wire.selection import (
 )
 
 _T = TypeVar("_T")
-
-
-class Decoder(Protocol):
-    """A vendor's frames, or a whole response, as events: a machine for one response.
-
-    It may have an attribute ``is_complete`` besides: whether the vendor has said that nothing of
-    the response is to come. Then nobody waits for the end of the stream, and what else is in it
-    is not read. Without it, the end of the stream is the only end.
-    """
-
-    def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
-        """Returns the events of one frame. Raises ConverseError."""
-
-    def decode_response(self, body: bytes) -> list[StreamEvent]:
-        """Returns all events of a whole response. Raises ConverseError."""
-
-    def finish(self) -> list[StreamEvent]:
-        """Returns the last events. Raises StreamTruncatedError where the vendor had not ended."""
 
 
 def _keep(value: _T) -> _T:

@@ -8,6 +8,7 @@ import os
 import traceback
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -41,10 +42,11 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.credentials import acquire_key
-from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
-from vibe_llms.providers.remote import RemoteClient, RemoteModel, RemoteProvider, Vendor
+from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
+from vibe_llms.providers.remote import RemoteClient, RemoteModel, RemoteProvider
 from vibe_llms.providers.settings import read_settings
 from vibe_llms.providers.sources import WireSource
+from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.exchanges import Exchange, Timeouts, WireRequest
 from vibe_llms.wire.memory import MemoryAnswer
@@ -97,12 +99,16 @@ class Counter:
 class Parrot(Vendor):
     """A vendor of the simplest kind."""
 
-    protocol = "parrot"
+    dialect = SimpleNamespace(PROTOCOL="parrot")  # type: ignore[assignment]
     base_url = "https://parrot.example/v1"
     key_variables = ("PARROT_KEY",)
 
+    def produce_processors(self, client: RemoteClient) -> Processors:
+        part: Any = None
+        return Processors(controls=part, messages=part, invocations=part, tokenizer=Counter())
+
     def nativize(
-        self, request: Request, model: ModelDescriptor, *, streaming: bool
+        self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
         return Translation({"model": model.name, "stream": streaming})
 
@@ -119,9 +125,6 @@ class Parrot(Vendor):
         self, body: JsonObject | str, model: str, *, status: int, headers: Mapping[str, str]
     ) -> ConverseError:
         return ProviderError(detail=str(body), status=status, fault=ProviderFault.SERVER)
-
-    def produce_tokenizer(self, client: RemoteClient) -> Counter:
-        return Counter()
 
 
 async def access_parrot(

@@ -8,26 +8,26 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.chat_completions.controls import (
-    nativize_controls,
     normalize_controls,
     survey_consumed,
 )
 from vibe_llms.dialects.chat_completions.invocations import (
     compare_choice,
-    nativize_invocables,
     nativize_schema,
     normalize_invocables,
     normalize_schema,
 )
-from vibe_llms.dialects.chat_completions.messages import nativize_canisters
+from vibe_llms.dialects.chat_completions.processors import produce_processors
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.reading import normalize_messages
 from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.ledger import Ledger, escape, keep_native
+from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject
 
 _OWN: Final = ("messages", "model", "tools", "functions", "response_format", "tool_choice")
@@ -40,6 +40,7 @@ def nativize_request(
     *,
     provider: str = "",
     streaming: bool = False,
+    processors: Processors | None = None,
 ) -> Translation[JsonObject]:
     """Returns the whole body of a request.
 
@@ -47,23 +48,22 @@ def nativize_request(
         attributes: Of the model that is asked; its name goes into the body.
         provider: Whose request it is; empty where any provider of the dialect will do.
         streaming: The answer shall come piece by piece, with its usage at the end.
+        processors: Write the parts; by default those of the dialect.
 
     Raises:
         RequestError: The model cannot take what is asked; nothing was sent.
     """
+    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
+    parts = nativize_parts(request, model, processors or produce_processors(quirks))
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     kept = ledger.open(request.native, "request")
-    messages = nativize_canisters(request.canisters, attributes, quirks, provider=provider)
-    controls = nativize_controls(request.controls, attributes, quirks, kept.pop("$spelt", {}))
-    tools = nativize_invocables(
-        request.invocables, request.invocation_choice, quirks, provider=provider
-    )
+    kept.pop("$spelt", None)
     schema = nativize_schema(request.schema, quirks)
     body: dict[str, Any] = {
         "model": attributes.address.name or request.model,
-        **messages.value,
-        **controls.value,
-        **tools.value,
+        **parts.messages,
+        **parts.controls,
+        **parts.invocations,
         **schema.value,
     }
     _restore_choice(body, kept, request)
@@ -74,8 +74,7 @@ def nativize_request(
     if schema.losses and request.schema is not None:
         _tell_schema(body, request.schema)
     body = _complete(body, kept, quirks, streaming=streaming)
-    losses = (*ledger.losses, *messages.losses, *controls.losses, *tools.losses, *schema.losses)
-    return Translation(body, losses)
+    return Translation(body, (*ledger.losses, *parts.losses, *schema.losses))
 
 
 def normalize_request(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         normalize_schema,
     )
     from vibe_llms.dialects.generate_content.messages import nativize_canisters
+    from vibe_llms.dialects.generate_content.processors import produce_processors
     from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.generate_content.reading import normalize_messages
     from vibe_llms.dialects.generate_content.requests import nativize_request, normalize_request
@@ -44,6 +45,7 @@ __all__ = [
     "normalize_request",
     "normalize_schema",
     "produce_error",
+    "produce_processors",
 ]
 
 __getattr__, __dir__ = produce_attribute_access(
@@ -64,5 +66,6 @@ __getattr__, __dir__ = produce_attribute_access(
         "normalize_request": "requests",
         "normalize_schema": "invocations",
         "produce_error": "errors",
+        "produce_processors": "processors",
     },
 )

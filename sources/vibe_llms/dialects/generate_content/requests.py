@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.generate_content.controls import (
-    nativize_controls,
     normalize_controls,
     remove_controls,
 )
 from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without
 from vibe_llms.dialects.generate_content.grouping import find_groups, restore_groups
 from vibe_llms.dialects.generate_content.invocations import (
-    nativize_invocables,
     nativize_schema,
     normalize_invocables,
     normalize_schema,
@@ -24,14 +22,16 @@ from vibe_llms.dialects.generate_content.invocations import (
     remove_schema,
     restore_schema,
 )
-from vibe_llms.dialects.generate_content.messages import nativize_canisters
+from vibe_llms.dialects.generate_content.processors import produce_processors
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.reading import normalize_messages
 from vibe_llms.dialects.ledger import MARK, Ledger, keep_native
+from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject
 
 
@@ -42,12 +42,14 @@ def nativize_request(
     *,
     provider: str = "",
     streaming: bool = False,
+    processors: Processors | None = None,
 ) -> Translation[JsonObject]:
     """Returns the body of a request, and what it could not carry.
 
     Args:
         provider: Whose request it is: what another one sealed is withheld.
         streaming: Says the path, not the body.
+        processors: Write the parts; by default those of the dialect.
 
     Raises:
         ControlError: The model has no such control, or the value is outside its domain.
@@ -55,14 +57,11 @@ def nativize_request(
         RequestError: The bytes of a medium are not there.
     """
     del streaming
+    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
+    parts = nativize_parts(request, model, processors or produce_processors(quirks))
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    canisters = nativize_canisters(request.canisters, attributes, quirks, provider=provider)
-    invocables = nativize_invocables(
-        request.invocables, request.invocation_choice, provider=provider
-    )
-    controls = nativize_controls(request.controls, attributes, quirks)
-    body: dict[str, Any] = {**canisters.value, **invocables.value}
-    body = merge_residue(body, controls.value)
+    body: dict[str, Any] = {**parts.messages, **parts.invocations}
+    body = merge_residue(body, parts.controls)
     body = merge_residue(body, nativize_schema(request.schema))
     residue = ledger.open(request.native, "request")
     _ensure_words(residue, body)
@@ -70,8 +69,7 @@ def nativize_request(
     body = restore_schema(body, request.schema)
     groups = body.pop(MARK, {}).get("tools")
     body = body if groups is None else restore_groups(body, groups)
-    losses = (*canisters.losses, *invocables.losses, *controls.losses, *ledger.losses)
-    return Translation(body, losses)
+    return Translation(body, (*parts.losses, *ledger.losses))
 
 
 def _ensure_words(residue: Mapping[str, Any], body: Mapping[str, Any]) -> None:

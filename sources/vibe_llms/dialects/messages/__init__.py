@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         normalize_schema,
     )
     from vibe_llms.dialects.messages.messages import nativize_canisters
+    from vibe_llms.dialects.messages.processors import produce_processors
     from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.messages.requests import (
         nativize_request,
@@ -47,6 +48,7 @@ __all__ = [
     "normalize_request",
     "normalize_schema",
     "produce_error",
+    "produce_processors",
 ]
 
 __getattr__, __dir__ = produce_attribute_access(
@@ -67,5 +69,6 @@ __getattr__, __dir__ = produce_attribute_access(
         "normalize_request": "requests",
         "normalize_schema": "invocations",
         "produce_error": "errors",
+        "produce_processors": "processors",
     },
 )

@@ -10,7 +10,7 @@ import attrs
 from vibe_llms.absence import ABSENT
 from vibe_llms.dialects.ledger import Ledger, keep_native
 from vibe_llms.dialects.messages.contents import leave_invocation, normalize_block
-from vibe_llms.dialects.messages.controls import take_controls, write_controls
+from vibe_llms.dialects.messages.controls import take_controls
 from vibe_llms.dialects.messages.executions import (
     is_invocation,
     is_result,
@@ -25,11 +25,11 @@ from vibe_llms.dialects.messages.invocations import (
     take_choice,
     take_invocables,
     take_schema,
-    write_invocables,
 )
-from vibe_llms.dialects.messages.messages import write_canisters
+from vibe_llms.dialects.messages.processors import produce_processors
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.nonsense import refuse_nonsense
+from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -45,6 +45,7 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject
 
 
@@ -55,6 +56,7 @@ def nativize_request(
     *,
     provider: str = "",
     streaming: bool = False,
+    processors: Processors | None = None,
 ) -> Translation[JsonObject]:
     """Returns the whole body of a request.
 
@@ -62,21 +64,22 @@ def nativize_request(
         attributes: Of the model that is asked; the body names it.
         provider: Whose request it is; what other providers sealed is withheld.
         streaming: Whether the answer shall come piece by piece.
+        processors: Write the parts; by default those of the dialect.
 
     Raises:
         RequestError: The model cannot do what is asked, or the request makes no sense.
     """
+    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
+    parts = nativize_parts(request, model, processors or produce_processors(quirks))
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     residue = ledger.open(request.native, "request")
     body = merge_all(
         (
             {"model": attributes.address.name or request.model},
-            write_controls(request.controls, attributes, ledger),
-            write_invocables(request.invocables, request.invocation_choice, ledger),
+            parts.controls,
+            parts.invocations,
             nativize_schema(request.schema),
-            write_canisters(
-                request.canisters, attributes, quirks, ledger, continuation=request.continuation
-            ),
+            parts.messages,
             residue,
         )
     )
@@ -85,7 +88,7 @@ def nativize_request(
     _complete_limit(body, attributes, quirks, ledger)
     if streaming:
         body["stream"] = True
-    return Translation(body, ledger.losses)
+    return Translation(body, (*parts.losses, *ledger.losses))
 
 
 def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:

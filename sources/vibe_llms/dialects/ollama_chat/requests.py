@@ -8,22 +8,22 @@ from typing import Any, Final
 from vibe_llms.dialects.ledger import Ledger, keep_native
 from vibe_llms.dialects.ollama_chat.controls import (
     UNSAID_LEVEL,
-    nativize_controls,
     split_controls,
 )
 from vibe_llms.dialects.ollama_chat.invocations import (
     ANY_OBJECT,
-    nativize_invocables,
     nativize_schema,
     normalize_invocables,
     normalize_schema,
 )
-from vibe_llms.dialects.ollama_chat.messages import nativize_canisters
+from vibe_llms.dialects.ollama_chat.processors import produce_processors
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ollama_chat.reading import normalize_messages
+from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject
 
 _COMMON_FIELDS: Final = frozenset(
@@ -38,32 +38,32 @@ def nativize_request(
     *,
     provider: str = "",
     streaming: bool = False,
+    processors: Processors | None = None,
 ) -> Translation[JsonObject]:
     """Returns the whole body. A continuation is a last message of the assistant.
 
     Args:
         attributes: Of the model that is asked; its name is the body's.
         provider: Whose request it is; residues of other providers stay behind.
+        processors: Write the parts; by default those of the dialect.
 
     Raises:
         RequestError: The request cannot be said, or a control or a medium does not fit.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     residue = ledger.open(request.native, "request")
-    messages = nativize_canisters(request.canisters, attributes, quirks, provider=provider)
-    controls = nativize_controls(request.controls, attributes, quirks)
-    tools = nativize_invocables(request.invocables, request.invocation_choice, provider=provider)
+    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
+    parts = nativize_parts(request, model, processors or produce_processors(quirks))
     body: dict[str, Any] = {
         "model": attributes.address.name,
-        **messages.value,
+        **parts.messages,
         "stream": streaming,
-        **controls.value,
-        **tools.value,
+        **parts.controls,
+        **parts.invocations,
         **nativize_schema(request.schema),
     }
     _add_residue(body, residue)
-    losses = (*messages.losses, *controls.losses, *tools.losses, *ledger.losses)
-    return Translation(body, losses)
+    return Translation(body, (*parts.losses, *ledger.losses))
 
 
 def _add_residue(body: dict[str, Any], residue: dict[str, Any]) -> None:

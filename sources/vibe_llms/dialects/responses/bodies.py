@@ -10,22 +10,20 @@ these are to be only what is new.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.controls import nativize_controls
-from vibe_llms.dialects.responses.invocations import nativize_invocables, nativize_schema
-from vibe_llms.dialects.responses.messages import nativize_canisters
+from vibe_llms.dialects.processors import Processors, nativize_parts
+from vibe_llms.dialects.responses.invocations import nativize_schema
+from vibe_llms.dialects.responses.processors import HELD, compose_defaults, produce_processors
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.residue import merge, read_mark
 from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.models.attributes import Capability, ModelAttributes
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject
-
-SEALED_REASONING: Final = "reasoning.encrypted_content"
-_HELD: Final = ("previous_response_id", "conversation")
 
 
 def nativize_request(
@@ -35,12 +33,14 @@ def nativize_request(
     *,
     provider: str = "",
     streaming: bool = False,
+    processors: Processors | None = None,
 ) -> Translation[JsonObject]:
     """Returns the body of a request.
 
     Args:
         provider: Whose request it is: what another one has sealed does not go.
         streaming: Whether the answer is to come bit by bit.
+        processors: Write the parts; by default those of the dialect.
 
     Raises:
         CapabilityError: The model is known not to take what a canister holds.
@@ -49,20 +49,11 @@ def nativize_request(
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     residue = ledger.open(request.native, "request")
-    defaults = _compose_defaults(attributes, quirks, residue)
-    store = residue.get("store", defaults.get("store"))
-    messages = nativize_canisters(
-        request.canisters,
-        attributes,
-        quirks,
-        provider=provider,
-        is_stored=store is not False,
-        is_held=any(residue.get(name) for name in _HELD),
-    )
-    controls = nativize_controls(request.controls, attributes, quirks)
-    invocables = nativize_invocables(request.invocables, request.invocation_choice)
-    native: dict[str, Any] = {"model": attributes.address.name, **defaults, **messages.value}
-    for part in (controls.value, invocables.value, nativize_schema(request.schema)):
+    defaults = compose_defaults(attributes, quirks, residue)
+    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
+    parts = nativize_parts(request, model, processors or produce_processors(quirks))
+    native: dict[str, Any] = {"model": attributes.address.name, **defaults, **parts.messages}
+    for part in (parts.controls, parts.invocations, nativize_schema(request.schema)):
         native = merge(native, part)
     native = merge(native, _fit_residue(request, residue))
     if read_mark(residue, "string"):
@@ -73,22 +64,8 @@ def nativize_request(
         native["stream"] = True
     elif native.pop("stream_options", None):
         ledger.drop("request.native", "stream_options: the answer is not to come bit by bit")
-    losses = (*ledger.losses, *messages.losses, *controls.losses, *invocables.losses)
-    return Translation(native, (*losses, *_survey_losses(request, residue)))
-
-
-def _compose_defaults(
-    attributes: ModelAttributes, quirks: Quirks, residue: Mapping[str, Any]
-) -> dict[str, Any]:
-    if not quirks.is_stateless or any(residue.get(name) for name in (*_HELD, "background")):
-        return {}
-    if residue.get("store") or "store" in (read_mark(residue, "absent") or ()):
-        return {}
-    defaults: dict[str, Any] = {"store": False}
-    # A model that does not reason refuses to seal; one that does hardly needs to be asked.
-    if attributes.access_capability("supports_reasoning") is Capability.YES:
-        defaults["include"] = [SEALED_REASONING]
-    return defaults
+    losses = (*ledger.losses, *parts.losses, *_survey_losses(request, residue))
+    return Translation(native, losses)
 
 
 def _fit_residue(request: Request, residue: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +100,7 @@ def _shorten(items: Any) -> Any:
 
 
 def _is_held(native: Mapping[str, Any]) -> bool:
-    return any(native.get(name) for name in (*_HELD, "prompt"))
+    return any(native.get(name) for name in (*HELD, "prompt"))
 
 
 def _survey_losses(request: Request, residue: Mapping[str, Any]) -> list[Loss]:

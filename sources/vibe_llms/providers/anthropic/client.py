@@ -6,23 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlencode
 
-from vibe_llms.dialects.messages import PROTOCOL, Decoder, Quirks, nativize_request
-from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
-from vibe_llms.messages.requests import Request
+import attrs
+
+from vibe_llms.dialects import messages
+from vibe_llms.dialects.messages.controls import SAMPLING_FIELDS
+from vibe_llms.dialects.messages.quirks import Quirks
+from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.anthropic.clouds import (
     CLOUDS,
     find_cloud_packages,
     produce_cloud_client,
 )
-from vibe_llms.providers.anthropic.controls import is_sampled
-from vibe_llms.providers.anthropic.decoder import produce_decoder
-from vibe_llms.providers.anthropic.errors import explain_answer
 from vibe_llms.providers.anthropic.tokenizer import AnthropicTokenizer
-from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.interfaces import ModelDescriptor, Processors
 from vibe_llms.providers.needs import Need
-from vibe_llms.providers.remote import RemoteClient, Vendor
+from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _check_cloud(value: Any) -> str | None:
 class AnthropicVendor(Vendor):
     """The Messages API."""
 
-    protocol = PROTOCOL
+    dialect = messages
     base_url = "https://api.anthropic.com"
     base_url_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
@@ -61,7 +62,7 @@ class AnthropicVendor(Vendor):
         "resource": _check_word,
         "version": _check_word,
     }
-    quirks: ClassVar[Quirks] = Quirks()
+    quirks = Quirks()
 
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings: only the official clients know the way to a cloud."""
@@ -74,13 +75,10 @@ class AnthropicVendor(Vendor):
             raise ConfigurationError(findings=(finding,))
         return settings
 
-    def nativize(
-        self, request: Request, model: ModelDescriptor, *, streaming: bool
-    ) -> Translation[JsonObject]:
-        """Returns the body of the request, with ``betas``, which go as a header."""
-        return nativize_request(
-            request, model.attributes, self.quirks, provider=model.provider, streaming=streaming
-        )
+    def produce_processors(self, client: RemoteClient) -> Processors:
+        """Makes the dialect's processors, with a tokenizer that lets the vendor count."""
+        processors = super().produce_processors(client)
+        return attrs.evolve(processors, tokenizer=AnthropicTokenizer(client))
 
     def prepare_body(self, native: JsonObject) -> JsonObject:
         """Returns the body without what goes as a header."""
@@ -98,7 +96,7 @@ class AnthropicVendor(Vendor):
         The version is an older one where the request sets a temperature or its like, which
         only models that are older themselves have: the newest one refuses them.
         """
-        version = SAMPLING_VERSION if is_sampled(native) else VERSION
+        version = SAMPLING_VERSION if _is_sampled(native) else VERSION
         headers: dict[str, str | Secret] = {
             "anthropic-version": str(self.settings.values.get("version", version))
         }
@@ -108,20 +106,6 @@ class AnthropicVendor(Vendor):
         if key is not None:
             headers["x-api-key"] = key
         return headers
-
-    def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
-        """Makes the decoder of one response."""
-        return produce_decoder(model)
-
-    def produce_error(
-        self, body: JsonObject | str, model: str, *, status: int, headers: Mapping[str, str]
-    ) -> ConverseError:
-        """Says what an answer with the status of an error means."""
-        return explain_answer(body, self.context.name, model, status, headers)
-
-    def produce_tokenizer(self, client: RemoteClient) -> AnthropicTokenizer:
-        """Makes what lets the vendor count."""
-        return AnthropicTokenizer(client, self)
 
     def produce_sdk_client(self, key: Secret | None) -> Any:
         """Makes the official client. Raises ConfigurationError, DependencyError."""
@@ -146,6 +130,11 @@ class AnthropicVendor(Vendor):
             before, after = after, page.get("last_id") or ""
             if not page.get("has_more") or not after or after == before:
                 return models
+
+
+def _is_sampled(native: JsonObject) -> bool:
+    """Tells whether a request says how tokens are drawn, which newer versions refuse."""
+    return any(native.get(name) is not None for name in SAMPLING_FIELDS)
 
 
 _CAPABILITIES: Final = {

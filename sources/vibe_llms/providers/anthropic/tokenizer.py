@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from vibe_llms.exceptions import (
     ConverseError,
@@ -15,8 +15,8 @@ from vibe_llms.exceptions import (
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.models.tokens import count_text
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount, Translation
+from vibe_llms.plain import JsonValue
+from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 
 if TYPE_CHECKING:
     from vibe_llms.providers.remote import RemoteClient
@@ -39,21 +39,11 @@ _UNCOUNTED: Final = frozenset(
 """Parameters of a request that the call for counting does not have, and that count nothing."""
 
 
-class Counting(Protocol):
-    """What the counting needs to know of the vendor."""
-
-    def nativize(
-        self, request: Request, model: ModelDescriptor, *, streaming: bool
-    ) -> Translation[JsonObject]:
-        """Returns the body of a request."""
-
-
 class AnthropicTokenizer:
     """Asks ``count_tokens``, which is exact; where nobody can be asked, it estimates."""
 
-    def __init__(self, client: RemoteClient, vendor: Counting) -> None:
+    def __init__(self, client: RemoteClient) -> None:
         self._client = client
-        self._vendor = vendor
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
         """Estimates the tokens of a text by itself: the vendor counts whole requests only."""
@@ -61,7 +51,7 @@ class AnthropicTokenizer:
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
         """Counts the tokens of a request. Raises ConverseError."""
-        native = self._vendor.nativize(request, model, streaming=False).value
+        native = self._client.nativize(request, model).value
         body = {name: value for name, value in native.items() if name not in _UNCOUNTED}
         try:
             answer: JsonValue = await self._client.request_json(

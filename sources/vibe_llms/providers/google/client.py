@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, urlencode
 
-from vibe_llms.dialects.generate_content import PROTOCOL, Decoder, Quirks, nativize_request
-from vibe_llms.exceptions import ConverseError
-from vibe_llms.messages.requests import Request
+import attrs
+
+from vibe_llms.dialects import generate_content
+from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.plain import JsonObject
-from vibe_llms.providers.google.controls import GEMINI
-from vibe_llms.providers.google.decoder import produce_decoder
-from vibe_llms.providers.google.errors import explain_answer
 from vibe_llms.providers.google.tokenizer import GoogleTokenizer
-from vibe_llms.providers.interfaces import ModelDescriptor, Translation
-from vibe_llms.providers.remote import RemoteClient, Vendor
+from vibe_llms.providers.interfaces import ModelDescriptor, Processors
+from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
 
 if TYPE_CHECKING:
@@ -35,21 +34,14 @@ class GoogleVendor(Vendor):
     Its version is ``v1beta``: ``v1`` lacks what is in preview, such as JSON Schemas of arguments.
     """
 
-    protocol = PROTOCOL
+    dialect = generate_content
     base_url = "https://generativelanguage.googleapis.com"
     base_url_variables: ClassVar[tuple[str, ...]] = ("GOOGLE_GEMINI_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     further_settings: ClassVar[Mapping[str, Any]] = {"api_version": check_word}
     version: ClassVar[str] = "v1beta"
-    quirks: ClassVar[Quirks] = GEMINI
-
-    def nativize(
-        self, request: Request, model: ModelDescriptor, *, streaming: bool
-    ) -> Translation[JsonObject]:
-        """Returns the body of the request. Raises RequestError."""
-        return nativize_request(
-            request, model.attributes, self.quirks, provider=model.provider, streaming=streaming
-        )
+    # Thoughts are asked for; data inline have no name here.
+    quirks = Quirks(shows_thoughts=True, takes_display_names=False)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Returns the path of the method that answers."""
@@ -78,19 +70,10 @@ class GoogleVendor(Vendor):
         """Returns the key."""
         return {} if key is None else {"x-goog-api-key": key}
 
-    def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
-        """Makes the decoder of one response."""
-        return produce_decoder(model)
-
-    def produce_error(
-        self, body: JsonObject | str, model: str, *, status: int, headers: Mapping[str, str]
-    ) -> ConverseError:
-        """Says what an answer with the status of an error means."""
-        return explain_answer(body, self.context.name, model, status, headers)
-
-    def produce_tokenizer(self, client: RemoteClient) -> GoogleTokenizer:
-        """Makes what lets the vendor count."""
-        return GoogleTokenizer(client, self)
+    def produce_processors(self, client: RemoteClient) -> Processors:
+        """Makes the dialect's processors, with a tokenizer that lets the vendor count."""
+        processors = super().produce_processors(client)
+        return attrs.evolve(processors, tokenizer=GoogleTokenizer(client, self))
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks for the models that answer. Raises ConverseError."""

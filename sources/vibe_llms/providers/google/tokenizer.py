@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount, Translation
+from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 
 if TYPE_CHECKING:
     from vibe_llms.providers.remote import RemoteClient
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
 class Counting(Protocol):
     """What the counting needs to know of the vendor."""
-
-    def nativize(
-        self, request: Request, model: ModelDescriptor, *, streaming: bool
-    ) -> Translation[JsonObject]:
-        """Returns the body of a request."""
 
     def compose_method(self, model: ModelDescriptor, method: str) -> str:
         """Returns the path of one of the model's methods."""
@@ -44,7 +39,7 @@ class GoogleTokenizer:
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
         """Counts the tokens of a request. Raises ConverseError."""
-        native = self._vendor.nativize(request, model, streaming=False).value
+        native = self._client.nativize(request, model).value
         return await self._count(self._vendor.compose_count(native, model), model)
 
     async def _count(self, body: JsonObject, model: ModelDescriptor) -> TokenCount:

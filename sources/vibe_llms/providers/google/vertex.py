@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
+from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.google.client import GoogleVendor, check_word
-from vibe_llms.providers.google.controls import VERTEX
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need, find_variable, refuse_for_want
 from vibe_llms.providers.remote import RemoteClient
@@ -44,7 +44,7 @@ class VertexVendor(GoogleVendor):
         "project": check_word,
     }
     version = "v1beta1"
-    quirks = VERTEX
+    quirks = Quirks(shows_thoughts=True)
 
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings. Raises ConfigurationError."""

@@ -11,13 +11,14 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.installing import advise_extra
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.nearness import end_among
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
@@ -34,10 +35,8 @@ from vibe_llms.providers.local.inference import (
     release_server,
 )
 from vibe_llms.providers.local.invocations import (
+    LocalInvocationsProcessor,
     choose,
-    constrain,
-    hold_to_words,
-    repeats_result,
     select_offered,
 )
 from vibe_llms.providers.local.messages import LocalMessagesProcessor
@@ -248,12 +247,28 @@ class LocalModel(ModelBase[JsonObject]):
             return self.nativize(request, streaming=True).value
 
         limits = client.provider.context.limits
-        super().__init__(descriptor, LocalTokenizer(acquire, nativize), limits)
+        self._processors = Processors(
+            controls=LocalControlsProcessor(),
+            messages=LocalMessagesProcessor(),
+            invocations=LocalInvocationsProcessor(),
+            tokenizer=LocalTokenizer(acquire, nativize),
+        )
+        super().__init__(descriptor, self._processors.tokenizer, limits)
         self._acquire = acquire
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
-        return _nativize(request, self.complete_controls(request), self.descriptor)
+        request = attrs.evolve(request, controls=self.complete_controls(request))
+        parts = nativize_parts(request, self.descriptor, self._processors)
+        native: dict[str, Any] = {
+            **parts.messages,
+            **parts.controls,
+            **parts.invocations,
+            "stream_options": {"include_usage": True},
+        }
+        if "messages" in parts.invocations:
+            native["messages"] = _lead(parts.invocations["messages"], parts.messages["messages"])
+        return Translation(native, parts.losses)
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> _Source:
         """Hands the request to llama.cpp, which is loaded first if need be."""
@@ -267,27 +282,6 @@ class LocalModel(ModelBase[JsonObject]):
         )
         exchange = await server.open_exchange(native)
         return _Source(exchange, decoder, self.descriptor, streaming=streaming)
-
-
-def _nativize(
-    request: Request, values: Mapping[str, JsonValue], model: ModelDescriptor
-) -> Translation[JsonObject]:
-    messages = LocalMessagesProcessor().nativize(request.canisters, model)
-    controls = LocalControlsProcessor().nativize(values, model)
-    choice = choose(request, model)
-    constraint = constrain(request.invocables, choice.value, request.schema, model)
-    if not constraint.value and repeats_result(request, model):
-        constraint = Translation(hold_to_words(), constraint.losses)
-    native: dict[str, Any] = {
-        **messages.value,
-        **controls.value,
-        **constraint.value,
-        "stream_options": {"include_usage": True},
-    }
-    if "messages" in constraint.value:
-        native["messages"] = _lead(constraint.value["messages"], messages.value["messages"])
-    losses = (*messages.losses, *controls.losses, *choice.losses, *constraint.losses)
-    return Translation(native, losses)
 
 
 def _lead(given: Any, messages: Any) -> Sequence[Mapping[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from vibe_llms.dialects.chat_completions.controls import nativize_controls, normalize_controls
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import ModelDescriptor
 
@@ -22,11 +23,9 @@ QUIRKS = Quirks(
 class LocalControlsProcessor:
     """Checks the values and names the fields."""
 
-    def nativize(
-        self, controls: Mapping[str, JsonValue], model: ModelDescriptor
-    ) -> Translation[JsonObject]:
+    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
         """Returns the fields. Raises ControlError."""
-        translation = nativize_controls(controls, model.attributes, QUIRKS)
+        translation = nativize_controls(request.controls, model.attributes, QUIRKS)
         if "seed" not in translation.value:
             return translation
         # Input that is read anew and input from the cache differ in the last bits: a seed
@@ -34,8 +33,8 @@ class LocalControlsProcessor:
         return Translation({**translation.value, "cache_prompt": False}, translation.losses)
 
     def normalize(
-        self, parameters: JsonObject, model: ModelDescriptor
+        self, native: JsonObject, model: ModelDescriptor, /
     ) -> Translation[Mapping[str, JsonValue]]:
         """Returns the control values."""
-        ours = {name: value for name, value in parameters.items() if name != "cache_prompt"}
+        ours = {name: value for name, value in native.items() if name != "cache_prompt"}
         return normalize_controls(ours, model.attributes)

@@ -32,18 +32,23 @@ from vibe_llms.providers.local.messages import write_invocation
 class LocalInvocationsProcessor:
     """Describes invocables in a message, and constrains the answer."""
 
-    def nativize(
-        self, invocables: Sequence[InvocableDescription], choice: str, model: ModelDescriptor
-    ) -> Translation[JsonObject]:
+    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
         """Returns ``messages`` with the description, and what the answer is held to.
+
+        That is a schema as well: one grammar serves both.
 
         Raises:
             RequestError: The choice names something that is not among the invocables.
         """
-        return constrain(invocables, choice, None, model)
+        choice = choose(request, model)
+        constraint = constrain(request.invocables, choice.value, request.schema, model)
+        native = constraint.value
+        if not native and repeats_result(request, model):
+            native = hold_to_words()
+        return Translation(native, (*choice.losses, *constraint.losses))
 
     def normalize(
-        self, native: JsonObject, model: ModelDescriptor
+        self, native: JsonObject, model: ModelDescriptor, /
     ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
         """Returns the descriptions and the choice in a client's request."""
         return normalize_invocables(native)

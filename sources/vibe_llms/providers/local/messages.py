@@ -23,6 +23,7 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
 )
 from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local.controls import QUIRKS
@@ -31,22 +32,20 @@ from vibe_llms.providers.local.controls import QUIRKS
 class LocalMessagesProcessor:
     """Writes canisters as messages and reads messages back."""
 
-    def nativize(
-        self, canisters: Sequence[AnyCanister], model: ModelDescriptor
-    ) -> Translation[JsonObject]:
+    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
         """Returns ``{"messages": […]}``.
 
         Raises:
             CapabilityError: There is a picture, or the like, and the model takes none.
         """
-        plain = [_write_plainly(canister) for canister in canisters]
+        plain = [_write_plainly(canister) for canister in request.canisters]
         translation = nativize_canisters(plain, model.attributes, QUIRKS)
         messages = cast(Sequence[Mapping[str, Any]], translation.value["messages"])
-        losses = (*translation.losses, *_survey_coerced(canisters))
+        losses = (*translation.losses, *_survey_coerced(request.canisters))
         return Translation({"messages": _merge_neighbours(messages)}, losses)
 
     def normalize(
-        self, native: JsonObject, model: ModelDescriptor
+        self, native: JsonObject, model: ModelDescriptor, /
     ) -> Translation[tuple[AnyCanister, ...]]:
         """Returns the canisters of a request."""
         return normalize_messages(native)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
-from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.ollama_chat.requests import nativize_request
+from vibe_llms.dialects import ollama_chat
+from vibe_llms.dialects.ollama_chat.quirks import Quirks
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -22,13 +22,11 @@ from vibe_llms.models.counting import estimate_request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.children import ChildSettings
 from vibe_llms.providers.hosting import HostedVendor, HostingClient, HostingProvider
-from vibe_llms.providers.interfaces import ModelDescriptor, Translation
-from vibe_llms.providers.ollama.controls import QUIRKS
+from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
 from vibe_llms.providers.ollama.decoder import OllamaDecoder
-from vibe_llms.providers.ollama.errors import is_missing, produce_error
+from vibe_llms.providers.ollama.errors import is_missing
 from vibe_llms.providers.ollama.learning import learn, read_tags
 from vibe_llms.providers.ollama.pulling import pull
-from vibe_llms.providers.ollama.tokenizer import OllamaTokenizer
 from vibe_llms.providers.ollama.windows import choose_window, count_least
 from vibe_llms.providers.remote import RemoteClient, RemoteModel
 from vibe_llms.providers.settings import RemoteSettings
@@ -77,7 +75,8 @@ def _split_port(address: str, default: int) -> tuple[str, int]:
 class OllamaVendor(HostedVendor):
     """What Ollama does in its own way."""
 
-    protocol: ClassVar[str] = PROTOCOL
+    dialect = ollama_chat
+    quirks = Quirks()
     base_url: ClassVar[str] = f"http://127.0.0.1:{DEFAULT_PORT}"
     key_variables: ClassVar[tuple[str, ...]] = ("OLLAMA_API_KEY",)
     needs_key: ClassVar[bool] = False
@@ -106,12 +105,10 @@ class OllamaVendor(HostedVendor):
         )
 
     def nativize(
-        self, request: Request, model: ModelDescriptor, *, streaming: bool
+        self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
         """Returns the body, with a window into which it fits. Raises RequestError."""
-        translation = nativize_request(
-            request, model.attributes, QUIRKS, provider=model.provider, streaming=streaming
-        )
+        translation = super().nativize(request, model, processors, streaming=streaming)
         given: Any = translation.value.get("options") or {}
         window = choose_window(request, model.attributes, given)
         body = {
@@ -135,23 +132,6 @@ class OllamaVendor(HostedVendor):
         """Makes the decoder of one response."""
         least = count_least(estimate_request(request, model.attributes))
         return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
-
-    def produce_error(
-        self,
-        body: JsonObject | str,
-        model: str,
-        *,
-        status: int,
-        headers: Mapping[str, str],
-    ) -> ConverseError:
-        """Says what an answer with the status of an error means."""
-        return produce_error(
-            body, provider=self.context.name, model=model, status=status, headers=headers
-        )
-
-    def produce_tokenizer(self, client: RemoteClient) -> OllamaTokenizer:
-        """Makes what estimates tokens."""
-        return OllamaTokenizer()
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks the server for its models. Raises ConverseError."""

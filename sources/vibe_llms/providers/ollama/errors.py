@@ -1,8 +1,7 @@
-"""Errors of ``ollama``: a missing model, a server that is not there, and the dialect's table."""
+"""Errors of ``ollama``: a missing model."""
 
 from __future__ import annotations
 
-from vibe_llms.dialects.ollama_chat.errors import produce_error as produce_error
 from vibe_llms.exceptions import (
     ConverseError,
     ProviderError,

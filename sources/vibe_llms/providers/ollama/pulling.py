@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 
+from vibe_llms.dialects.ollama_chat.errors import produce_error
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification import Progress, ProviderContext
-from vibe_llms.providers.ollama.errors import produce_error, produce_missing_model
+from vibe_llms.providers.ollama.errors import produce_missing_model
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.ndjson import NdjsonFramer
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault, Stage
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.models.tokens import count_text
-from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount, Translation
+from vibe_llms.plain import JsonValue
+from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 
 if TYPE_CHECKING:
     from vibe_llms.providers.remote import RemoteClient
@@ -31,21 +31,11 @@ _COUNTED: Final = (
 """What of a request counts, and is taken by the call (``input_token_count_params`` of openai)."""
 
 
-class Counting(Protocol):
-    """What the counting needs to know of the vendor."""
-
-    def nativize(
-        self, request: Request, model: ModelDescriptor, *, streaming: bool
-    ) -> Translation[JsonObject]:
-        """Returns the body of a request."""
-
-
 class OpenAIResponsesTokenizer:
     """Asks ``/responses/input_tokens``, which is exact; estimates where a service lacks it."""
 
-    def __init__(self, client: RemoteClient, vendor: Counting) -> None:
+    def __init__(self, client: RemoteClient) -> None:
         self._client = client
-        self._vendor = vendor
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
         """Counts the tokens of a text by itself, offline."""
@@ -53,7 +43,7 @@ class OpenAIResponsesTokenizer:
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
         """Counts the tokens of a request, overhead included. Raises ConverseError."""
-        native = self._vendor.nativize(request, model, streaming=False).value
+        native = self._client.nativize(request, model).value
         body = {name: native[name] for name in _COUNTED if name in native}
         try:
             answer: JsonValue = await self._client.request_json(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.limits import Limits
@@ -39,6 +40,13 @@ from vibe_llms.providers.scripted.scripts import (
 from vibe_llms.providers.scripted.tokenizer import ScriptedTokenizer
 
 Frame = Mapping[str, Any]
+
+PROCESSORS: Final = Processors(
+    controls=ScriptedControlsProcessor(),
+    messages=ScriptedMessagesProcessor(),
+    invocations=ScriptedInvocationsProcessor(),
+    tokenizer=ScriptedTokenizer(),
+)
 
 
 @attrs.define
@@ -108,23 +116,18 @@ class ScriptedModel(ModelBase[JsonObject]):
     def __init__(
         self, descriptor: ModelDescriptor, script: Script, limits: Limits | None = None
     ) -> None:
-        super().__init__(descriptor, ScriptedTokenizer(), limits)
+        super().__init__(descriptor, PROCESSORS.tokenizer, limits)
         self._script = script
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Checks the controls and writes everything down. Raises ControlError."""
-        model = self.descriptor
-        messages = ScriptedMessagesProcessor().nativize(request.canisters, model)
-        controls = ScriptedControlsProcessor().nativize(self.complete_controls(request), model)
-        invocables = ScriptedInvocationsProcessor().nativize(
-            request.invocables, request.invocation_choice, model
-        )
-        losses = []
+        request = attrs.evolve(request, controls=self.complete_controls(request))
+        parts = nativize_parts(request, self.descriptor, PROCESSORS)
+        losses = [*parts.losses]
         if request.schema is not None:
             reason = "A script says what it says, whatever the schema."
             losses.append(Loss(kind=LossKind.DROPPED, path="schema", reason=reason))
-        native = {**messages.value, **invocables.value, "controls": controls.value}
-        return Translation(native, losses)
+        return Translation({**parts.messages, **parts.invocations, **parts.controls}, losses)
 
     async def send(
         self, native: JsonObject, request: Request, *, streaming: bool

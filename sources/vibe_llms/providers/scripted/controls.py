@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.controls import check_controls
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
@@ -12,14 +14,13 @@ from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 class ScriptedControlsProcessor:
     """Checks the values; a script does not mind them."""
 
-    def nativize(
-        self, controls: Mapping[str, JsonValue], model: ModelDescriptor
-    ) -> Translation[JsonObject]:
-        """Returns the values as they are. Raises ControlError."""
-        return Translation(check_controls(controls, model.attributes.controls))
+    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
+        """Returns ``{"controls": …}``, the values as they are. Raises ControlError."""
+        checked = check_controls(request.controls, model.attributes.controls)
+        return Translation({"controls": checked})
 
     def normalize(
-        self, parameters: JsonObject, model: ModelDescriptor
+        self, native: JsonObject, model: ModelDescriptor, /
     ) -> Translation[Mapping[str, JsonValue]]:
         """Returns the values as they are."""
-        return Translation(parameters)
+        return Translation(cast(Mapping[str, JsonValue], native["controls"]))

@@ -7,6 +7,7 @@ from typing import cast
 
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec import decode_canister, encode_canister
+from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 
@@ -14,15 +15,13 @@ from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 class ScriptedMessagesProcessor:
     """Writes canisters down and reads them back; nothing can be lost."""
 
-    def nativize(
-        self, canisters: Sequence[AnyCanister], model: ModelDescriptor
-    ) -> Translation[JsonObject]:
+    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
         """Returns ``{"messages": [line, …]}``."""
-        lines = [encode_canister(canister).decode("utf-8") for canister in canisters]
+        lines = [encode_canister(canister).decode("utf-8") for canister in request.canisters]
         return Translation({"messages": lines})
 
     def normalize(
-        self, native: JsonObject, model: ModelDescriptor
+        self, native: JsonObject, model: ModelDescriptor, /
     ) -> Translation[tuple[AnyCanister, ...]]:
         """Reads the lines back. Raises CodecError."""
         lines = cast(Sequence[str], native["messages"])

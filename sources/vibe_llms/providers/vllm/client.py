@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.installing import advise_packages
 from vibe_llms.providers.children import ChildSettings
 from vibe_llms.providers.completions import CompletionsVendor
 from vibe_llms.providers.hosting import HostedVendor
-from vibe_llms.providers.vllm.controls import QUIRKS
 
 STARTUP_SECONDS: Final = 900.0
 """Weights are read, and perhaps fetched, before the server is ready."""
+
+
+_QUIRKS: Final = Quirks(
+    fields={
+        "repeat_penalty": "repetition_penalty",
+        "reasoning_budget_tokens": "thinking_token_budget",
+    },
+    supervisor_roles=("system",),
+    reasoning_field="reasoning",
+    takes_custom=False,
+    takes_refusals=False,
+    media=("image_url", "input_audio", "audio_url", "video_url"),
+    maximum_stops=None,
+)
+"""vLLM's OpenAI-compatible server; its chat templates know no developer, and decide the rest.
+
+https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html, and the protocol notes.
+"""
 
 
 class VllmVendor(CompletionsVendor, HostedVendor):
@@ -22,7 +40,7 @@ class VllmVendor(CompletionsVendor, HostedVendor):
     key_variables: ClassVar[tuple[str, ...]] = ("VLLM_API_KEY",)
     needs_key = False
     server_command = "vllm serve MODEL"
-    quirks = QUIRKS
+    quirks = _QUIRKS
 
     def compose_child(self) -> ChildSettings:
         """Says how the server is started: with the model that the settings name.

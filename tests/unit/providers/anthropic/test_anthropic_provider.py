@@ -26,9 +26,6 @@ from vibe_llms.plugins.specification import ANY_NAME
 from vibe_llms.providers.anthropic import produce_provider, survey_providers
 from vibe_llms.providers.anthropic.client import SAMPLING_VERSION, VERSION
 from vibe_llms.providers.anthropic.clouds import produce_cloud_client
-from vibe_llms.providers.anthropic.controls import AnthropicControlsProcessor
-from vibe_llms.providers.anthropic.invocations import AnthropicInvocationsProcessor
-from vibe_llms.providers.anthropic.messages import AnthropicMessagesProcessor
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.memory import MemoryAnswer
@@ -224,24 +221,6 @@ async def test_an_error_is_told_with_what_the_vendor_advises(tmp_path: Path) -> 
     error = caught.value
     assert (error.fault, error.status) == (ProviderFault.OVERLOADED, 529)
     assert (error.request_id, error.retry_after_seconds) == ("req_9", 7)
-
-
-async def test_the_processors_are_the_dialects(tmp_path: Path) -> None:
-    """Each room translates in both directions."""
-    client, _ = produce_client(tmp_path)
-    model = (await client.access_model("claude-sonnet-4-5")).descriptor
-    messages = AnthropicMessagesProcessor()
-    native = messages.nativize(REQUEST.canisters, model).value
-    assert native == {"system": SENT["system"], "messages": SENT["messages"]}
-    assert len(messages.normalize(native, model).value) == 2
-    controls = AnthropicControlsProcessor()
-    parameters = controls.nativize({"stop": ["x"]}, model).value
-    assert controls.normalize(parameters, model).value == {"stop": ["x"]}
-    invocations = AnthropicInvocationsProcessor()
-    assert invocations.normalize(invocations.nativize((), "auto", model).value, model).value == (
-        (),
-        "auto",
-    )
 
 
 @pytest.mark.parametrize(

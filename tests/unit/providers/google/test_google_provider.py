@@ -15,9 +15,6 @@ from vibe_llms.messages.canisters import StopReason, SupervisorCanister, UserCan
 from vibe_llms.messages.requests import Request
 from vibe_llms.plugins.specification import ANY_NAME
 from vibe_llms.providers.google import produce_provider, survey_providers
-from vibe_llms.providers.google.controls import GoogleControlsProcessor
-from vibe_llms.providers.google.invocations import GoogleInvocationsProcessor
-from vibe_llms.providers.google.messages import GoogleMessagesProcessor
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.wire.memory import MemoryAnswer
 
@@ -149,24 +146,6 @@ async def test_settings_are_checked(tmp_path: Path) -> None:
     """A project that would change the path is refused."""
     with pytest.raises(ConfigurationError, match="project"):
         produce_client(tmp_path, project="a/b")
-
-
-async def test_the_processors_are_the_inverse_of_each_other(tmp_path: Path) -> None:
-    """Each part of a request is read back as it was."""
-    client, _ = produce_client(tmp_path)
-    model = (await client.access_model("gemini-unheard-of")).descriptor
-    messages = GoogleMessagesProcessor()
-    native = messages.nativize(REQUEST.canisters, model).value
-    assert native == SENT
-    read = messages.normalize(native, model).value
-    assert [each.content for each in read] == [each.content for each in REQUEST.canisters]
-    invocations = GoogleInvocationsProcessor()
-    assert invocations.normalize(invocations.nativize((), "auto", model).value, model).value == (
-        (),
-        "auto",
-    )
-    controls = GoogleControlsProcessor()
-    assert controls.normalize(controls.nativize({}, model).value, model).value == {}
 
 
 def test_the_plugin_names_its_provider() -> None:

@@ -32,6 +32,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.assembly import Assembler
@@ -42,7 +43,7 @@ from vibe_llms.providers.local.decoder import LocalDecoder
 from vibe_llms.providers.local.errors import produce_error
 from vibe_llms.providers.local.grammars import compose_invocation_schema, prepare_schema
 from vibe_llms.providers.local.inference import EngineFault
-from vibe_llms.providers.local.invocations import LocalInvocationsProcessor
+from vibe_llms.providers.local.invocations import LocalInvocationsProcessor, constrain
 from vibe_llms.providers.local.messages import LocalMessagesProcessor
 
 MODEL = ModelDescriptor(
@@ -129,15 +130,16 @@ def test_text_is_held_back_only_while_it_may_be_an_invocation() -> None:
 
 def test_invocations_and_results_are_told_as_text() -> None:
     """A template that knows no tools can show them; that they are mere text is said."""
-    translation = LocalMessagesProcessor().nativize(
-        [
+    request = Request(
+        canisters=[
             UserCanister("Mail Ann."),
             AssistantCanister("Well."),
             InvocationCanister(invocation_id="x", name="mail", arguments='{"to": "Ann"}'),
             ResultCanister("no such box", invocation_id="x", name="mail", is_error=True),
-        ],
-        MODEL,
+        ]
     )
+
+    translation = LocalMessagesProcessor().nativize(request, MODEL)
 
     assert translation.value["messages"] == [
         {"role": "user", "content": "Mail Ann."},
@@ -188,6 +190,18 @@ def test_references_in_a_schema_of_arguments_still_lead_somewhere() -> None:
         jsonschema.validate({"name": "mail", "arguments": {"to": "Eve"}}, schema)
 
 
+def offer(choice: str) -> Request:
+    """Makes a request that offers an invocable."""
+    return Request(
+        canisters=[UserCanister("Mail Ann.")], invocables=[MAIL], invocation_choice=choice
+    )
+
+
+def ask(**controls: Any) -> Request:
+    """Makes a request with controls."""
+    return Request(canisters=[UserCanister("Mail Ann.")], controls=controls)
+
+
 @pytest.mark.parametrize(
     ("choice", "keys"),
     [
@@ -199,7 +213,7 @@ def test_references_in_a_schema_of_arguments_still_lead_somewhere() -> None:
 )
 def test_the_choice_decides_what_the_answer_is_held_to(choice: str, keys: set[str]) -> None:
     """Free to answer, bound to invoke, or not told of tools at all."""
-    native = LocalInvocationsProcessor().nativize([MAIL], choice, MODEL).value
+    native = LocalInvocationsProcessor().nativize(offer(choice), MODEL).value
 
     assert set(native) == keys
     assert not keys or "Sends a mail." in json.dumps(native["messages"])
@@ -209,9 +223,9 @@ def test_a_very_small_model_is_shown_how_to_invoke() -> None:
     """One that makes nothing of a description sees a greeting answered and a call of each tool."""
     processor = LocalInvocationsProcessor()
 
-    shown = processor.nativize([MAIL], "auto", MODEL).value["messages"]
-    forced = processor.nativize([MAIL], "required", MODEL).value["messages"]
-    other = processor.nativize([MAIL], "auto", OTHER).value["messages"]
+    shown = processor.nativize(offer("auto"), MODEL).value["messages"]
+    forced = processor.nativize(offer("required"), MODEL).value["messages"]
+    other = processor.nativize(offer("auto"), OTHER).value["messages"]
 
     assert isinstance(shown, list)
     assert [message["role"] for message in shown] == ["system", *["user", "assistant"] * 2]
@@ -225,7 +239,7 @@ def test_a_very_small_model_is_shown_how_to_invoke() -> None:
 def test_a_choice_of_nothing_known_is_refused() -> None:
     """The error lists what could have been chosen."""
     with pytest.raises(RequestError, match="mail"):
-        LocalInvocationsProcessor().nativize([MAIL], "oven", MODEL)
+        constrain([MAIL], "oven", None, MODEL)
 
 
 def test_controls_have_the_names_of_llama_cpp() -> None:
@@ -233,11 +247,11 @@ def test_controls_have_the_names_of_llama_cpp() -> None:
     processor = LocalControlsProcessor()
     values = {"temperature": 0.5, "max_tokens": 9, "seed": 3, "stop": ["."]}
 
-    native = processor.nativize(values, MODEL).value
+    native = processor.nativize(ask(**values), MODEL).value
 
     assert native == {**values, "cache_prompt": False}
     assert processor.normalize(native, MODEL).value == values
-    assert processor.nativize({"top_k": 4}, MODEL).value == {"top_k": 4}
+    assert processor.nativize(ask(top_k=4), MODEL).value == {"top_k": 4}
 
 
 @pytest.mark.parametrize(

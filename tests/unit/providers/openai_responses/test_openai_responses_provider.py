@@ -16,9 +16,6 @@ from vibe_llms.messages.canisters import StopReason, SupervisorCanister, UserCan
 from vibe_llms.messages.requests import Request
 from vibe_llms.plugins.specification import ANY_NAME
 from vibe_llms.providers.openai_responses import produce_provider, survey_providers
-from vibe_llms.providers.openai_responses.controls import OpenAIResponsesControlsProcessor
-from vibe_llms.providers.openai_responses.invocations import OpenAIResponsesInvocationsProcessor
-from vibe_llms.providers.openai_responses.messages import OpenAIResponsesMessagesProcessor
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.wire.memory import MemoryAnswer
 
@@ -174,23 +171,6 @@ def test_settings_that_make_no_client_are_refused(
     vendor = produce_vendor(tmp_path, transport="sdk", azure_endpoint="https://mine.example")
     with pytest.raises(ConfigurationError, match="makes no client"):
         vendor.produce_sdk_client(None)
-
-
-async def test_the_rooms_speak_the_dialect(tmp_path: Path) -> None:
-    """The processors give the parts of which the request is made."""
-    client, _ = produce_client(tmp_path)
-    model = (await client.access_model("gpt-unheard-of")).descriptor
-    messages = OpenAIResponsesMessagesProcessor()
-    native = messages.nativize(REQUEST.canisters, model).value
-    assert native == {"input": SENT["input"]}
-    read = messages.normalize(native, model).value
-    assert [each.role for each in read] == ["supervisor", "user"]
-    controls = OpenAIResponsesControlsProcessor()
-    assert controls.nativize({}, model).value == {}
-    assert controls.normalize({}, model).value == {}
-    invocations = OpenAIResponsesInvocationsProcessor()
-    assert invocations.nativize([], "auto", model).value == {}
-    assert invocations.normalize({}, model).value == ((), "auto")
 
 
 def test_there_is_one_provider_here() -> None:

@@ -147,13 +147,14 @@ def test_defaults_of_the_model_are_sent_below_what_is_asked() -> None:
 @examples(20)
 def test_its_translations_lose_nothing(canisters, controls, invocable) -> None:  # type: ignore[no-untyped-def]
     """Native form and back is the identity."""
+    request = Request(canisters=[*canisters, UserCanister("?")], invocables=[invocable])
     messages = ScriptedMessagesProcessor()
-    there = messages.nativize(canisters, MODEL)
+    there = messages.nativize(request, MODEL)
     assert not there.losses
-    assert list(messages.normalize(there.value, MODEL).value) == canisters
+    assert messages.normalize(there.value, MODEL).value == request.canisters
 
     invocations = ScriptedInvocationsProcessor()
-    native = invocations.nativize([invocable], "auto", MODEL)
+    native = invocations.nativize(request, MODEL)
     assert invocations.normalize(native.value, MODEL).value == ((invocable,), "auto")
 
 

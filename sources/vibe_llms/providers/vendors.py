@@ -1,0 +1,149 @@
+"""What one vendor does in its own way: all that a provider over the network needs to know of it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from vibe_llms.dialects.processors import Decoder, Dialect
+from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.credentials import acquire_key, advise_key
+from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
+from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable
+from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
+from vibe_llms.secrets import Secret
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.remote import RemoteClient
+    from vibe_llms.providers.surveys import SurveyedModel
+
+
+class Vendor(abc.ABC):
+    """What one vendor does in its own way. Stateless but for its settings.
+
+    Attributes:
+        dialect: What is spoken: a package of ``dialects``.
+        quirks: What of it the vendor speaks in its own way, in the dialect's own class.
+        base_url: Where its service is, unless the user says otherwise; it may name variables of the
+            environment, as ``{NAME}``.
+        base_url_variables: Of the environment, which say otherwise as well.
+        key_variables: The environment variables of its key; none where it takes no key.
+        needs_key: Whether nothing can be asked without one.
+        server_command: What starts its server, where that can run on this machine.
+        framing: How a streamed answer is cut.
+        request_id_headers: Where it names an exchange.
+        further_settings: What the user can set besides, and what each must be.
+    """
+
+    dialect: Dialect
+    quirks: Any
+    base_url: ClassVar[str]
+    base_url_variables: ClassVar[tuple[str, ...]] = ()
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    needs_key: ClassVar[bool] = True
+    server_command: ClassVar[str] = ""
+    framing: ClassVar[Literal["sse", "ndjson"]] = "sse"
+    request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "request-id")
+    further_settings: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, context: ProviderContext) -> None:
+        self.context = context
+        self.settings = self.read_settings()
+
+    def read_settings(self) -> RemoteSettings:
+        """Checks the user's settings. Raises ConfigurationError."""
+        return read_settings(
+            self.context,
+            self.base_url,
+            self.further_settings,
+            variables=self.base_url_variables,
+        )
+
+    def survey_needs(self) -> tuple[Need, ...]:
+        """Says what is missing before anything can be asked. Asks nobody but this machine."""
+        name, values = self.context.name, self.settings.values
+        needs = find_variable(name, self.settings.missing_variables, "base_url")
+        if values.get("transport") in (None, *TRANSPORTS) and not values.get("proxy"):
+            needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))
+        if values.get("transport") == "sdk":
+            return needs
+        directory = self.context.data_directory
+        if self.needs_key and acquire_key(name, values, self.key_variables, directory) is None:
+            variable = str(values.get("api_key_variable") or (*self.key_variables, "")[0])
+            remedy = advise_key(name, variable)
+            needs = (*needs, Need(NeedKind.KEY, variable or "api_key", remedy))
+        return needs
+
+    def advise_server(self) -> str:
+        """Says what to do where its server, on this machine, does not run."""
+        place = f"base_url in [providers.{self.context.name}]"
+        begun = f"Start it: {self.server_command};" if self.server_command else "Start it,"
+        return f"{begun} or correct {place}."
+
+    def produce_processors(self, client: RemoteClient) -> Processors:
+        """Makes the four processors: the dialect's, where the vendor has none of its own.
+
+        Args:
+            client: By which the tokenizer may ask the vendor.
+        """
+        return self.dialect.produce_processors(self.quirks)
+
+    def nativize(
+        self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
+    ) -> Translation[JsonObject]:
+        """Returns the body of the request. Pure. The controls are complete. Raises RequestError."""
+        return self.dialect.nativize_request(
+            request,
+            model.attributes,
+            self.quirks,
+            provider=model.provider,
+            streaming=streaming,
+            processors=processors,
+        )
+
+    @abc.abstractmethod
+    def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
+        """Returns the path behind the base URL, such as ``/v1/messages``."""
+
+    @abc.abstractmethod
+    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
+        """Returns the headers of a request, its authorization among them."""
+
+    def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
+        """Makes the decoder of one response to the request."""
+        return self.dialect.Decoder(provider=model.provider, model=model.name)
+
+    def produce_error(
+        self, body: JsonObject | str, model: str, *, status: int, headers: Mapping[str, str]
+    ) -> ConverseError:
+        """Says what an answer with the status of an error means."""
+        return self.dialect.produce_error(
+            body, provider=self.context.name, model=model, status=status, headers=headers
+        )
+
+    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+        """Asks the vendor for its models. By default it is not known how. Raises ConverseError."""
+        return ()
+
+    def prepare_body(self, native: JsonObject) -> JsonObject:
+        """Returns what is sent of the native request, without what goes as headers."""
+        return native
+
+    def produce_sdk_client(self, key: Secret | None) -> Any:
+        """Makes the official library's client, for the transport ``sdk``.
+
+        Raises:
+            ConfigurationError: The vendor has none that is known here.
+        """
+        raise ConfigurationError(
+            findings=(
+                Finding(
+                    place=f"providers.{self.context.name}.transport",
+                    message="This provider has no transport 'sdk'; leave it at 'direct'.",
+                ),
+            )
+        )
