@@ -76,7 +76,12 @@ class Stage:
             self.conversation.add_canister(UserCanister("Hello"))
 
     async def act(
-        self, *, stream: bool = False, limits: Limits | None = None, **settings: Any
+        self,
+        *,
+        stream: bool = False,
+        choice: str = "auto",
+        limits: Limits | None = None,
+        **settings: Any,
     ) -> Acted:
         """Performs one run; raises what the run raises."""
         self.runs += 1
@@ -86,7 +91,12 @@ class Stage:
         )
         async with Registry(gather_ensembles(self.tools)) as registry:
             driver = Driver(
-                Asking(model=self.model, address="scripted:test", stream=stream),
+                Asking(
+                    model=self.model,
+                    address="scripted:test",
+                    stream=stream,
+                    invocation_choice=choice,
+                ),
                 registry,
                 ConversationJournal(self.conversation),
                 context,

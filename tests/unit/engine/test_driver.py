@@ -119,7 +119,7 @@ async def test_two_calls_and_a_synthesis() -> None:
     assert acted.ending.state is State.TERMINATE
     finished = [e.invocation_id for e in acted.events if isinstance(e, InvocationFinishedEvent)]
     assert finished == ["b", "a"]
-    assert acted.kinds[0], acted.kinds[-1] == ("run.started", "run.ended")
+    assert (acted.kinds[0], acted.kinds[-1]) == ("run.started", "run.ended")
     assert (acted.ending.readings.steps, acted.ending.readings.invocations) == (2, 2)
 
 

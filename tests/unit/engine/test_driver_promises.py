@@ -1,0 +1,182 @@
+"""What a run promises beyond its end: whose time counts, what is asked for, what is on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acting import Stage, invoke, say, script
+from properties import examples
+from vibe_llms.engine.states import Reason
+from vibe_llms.events.engine import InvocationFinishedEvent
+from vibe_llms.invocables import ApprovalRequest, invocable, produce_invoker
+from vibe_llms.invocables.approvals import Approval, allow
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import ResultCanister, UserCanister
+from vibe_llms.messages.requests import Request
+from vibe_llms.runs.log import MemoryLog
+
+RUN_SECONDS = 100
+
+
+class Clock:
+    """The time of everything here, which passes where it is said to, and nowhere else."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def read(self) -> float:
+        """Returns the seconds that it shows."""
+        return self.now
+
+    async def pass_by(self, seconds: float) -> None:
+        """Lets time pass, and whatever has become due happen."""
+        self.now += seconds
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+@examples(60)
+@given(
+    turns=st.lists(
+        st.tuples(st.sampled_from([0, 10, 40]), st.sampled_from([0, 7, 50_000])),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_the_time_of_a_run_stands_still_while_a_person_thinks(turns: list[tuple[int, int]]) -> None:
+    """However long the answers take, the limit and the reading are of the work alone."""
+    clock = Clock()
+    works, waits = (iter(column) for column in zip(*turns, strict=True))
+
+    @invocable(effect="pure", time_limit_seconds=None)
+    async def work(turn: int) -> str:
+        """Works."""
+        await clock.pass_by(next(works))
+        return "done"
+
+    class Person:
+        async def approve(self, request: ApprovalRequest) -> Approval:
+            await clock.pass_by(next(waits))
+            return allow(request)
+
+    calls = [[invoke("work", turn=turn)] for turn in range(len(turns))]
+    stage = Stage(script(*calls, [say("Done.")]), [produce_invoker(work, needs_approval=True)])
+    with mock.patch.object(time, "monotonic", clock.read):
+        acted = asyncio.run(
+            stage.act(limits=Limits(run_seconds=RUN_SECONDS), approver=Person())  # type: ignore[arg-type]
+        )
+
+    worked = list(itertools.accumulate(seconds for seconds, _ in turns))
+    if worked[-1] < RUN_SECONDS:
+        assert acted.ending.reason is Reason.ANSWERED
+        assert acted.ending.readings.seconds == worked[-1]
+    else:
+        assert (acted.ending.reason, acted.ending.limit) == (Reason.LIMIT, "run_seconds")
+        assert acted.ending.readings.seconds == RUN_SECONDS
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("choice", ["auto", "none", "required", "look"])
+async def test_what_was_required_is_required_of_the_answer_to_a_person_alone(
+    choice: str, stream: bool
+) -> None:
+    """After a result the model may speak: else it would have to invoke for ever."""
+    asked: list[Request] = []
+
+    @invocable(effect="pure")
+    def look() -> str:
+        """Looks."""
+        return "seen"
+
+    stage = Stage(script([invoke("look")], [invoke("look")], [say("Done.")]), [look])
+    send = stage.model.send  # type: ignore[attr-defined]
+
+    async def remember(native: Any, request: Request, *, streaming: bool) -> Any:
+        asked.append(request)
+        return await send(native, request, streaming=streaming)
+
+    with mock.patch.object(stage.model, "send", remember):
+        await stage.act(choice=choice, stream=stream)
+        stage.conversation.add_canister(UserCanister("And again?"))
+        await stage.act(choice=choice, stream=stream)
+
+    last = [request.canisters[-1] for request in asked]
+    assert len(asked) == 6
+    assert [request.invocation_choice for request in asked] == [
+        "auto" if isinstance(each, ResultCanister) and choice != "none" else choice for each in last
+    ]
+
+
+class WatchedLog(MemoryLog):
+    """Remembers of which events it was waited for that they reach the disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secured: set[int] = set()
+
+    async def secure(self, sequence: int) -> None:
+        self.secured.add(sequence)
+
+
+@examples(60)
+@given(
+    kinds=st.lists(st.sampled_from(["once", "pure"]), min_size=1, max_size=4),
+    seed=st.randoms(use_true_random=False),
+)
+def test_the_result_of_a_side_effect_is_on_the_disk_while_only_the_log_has_it(
+    kinds: list[str], seed: Any
+) -> None:
+    """What cannot be done again does not wait in memory for an earlier call to be through."""
+    order = list(range(len(kinds)))
+    seed.shuffle(order)
+
+    async def perform() -> tuple[WatchedLog, list[int]]:
+        turns = [asyncio.Event() for _ in kinds]
+        turns[order[0]].set()
+        follower = dict(itertools.pairwise(order))
+
+        async def finish(number: int) -> str:
+            """Finishes when it is its turn."""
+            await turns[number].wait()
+            return str(number)
+
+        def produce(kind: str) -> Any:
+            return produce_invoker(finish, name=kind, effect=kind)
+
+        class Log(WatchedLog):
+            async def write(self, run_id: str, event: Any) -> int:
+                if isinstance(event, InvocationFinishedEvent):
+                    number = int(event.invocation_id)
+                    if number in follower:
+                        turns[follower[number]].set()
+                return await super().write(run_id, event)
+
+        log = Log()
+        calls = [invoke(kind, str(number), number=number) for number, kind in enumerate(kinds)]
+        stage = Stage(script(calls, [say("Done.")]), [produce("once"), produce("pure")], log=log)
+        await stage.act()
+        return log, order
+
+    log, order = asyncio.run(perform())
+
+    secured = {
+        int(each.event.invocation_id)
+        for each in log.read()
+        if isinstance(each.event, InvocationFinishedEvent) and each.sequence in log.secured
+    }
+    waiting = {
+        number
+        for place, number in enumerate(order)
+        if kinds[number] == "once"
+        and any(other > place for other in map(order.index, range(number)))
+    }
+    assert waiting <= secured
+    assert not any(kinds[number] == "pure" for number in secured)
