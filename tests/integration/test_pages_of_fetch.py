@@ -495,19 +495,6 @@ async def test_a_name_with_one_private_address_is_refused(addresses: list[str]) 
     assert "site.example is not fetched: it is not of the public network" in outcome.text
 
 
-async def test_the_socket_itself_is_checked() -> None:
-    """Even if the look-up were passed by, no connection is made to a private address."""
-    from vibe_llms.invocables.shipped.fetch.getting import _Guard
-
-    async def resolve(host: str, port: int) -> list[str]:
-        return [PUBLIC]
-
-    guard = _Guard("x", resolve, is_public)
-    for address in ("127.0.0.1", "10.0.0.1", "169.254.169.254"):
-        with pytest.raises(PermissionError):
-            guard.produce_socket((2, 1, 6, "", (address, 80)))
-
-
 async def test_what_the_user_exempts_is_reached() -> None:
     """A host by its name, and it alone."""
     async with (

@@ -17,6 +17,7 @@ from vibe_llms.exceptions import ConfigurationError, TransportError, TransportTi
 from vibe_llms.limits import Limits
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
+from vibe_llms.wire.http import pools
 from wire_servers import Connection, Server, serve
 
 PATIENT = Timeouts(connect_seconds=20, first_byte_seconds=20, between_chunks_seconds=20)
@@ -93,8 +94,8 @@ async def drip_body(connection: Connection) -> None:
 @pytest.mark.parametrize(
     ("handler", "phase", "others"),
     [
-        (stall_before, "first-byte", {"connect_seconds": 0.2}),
-        (drip_headers, "first-byte", {"connect_seconds": 0.2}),
+        (stall_before, "first-byte", {}),
+        (drip_headers, "first-byte", {}),
         (stall_within, "between-chunks", {"first_byte_seconds": 20}),
         (drip_body, "total", {"between_chunks_seconds": 20}),
         (stall_within, "total", {"between_chunks_seconds": 20}),
@@ -127,6 +128,30 @@ async def test_what_had_come_before_a_stall_is_received() -> None:
         assert await exchange.receive() == b"data: x\n\n"
         with pytest.raises(TransportTimeoutError, match="between_chunks_seconds"):
             await exchange.receive()
+        await transport.close()
+
+
+async def test_a_stall_is_noticed_on_a_connection_that_was_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though what watched it meanwhile looks too early."""
+    monkeypatch.setattr(pools, "_KEPT_SECONDS", 0.1)
+
+    async def answer_once(connection: Connection) -> None:
+        await connection.read_request()
+        await connection.answer(b"x")
+        await stall_within(connection)
+
+    async with serve(answer_once) as server:
+        transport = produce()
+        timeouts = attrs.evolve(PATIENT, between_chunks_seconds=0.3)
+        request = WireRequest(url=server.url, timeouts=timeouts)
+        async with await transport.send(request) as exchange:
+            await exchange.read()
+        async with asyncio.timeout(10), await transport.send(request) as exchange:
+            with pytest.raises(TransportTimeoutError, match="between_chunks_seconds"):
+                await exchange.read()
+        assert len(server.connections) == 1
         await transport.close()
 
 
@@ -280,6 +305,72 @@ async def test_a_proxy_that_is_not_there_is_an_error_that_says_so() -> None:
     async with serve(echo) as server:
         with pytest.raises(TransportError, match="The proxy on the way"):
             await fetch(produce(proxy=f"http://{CREDENTIALS}@localhost:{gone.port}"), server)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+async def test_a_proxy_may_be_spoken_to_by_tls(
+    server_tls: ssl.SSLContext, authority_file: Path, secure: bool
+) -> None:
+    """Also where TLS goes through its tunnel, which is TLS within TLS."""
+    proxy = Proxy()
+    async with (
+        serve(proxy.handle, tls=server_tls) as gate,
+        serve(echo, tls=server_tls if secure else None) as server,
+    ):
+        transport = produce(proxy=gate.url, certificate_authorities=authority_file)
+        assert await fetch(transport, server) == b"hello"
+        assert proxy.seen[0][0].startswith("CONNECT" if secure else "POST http://")
+
+
+@pytest.mark.parametrize("answer", [b"", b"220 smtp.example\r\n", b"HTTP/1.1 200 Go on\r\nX: "])
+async def test_a_proxy_that_is_none_is_an_error_that_says_so(
+    server_tls: ssl.SSLContext, answer: bytes
+) -> None:
+    """It hangs up, speaks another protocol, or breaks off."""
+
+    async def pretend(connection: Connection) -> None:
+        await connection.read_request()
+        await connection.write(answer)
+
+    async with serve(pretend) as gate, serve(echo, tls=server_tls) as server:
+        with pytest.raises(TransportError, match="The proxy on the way"):
+            await fetch(produce(proxy=gate.url), server)
+
+
+async def test_a_proxy_whose_certificate_does_not_hold_is_the_one_to_blame(
+    server_tls: ssl.SSLContext,
+) -> None:
+    """And not who is behind it."""
+    async with serve(Connection.wait_closed, tls=server_tls) as gate, serve(echo) as server:
+        with pytest.raises(TransportError, match=r"The proxy on the way .*certificate"):
+            await fetch(produce(proxy=gate.url), server)
+
+
+async def test_a_proxy_that_says_nothing_times_out(server_tls: ssl.SSLContext) -> None:
+    """Its tunnel is part of connecting."""
+    async with serve(stall_before) as gate, serve(echo, tls=server_tls) as server:
+        timeouts = attrs.evolve(PATIENT, connect_seconds=0.2)
+        with pytest.raises(TransportTimeoutError, match="connect_seconds"):
+            await fetch(produce(proxy=gate.url), server, timeouts)
+        await asyncio.wait_for(gate.connections[0].closed.wait(), 1)
+
+
+async def test_a_proxy_puts_nothing_into_what_comes_by_tls(
+    server_tls: ssl.SSLContext, authority_file: Path
+) -> None:
+    """What it sends behind its answer is no part of the other side's."""
+
+    async def add(connection: Connection) -> None:
+        await connection.read_request()
+        await connection.write(
+            b"HTTP/1.1 200 Go on\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        )
+        await connection.wait_closed()
+
+    async with serve(add) as gate, serve(echo, tls=server_tls) as server:
+        transport = produce(proxy=gate.url, certificate_authorities=authority_file)
+        with pytest.raises(TransportError):
+            await fetch(transport, server, attrs.evolve(PATIENT, connect_seconds=0.3))
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])

@@ -2,9 +2,10 @@
 
 May import the exceptions, limits and secrets. Refuses to know canisters, dialects and vendors,
 and never sends a request twice: what may be repeated is decided above. Three transports stand
-behind one seam: ``DirectTransport`` (aiohttp), ``SdkTransport`` (an official client object that
-somebody else made) and ``MemoryTransport`` (a function in this process). What they receive is
-cut into frames by the machines for server-sent events and for lines of JSON.
+behind one seam: ``DirectTransport`` (connections of our own, in ``http``), ``SdkTransport`` (an
+official client object that somebody else made) and ``MemoryTransport`` (a function in this
+process). What they receive is cut into frames by the machines for server-sent events and for
+lines of JSON.
 """
 
 from vibe_llms.laziness import produce_attribute_access

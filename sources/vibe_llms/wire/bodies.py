@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 from urllib.parse import urlsplit
 
 from vibe_llms.exceptions import LimitError, RequestError, Stage, TransportError
 from vibe_llms.limits import Limits
 from vibe_llms.wire.exchanges import Exchange, WireRequest
+
+HEADER_BYTES: Final = 32_768
+"""How long one line of the headers of an answer may be, and the first line of it."""
 
 
 def check_request(request: WireRequest, limits: Limits) -> str:

@@ -1,39 +1,32 @@
-"""The default transport: HTTP/1.1 by aiohttp, over connections that are kept alive."""
+"""The default transport: HTTP/1.1 over connections of our own, which are kept alive."""
 
 from __future__ import annotations
 
 import asyncio
-import io
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
+from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Self
 
-from vibe_llms.exceptions import ConverseError, RequestError, Stage
+from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.limits import Limits
 from vibe_llms.secrets import Secret
-from vibe_llms.wire import connections, failures
+from vibe_llms.wire import failures
 from vibe_llms.wire.bodies import check_request, read_body, refuse_redirection, refuse_response
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
+from vibe_llms.wire.http import faults, heads
+from vibe_llms.wire.http.codings import choose_unpacker
+from vibe_llms.wire.http.connection import Connection
+from vibe_llms.wire.http.dialing import dial
+from vibe_llms.wire.http.pools import Pool
+from vibe_llms.wire.http.tls import produce_tls_context
 from vibe_llms.wire.proxies import Proxies
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import aiohttp
-    import yarl
-
-_IDEMPOTENT_BY_NATURE = frozenset({"POST", "PATCH"})
-"""Methods which aiohttp never repeats on its own."""
-
-
-_PIECE_BYTES = 262_144
-"""Up to this size a body goes out in one write, beyond it piece by piece."""
 
 
 class DirectTransport:
-    """Sends requests by aiohttp; one session, and so one set of connections, for each event loop.
+    """Sends requests over its own connections; one set of them for each event loop.
 
     Connections are kept alive and as many are opened as are wanted at once. Cookies are not
     kept, redirections not followed, and a request is never sent twice.
@@ -67,177 +60,191 @@ class DirectTransport:
         self._limits = limits
         self._timeouts = Timeouts() if timeouts is None else timeouts
         self._proxies = Proxies(proxy, trust_environment=trust_environment)
-        self._tls = connections.produce_tls_context(
-            certificate_authorities, client_certificate, client_key
-        )
-        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+        self._tls = produce_tls_context(certificate_authorities, client_certificate, client_key)
+        self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
 
     async def send(self, request: WireRequest) -> DirectExchange:
         """Sends a request; see :class:`Transport`."""
         address = check_request(request, self._limits)
         timeouts = self._timeouts if request.timeouts is None else request.timeouts
-        watch = failures.Watch(address, timeouts, asyncio.get_running_loop().time())
+        pool = self._access_pool()
+        watch = failures.Watch(address, timeouts, pool.loop.time())
         failure: ConverseError | None = None
         try:
-            response = await self._perform(request, timeouts, address)
+            connection = await self._perform(request, watch, pool)
+            exchange = DirectExchange(connection, pool, watch, self._limits.response_bytes)
         except Exception as error:
             failure = failures.translate(error, watch, Stage.SEND)
         if failure is not None:  # raised here, so that no foreign text hangs on it as its context
             raise failure.with_traceback(None)  # below, variables hold what headers say
-        exchange = DirectExchange(response, watch, self._limits.response_bytes)
-        if 300 <= response.status < 400:
+        if 300 <= exchange.status < 400:
             await exchange.close()
             location = exchange.headers.get("location", "")
-            raise refuse_redirection(address, response.status, location)
+            raise refuse_redirection(address, exchange.status, location)
         return exchange
 
-    async def _perform(
-        self, request: WireRequest, timeouts: Timeouts, address: str
-    ) -> aiohttp.ClientResponse:
-        session = self._access_session()
-        repeats = request.method.upper() not in _IDEMPOTENT_BY_NATURE
-        slot: list[asyncio.Transport] = []
-        connections.SLOT.set(slot)
+    async def _perform(self, request: WireRequest, watch: failures.Watch, pool: Pool) -> Connection:
+        """Returns a connection on which the head of the answer has come."""
+        method = request.method.upper()
+        target = heads.parse_target(request.url)
+        through = self._proxies.access(request.url, watch.address)
+        proxy = None if through is None else heads.parse_target(through)
+        handed = None if target.is_secure else proxy
+        head = heads.compose_head(method, target, request.headers, len(request.body), proxy=handed)
+        connection = pool.take(watch.address)
+        if connection is None:
+            connection = await self._connect(pool, watch, target, proxy)
+        timeouts = watch.timeouts
         try:
-            async with asyncio.timeout(_add(timeouts.connect_seconds, timeouts.first_byte_seconds)):
-                return await session.request(
-                    request.method,
-                    _parse(request.url),
-                    data=_wrap(request.body),
-                    headers=_reveal(request.headers),
-                    allow_redirects=False,
-                    proxy=self._proxies.access(request.url, address),
-                    timeout=connections.produce_timeout(timeouts),
-                    middlewares=(connections.refuse_repetition,) if repeats else (),
-                )
+            connection.ask(
+                head,
+                request.body,
+                is_bodiless=method == "HEAD",
+                deadline=watch.begun + _or_never(timeouts.total_seconds),
+            )
+            await connection.wait_until_ready(timeouts.first_byte_seconds, "first-byte")
         except BaseException:
-            for transport in slot:
-                transport.abort()  # closing would wait until what was written has gone out
+            connection.leave()
             raise
+        return connection
 
-    def _access_session(self) -> aiohttp.ClientSession:
+    async def _connect(
+        self, pool: Pool, watch: failures.Watch, target: heads.Target, proxy: heads.Target | None
+    ) -> Connection:
+        connect, total = watch.timeouts.connect_seconds, watch.timeouts.total_seconds
+        end = min(pool.loop.time() + _or_never(connect), watch.begun + _or_never(total))
+        connection = pool.produce(watch.address)
+        try:
+            async with asyncio.timeout_at(None if end == inf else end):
+                resolve = pool.names.resolve
+                await dial(connection, target, resolve=resolve, proxy=proxy, tls=self._tls)
+        except TimeoutError as error:
+            is_all = pool.loop.time() >= watch.begun + _or_never(total)
+            raise faults.Overdue("total" if is_all else "connect") from error
+        finally:
+            if connection.is_closing:
+                pool.drop(connection)
+        return connection
+
+    def _access_pool(self) -> Pool:
         loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None or session.closed:
+        pool = self._pools.get(loop)
+        if pool is None:
             self._forget_dead_loops()
-            session = self._sessions[loop] = connections.produce_session(self._tls)
-        return session
+            pool = self._pools[loop] = Pool(loop)
+        return pool
 
     def _forget_dead_loops(self) -> None:
-        """Lets go of the connections of loops that have ended: a session holds on to its loop."""
-        for loop in list(self._sessions):
-            if loop.is_closed() and (session := self._sessions.pop(loop, None)) is not None:
-                session.detach()
+        """Lets go of the connections of loops that have ended: they hold on to their loop."""
+        for loop in list(self._pools):
+            if loop.is_closed():
+                self._pools.pop(loop, None)
 
     async def close(self) -> None:
         """Closes the connections of all event loops that still run."""
         here = asyncio.get_running_loop()
-        for loop, session in list(self._sessions.items()):
-            self._sessions.pop(loop, None)  # whoever sends meanwhile has a new one
+        for loop, pool in list(self._pools.items()):
+            self._pools.pop(loop, None)  # whoever sends meanwhile has a new one
             if loop is here:
-                await session.close()
+                await pool.close()
             elif loop.is_running():
-                future = asyncio.run_coroutine_threadsafe(session.close(), loop)
-                await asyncio.wrap_future(future)
-            else:
-                session.detach()
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
 
 
 class DirectExchange:
-    """An answer that aiohttp receives; see :class:`Exchange`."""
+    """An answer on a connection of ours; see :class:`Exchange`."""
 
     __slots__ = (
-        "_content",
+        "_connection",
         "_failure",
-        "_is_closed",
         "_limit",
-        "_loop",
-        "_response",
-        "_timer",
-        "_waiting_since",
+        "_pool",
+        "_received",
+        "_unpacker",
         "_watch",
         "headers",
         "status",
     )
 
-    def __init__(self, response: aiohttp.ClientResponse, watch: failures.Watch, limit: int) -> None:
-        self._response = response
-        self._content = response.content
+    def __init__(
+        self, connection: Connection, pool: Pool, watch: failures.Watch, limit: int
+    ) -> None:
+        self._connection: Connection | None = None  # until nothing can be raised here any more
+        self._pool = pool
         self._watch = watch
         self._limit = limit
+        self._received = 0
         self._failure: ConverseError | None = None
-        self._is_closed = False
-        self.status: int = response.status
-        self.headers: Mapping[str, str] = {
-            name.lower(): value for name, value in response.headers.items()
-        }
-        connection = response.connection
-        if connection is not None and connection.protocol is not None:
-            # From here on, the time between chunks counts; by a watch of our own, as aiohttp makes
-            # a timer for each chunk.
-            connection.protocol.read_timeout = None
-            connection.protocol.start_timeout()
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._waiting_since: float | None = None
+        self.status: int = connection.answer.status
+        self.headers: Mapping[str, str] = connection.answer.headers
+        coding = connection.answer.headers.get("content-encoding")
+        try:
+            self._unpacker = None if coding is None else choose_unpacker(coding)
+        except faults.UnknownCoding:
+            connection.leave()
+            raise
+        self._connection = connection
 
     async def receive(self) -> bytes:
         """Returns whatever has come of the body; see :class:`Exchange`."""
-        content = self._content
-        if not content.is_eof():
-            self._waiting_since = self._loop.time()
-            if self._timer is None:
-                self._watch_stalls()
-        try:
-            data = await content.readany()
-        except asyncio.CancelledError:
-            self._abort()
-            raise
-        except Exception as error:
-            data = self._rescue(error)
-        self._waiting_since = None
-        if content.total_bytes > self._limit:
-            self._abort()
+        while True:
+            connection = self._connection
+            if connection is None:
+                if self._failure is not None:
+                    raise self._failure
+                return b""
+            if not (connection.answer.pieces or connection.is_over or self._has_packed):
+                try:
+                    await connection.wait(
+                        self._watch.timeouts.between_chunks_seconds, "between-chunks"
+                    )
+                except BaseException:
+                    self._leave()
+                    raise
+            data = self._take(connection)
+            if not (connection.answer.pieces or self._has_packed) and connection.is_over:
+                self._end(connection)
+            if data:
+                return data
+
+    @property
+    def _has_packed(self) -> bool:
+        return self._unpacker is not None and self._unpacker.has_more
+
+    def _take(self, connection: Connection) -> bytes:
+        """Returns what has come, unpacked and counted."""
+        unpacker = self._unpacker
+        if unpacker is None:
+            data = connection.take()
+        else:
+            if not unpacker.has_more:
+                unpacker.feed(connection.take())
+            try:
+                data = unpacker.read()
+            except faults.BodyBroken as error:
+                self._fail(failures.translate(error, self._watch, Stage.FRAME))
+                return b""
+        self._received += len(data)
+        if self._received > self._limit:
+            self._leave()
             raise refuse_response(self._limit)
-        if content.is_eof():
-            self._stop_timer()
-        if not data and self._failure is not None:
-            raise self._failure
         return data
 
-    def _watch_stalls(self) -> None:
-        """Ends the waiting for a chunk that does not come; looks at it no oftener than needed."""
-        self._timer = None
-        patience = self._watch.timeouts.between_chunks_seconds
-        if patience is None or self._waiting_since is None:
-            return
-        due = self._waiting_since + patience
-        if self._loop.time() < due:
-            self._timer = self._loop.call_at(due, self._watch_stalls)
-            return
-        import aiohttp
+    def _end(self, connection: Connection) -> None:
+        """Lets go of the connection, of whose answer all has been taken."""
+        fault = connection.fault
+        if fault is None and self._unpacker is not None:
+            fault = self._unpacker.find_fault()
+        if fault is not None:
+            self._fail(failures.translate(fault, self._watch, Stage.FRAME))
+        elif self._connection is not None:
+            self._connection = None
+            self._pool.give_back(connection)
 
-        self._content.set_exception(aiohttp.SocketTimeoutError())
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _rescue(self, error: Exception) -> bytes:
-        """Returns what had come before the connection broke, and keeps why it did for later."""
-        if self._is_closed:
-            self._failure = failures.produce_closed_error(self._watch.address)
-            return b""
-        if self._failure is not None:
-            return b""
-        self._failure = failures.translate(error, self._watch, Stage.FRAME)
-        self._content.set_exception(cast(Any, None))  # with one set, nothing can be read
-        data = b""
-        with suppress(TimeoutError):  # nothing is given out once the total time is over
-            data = self._content.read_nowait()
-        self._abort()
-        return data
+    def _fail(self, failure: ConverseError) -> None:
+        if self._failure is None:
+            self._failure = failure
+        self._leave()
 
     async def read(self, limit: int | None = None) -> bytes:
         """Returns the whole body; see :class:`Exchange`."""
@@ -246,20 +253,26 @@ class DirectExchange:
     @property
     def is_spent(self) -> bool:
         """Whether the body was read to its end, which has freed the connection."""
-        return self._content.at_eof() and self._content.exception() is None
+        return self._connection is None and self._failure is None
 
     async def close(self) -> None:
         """Leaves the answer; see :class:`Exchange`."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._abort()
+        if self._connection is not None:
+            self._failure = failures.produce_closed_error(self._watch.address)
+            self._leave()
 
-    def _abort(self) -> None:
-        self._stop_timer()
-        connection = self._response.connection
-        if connection is not None and connection.transport is not None:
-            connection.transport.abort()  # closing would wait until what was written has gone out
-        self._response.close()
+    def _leave(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            if self._failure is None:
+                self._failure = failures.produce_closed_error(self._watch.address)
+            connection.leave()
+
+    def __del__(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            with suppress(RuntimeError):  # its event loop has ended
+                self._pool.loop.call_soon_threadsafe(connection.leave)
 
     async def __aenter__(self) -> Self:
         return self
@@ -273,34 +286,5 @@ class DirectExchange:
         await self.close()
 
 
-def _add(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first + second
-
-
-def _wrap(body: bytes) -> bytes | io.BytesIO | None:
-    """Returns a body as aiohttp wants it: in one piece only where it is small."""
-    if not body:
-        return None
-    return body if len(body) <= _PIECE_BYTES else io.BytesIO(body)
-
-
-def _reveal(headers: Mapping[str, str | Secret]) -> dict[str, str]:
-    revealed = {}
-    for name, value in headers.items():
-        text = value.reveal() if isinstance(value, Secret) else value
-        if "\n" in text or "\r" in text or "\0" in text:
-            raise RequestError(
-                detail=f"The header {name!r} holds the end of a line, which no header may.",
-                remedy="Look whether a key was read with the end of its line.",
-                path=f"headers.{name}",
-                stage=Stage.SEND,
-            )
-        revealed[name] = text
-    return revealed
-
-
-@lru_cache(maxsize=256)
-def _parse(url: str) -> yarl.URL:
-    import yarl
-
-    return yarl.URL(url, encoded=True)
+def _or_never(seconds: float | None) -> float:
+    return inf if seconds is None else seconds

@@ -1,6 +1,6 @@
 """What goes wrong with a connection, in our words.
 
-aiohttp writes whole addresses into its messages, and these may hold keys. So nothing of a foreign
+Messages of others may hold whole addresses, and these may hold keys. So nothing of a foreign
 message is repeated but what the operating system and the TLS library say, and the causes of our
 errors are without the rest as well.
 """
@@ -22,8 +22,9 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
-from vibe_llms.wire.connections import HEADER_BYTES
+from vibe_llms.wire.bodies import HEADER_BYTES
 from vibe_llms.wire.exchanges import Timeouts
+from vibe_llms.wire.http import faults
 
 
 @attrs.frozen
@@ -37,10 +38,6 @@ class Watch:
     address: str
     timeouts: Timeouts
     begun: float
-
-
-class Unreachable(ConnectionError):
-    """What a transport without aiohttp raises, to be translated, where nobody is there."""
 
 
 _PHASES = {
@@ -75,7 +72,7 @@ def produce_closed_error(address: str) -> TransportError:
 
 
 def translate(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
-    """Returns what an error of aiohttp means, with a harmless copy of it as the cause.
+    """Returns what an error of a connection means, with a harmless copy of it as the cause.
 
     Args:
         stage: ``SEND`` until the headers of the answer are there, ``FRAME`` from then on.
@@ -92,55 +89,55 @@ def _translate_timeout(
 ) -> TransportTimeoutError | None:
     if not isinstance(error, TimeoutError):
         return None
-    import aiohttp
-
+    if isinstance(error, faults.Overdue):
+        return produce_timeout_error(watch, error.phase)
     total = watch.timeouts.total_seconds
     elapsed = asyncio.get_running_loop().time() - watch.begun
     if total is not None and elapsed >= total:
         phase = "total"
     elif stage is Stage.FRAME:
         phase = "between-chunks"
-    elif isinstance(error, aiohttp.ConnectionTimeoutError):
-        phase = "connect"
     else:
         phase = "first-byte"
     return produce_timeout_error(watch, phase)
 
 
 def _translate_rest(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
-    import aiohttp
-
     address = watch.address
     reason = _find_reason(error)
     because = f": {reason}" if reason else ""
     remedy = ""
     match error:
-        case aiohttp.ClientConnectorCertificateError():
+        case faults.Left():
+            return produce_closed_error(address)
+        case faults.CertificateFault():
             detail = f"The certificate of {address} cannot be trusted{because}."
             remedy = "Where an authority of your own signs, set the certificate authorities."
             stage = Stage.CONNECT
-        case aiohttp.ClientSSLError():
+        case faults.TlsFault():
             detail = f"No TLS connection to {address} came about{because}."
             stage = Stage.CONNECT
-        case aiohttp.ClientHttpProxyError():
+        case faults.ProxyRefusal():
             detail = f"The proxy refused to connect to {address} (status {error.status})."
             remedy = "Check the proxy and what it wants to know of you."
             stage = Stage.CONNECT
-        case aiohttp.ClientProxyConnectionError():
+        case faults.ProxyUnreachable():
             detail = f"The proxy on the way to {address} cannot be reached{because}."
             stage = Stage.CONNECT
-        case aiohttp.ClientConnectorError() | Unreachable():
+        case faults.Unreachable():
             detail = f"{address} cannot be reached{because}."
             remedy = "Check the base URL and the network."
             stage = Stage.CONNECT
-        case aiohttp.ClientResponseError() if _is_too_long(error):
+        case faults.HeadTooLong():
             detail = f"{address} sent a line of headers beyond {HEADER_BYTES:,} bytes, or too many."
-        case aiohttp.ClientResponseError():
+        case faults.NotHttp():
             detail = f"{address} did not answer in HTTP."
             remedy = "Check the scheme and the port of the base URL."
-        case aiohttp.ClientPayloadError():
+        case faults.BodyBroken():
             detail = f"The answer of {address} broke off before its end{because}."
-        case aiohttp.ClientError() | OSError():
+        case faults.UnknownCoding():
+            detail = f"{address} packs its answer as {error.name!r}, which was not asked for."
+        case OSError():
             had = "before it answered" if stage is Stage.SEND else "in the middle of its answer"
             detail = f"{address} closed the connection {had}{because}."
         case ValueError() | TypeError():
@@ -164,17 +161,9 @@ def walk_chain(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
-def _is_too_long(error: BaseException) -> bool:
-    """Tells whether the headers were too long, or too many."""
-    texts = [str(getattr(each, "message", "")) for each in walk_chain(error)]
-    return any("Got more than" in text or "Too many headers" in text for text in texts)
-
-
 def _find_reason(error: BaseException) -> str:
     """Returns what the operating system or the TLS library said, if one of them did."""
     for each in walk_chain(error):
-        if type(each).__module__.partition(".")[0] == "aiohttp":
-            continue  # some are errors of TLS by their class, but hold nothing of them
         if isinstance(each, ssl.SSLCertVerificationError):
             return each.verify_message
         if isinstance(each, ssl.SSLError):

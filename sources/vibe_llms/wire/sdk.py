@@ -17,6 +17,7 @@ from vibe_llms.wire import failures
 from vibe_llms.wire.bodies import check_request, read_body, refuse_redirection, refuse_response
 from vibe_llms.wire.event_stream import CONTENT_TYPE, EventStreamRewriter
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
+from vibe_llms.wire.http import faults
 
 _RAW = {"X-Stainless-Raw-Response": "stream"}
 """Lets the SDK hand its answer over as it comes, neither read nor parsed."""
@@ -248,7 +249,7 @@ def _translate(error: Exception, watch: failures.Watch, stage: Stage) -> Convers
             return failures.produce_timeout_error(watch, "connect")
         return failures.translate(TimeoutError(), watch, stage)
     if names & {"APIConnectionError", "TransportError"}:
-        broken = failures.Unreachable() if "ConnectError" in names else ConnectionError()
+        broken = faults.Unreachable() if "ConnectError" in names else ConnectionError()
         broken.__cause__ = error
         return failures.translate(broken, watch, stage)
     return failures.translate(error, watch, stage)

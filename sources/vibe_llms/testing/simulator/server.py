@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
+from vibe_llms.exceptions import DependencyError
+from vibe_llms.installing import advise_extra
 from vibe_llms.testing.simulator.answering import answer
 from vibe_llms.testing.simulator.faces import produce_minting
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
@@ -129,8 +131,7 @@ class Simulator:
         self._state.redirects.clear()
 
     async def __aenter__(self) -> Self:
-        from aiohttp import web
-
+        web = _import_web()
         application = web.Application(client_max_size=BODY_BYTES)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
@@ -202,3 +203,15 @@ class Simulator:
         if path == "/chat/completions" and not own.values and not self._state.conditions.values:
             own = read_conditions("perplexity")
         return await answer(request, received, route, path, own, chosen, self._state)
+
+
+def _import_web() -> Any:
+    try:
+        from aiohttp import web
+    except ImportError as error:
+        raise DependencyError(
+            package="aiohttp",
+            detail="The simulator is served by aiohttp, which is not installed.",
+            remedy=advise_extra("testing", "aiohttp"),
+        ) from error
+    return web

@@ -13,7 +13,7 @@ import pytest
 from vibe_llms.conversations import DirectoryStore, find_newest
 from vibe_llms.exceptions import ConfigurationError, StoreError
 from vibe_llms.models.folders import read_names
-from vibe_llms.wire.connections import produce_tls_context
+from vibe_llms.wire.http.tls import produce_tls_context
 
 Vibe = Callable[..., Any]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -14,18 +15,22 @@ from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
 from vibe_llms.invocables.shipped.refusals import Refusal
 
 if TYPE_CHECKING:
-    import aiohttp
     import yarl
 
-_PIECE_BYTES: Final = 65_536
+    from vibe_llms.wire.http.connection import Connection
+    from vibe_llms.wire.http.names import Place
+
 _URL_CHARACTERS: Final = 4_000
 _CONNECT_SECONDS: Final = 10.0
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _HEADERS: Final = {
     "Accept": "text/html, text/markdown, text/plain, application/json;q=0.9, */*;q=0.1",
     "Accept-Encoding": "gzip",
+    "Connection": "close",
     "User-Agent": "vibe-llms",
 }
+
+_CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([^"';\s]+)""", re.IGNORECASE)
 
 
 @attrs.frozen(kw_only=True)
@@ -112,68 +117,77 @@ async def _ask(
     wants: Callable[[str, int], bool],
 ) -> Page | yarl.URL:
     """Takes one step: the page, or where else it is."""
-    import aiohttp
     import yarl
+
+    from vibe_llms.wire.http import heads
+    from vibe_llms.wire.http.connection import Connection
+    from vibe_llms.wire.http.dialing import dial
 
     host = (url.host or "").rstrip(".").lower()
     is_exempt = host in {each.lower() for each in settings.private_hosts}
     guard = _Guard(host, resolve, (lambda _: True) if is_exempt else is_allowed)
-    connector = aiohttp.TCPConnector(
-        resolver=guard.produce_resolver(),
-        socket_factory=guard.produce_socket,
-        force_close=True,
-        use_dns_cache=False,
-    )
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+    connection = Connection(asyncio.get_running_loop(), host)
     try:
-        async with (
-            aiohttp.ClientSession(
-                connector=connector,
-                timeout=timeout,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers=_HEADERS,
-                auto_decompress=False,
-                trust_env=False,
-            ) as session,
-            session.get(url, allow_redirects=False) as response,
-        ):
-            location = response.headers.get("Location", "")
-            if response.status in _REDIRECTS and location:
-                return yarl.URL(location)
-            return await _read(response, url, settings.page_bytes, wants)
+        target = heads.parse_target(str(url))
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            await dial(connection, target, resolve=guard.look_up)
+        connection.ask(heads.compose_head("GET", target, _HEADERS, 0))
+        await connection.wait_until_ready(None, "first-byte")
+        location = connection.answer.headers.get("location", "")
+        if connection.answer.status in _REDIRECTS and location:
+            return yarl.URL(location)
+        return await _read(connection, url, settings.page_bytes, wants)
     except Refusal:
         raise
-    except (aiohttp.ClientError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise Refusal(guard.explain(error)) from error
+    finally:
+        connection.leave()
 
 
 async def _read(
-    response: aiohttp.ClientResponse,
+    connection: Connection,
     url: yarl.URL,
     limit: int,
     wants: Callable[[str, int], bool],
 ) -> Page:
-    kind = response.content_type.lower() if "Content-Type" in response.headers else "text/plain"
+    headers = connection.answer.headers
+    kind, _, parameters = headers.get("content-type", "text/plain").partition(";")
+    kind = kind.strip().lower()
+    charset = _CHARSET.search(parameters)
+    size = headers.get("content-length", "")
     body = Body(b"", is_cut=True)
-    if wants(kind, response.status):
-        pieces = response.content.iter_chunked(_PIECE_BYTES)
-        body = await read_body(pieces, response.headers.get("Content-Encoding", ""), limit)
+    if wants(kind, connection.answer.status):
+        coding = headers.get("content-encoding", "")
+        body = await read_body(_iterate(connection), coding, limit)
     return Page(
         url=str(url),
-        status=response.status,
+        status=connection.answer.status,
         kind=kind,
-        charset=response.charset or "",
-        size=response.content_length,
+        charset=charset[1] if charset else "",
+        size=int(size) if size.isdecimal() else None,
         body=body,
     )
 
 
+async def _iterate(connection: Connection) -> AsyncIterator[bytes]:
+    """Gives a body as it comes."""
+    while True:
+        if data := connection.take():
+            yield data
+        elif connection.fault is not None:
+            raise connection.fault
+        elif connection.answer.is_complete:
+            return
+        else:
+            await connection.wait(None, "between-chunks")
+
+
 class _Guard:
-    """Watches over one step: what a name resolves to, and each address that is connected to.
+    """Watches over one step: what a name resolves to, which is all that is connected to.
 
     A name is resolved once, and what it resolved to is connected to: it cannot mean one thing
-    when it is checked and another when it is used. The socket is checked besides, as an address
-    that stands in the URL itself is not resolved.
+    when it is checked and another when it is used.
     """
 
     def __init__(self, host: str, resolve: Resolve, is_allowed: Callable[[str], bool]) -> None:
@@ -182,43 +196,17 @@ class _Guard:
         self._is_allowed = is_allowed
         self._refused = False
 
-    def produce_resolver(self) -> Any:
-        """Makes what aiohttp asks for addresses."""
-        from aiohttp.abc import AbstractResolver
+    async def look_up(self, host: str, port: int) -> list[Place]:
+        """Returns the places of a host, all of which are allowed."""
+        from vibe_llms.wire.http.names import read_address
 
-        guard = self
-
-        class Resolver(AbstractResolver):
-            async def resolve(self, host: str, port: int = 0, family: int = 0) -> Any:
-                return await guard.look_up(host, port)
-
-            async def close(self) -> None:
-                return
-
-        return Resolver()
-
-    async def look_up(self, host: str, port: int) -> list[dict[str, Any]]:
-        """Returns the addresses of a host, all of which are allowed."""
+        if place := read_address(host, port):
+            self._ensure_allowed(host)
+            return [place]
         addresses = await self._resolve(host, port)
         for address in addresses:
             self._ensure_allowed(address)
-        return [
-            {
-                "hostname": host,
-                "host": address,
-                "port": port,
-                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            }
-            for address in addresses
-        ]
-
-    def produce_socket(self, information: Any) -> socket.socket:
-        """Makes the socket for an address, if that is allowed."""
-        family, kind, protocol, _, address = information
-        self._ensure_allowed(str(address[0]))
-        return socket.socket(family=family, type=kind, proto=protocol)
+        return [place for each in addresses if (place := read_address(each, port))]
 
     def _ensure_allowed(self, address: str) -> None:
         if not self._is_allowed(address):
@@ -234,5 +222,9 @@ class _Guard:
             )
         if isinstance(error, TimeoutError):
             return f"{self._host} does not answer."
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return f"{self._host} cannot be fetched: {reason[:300]}."
+        from vibe_llms.exceptions import Stage
+        from vibe_llms.wire import failures
+        from vibe_llms.wire.exchanges import Timeouts
+
+        watch = failures.Watch(self._host, Timeouts(), 0)
+        return failures.translate(error, watch, Stage.SEND).detail

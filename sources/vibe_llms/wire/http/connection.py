@@ -1,0 +1,284 @@
+"""One connection: it writes a request, waits for the answer, and knows how long that may take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from math import inf
+from typing import Final, cast
+
+from vibe_llms.wire.http.answers import AnswerReader
+from vibe_llms.wire.http.faults import Left, NotHttp, Overdue
+
+_BUFFER_BYTES: Final = 131_072
+"""From so much that nobody has taken, no more is read until somebody does."""
+
+_TOGETHER_BYTES: Final = 32_768
+"""Up to this size a body is written together with its head."""
+
+_PIECE_BYTES: Final = 262_144
+"""A longer body goes out in such pieces, as fast as they are taken."""
+
+
+class Connection(asyncio.Protocol):
+    """Carries one request and its answer at a time.
+
+    Whoever has it calls :meth:`ask`, then :meth:`wait_until_ready`, then :meth:`take` and
+    :meth:`wait` until :attr:`is_over`; and keeps it for another request only where
+    :attr:`is_free`. One task at a time may wait.
+
+    Args:
+        address: Whom it leads to.
+        on_lost: Is told when the connection is gone.
+
+    Attributes:
+        answer: What has come of the answer.
+        fault: Why there will be no more of it: one of ``faults``, or a plain ConnectionError.
+            What had come before can be taken.
+        is_lost: There is no connection any more.
+    """
+
+    __slots__ = (
+        "_buffered",
+        "_due",
+        "_is_asked",
+        "_is_paused",
+        "_is_writing_paused",
+        "_loop",
+        "_on_lost",
+        "_phase",
+        "_timer",
+        "_timer_due",
+        "_total_due",
+        "_transport",
+        "_unsent",
+        "_waiter",
+        "address",
+        "answer",
+        "fault",
+        "is_lost",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        address: str,
+        on_lost: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self._loop = loop
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = inf
+        self._total_due = inf
+        self._due = inf
+        self._phase = ""
+        self._waiter: asyncio.Future[None] | None = None
+        self._unsent: memoryview | None = None
+        self._is_writing_paused = False
+        self._is_asked = False
+        self._is_paused = False
+        self._buffered = 0
+        self.address = address
+        self.answer = AnswerReader()
+        self.fault: Exception | None = None
+        self.is_lost = False
+
+    # What its owner does
+
+    def ask(
+        self, head: bytes, body: bytes = b"", *, is_bodiless: bool = False, deadline: float = inf
+    ) -> None:
+        """Begins to send a request.
+
+        Args:
+            is_bodiless: Its answer has no body, whatever the headers say.
+            deadline: When the whole exchange must be over, by the clock of the event loop.
+        """
+        self.answer.begin(is_bodiless=is_bodiless)
+        self._is_asked = True
+        self._total_due = deadline
+        if self._transport is None or self.is_closing:
+            self.fault = ConnectionError()
+        elif len(body) <= _TOGETHER_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._unsent = memoryview(body)
+            self._send_more()
+
+    def _send_more(self) -> None:
+        """Sends a piece of the body, and lets others run before the next."""
+        unsent, transport = self._unsent, self._transport
+        if unsent is None or transport is None or self._is_writing_paused:
+            return
+        self._unsent = unsent[_PIECE_BYTES:] if len(unsent) > _PIECE_BYTES else None
+        transport.write(unsent[:_PIECE_BYTES])
+        if self._unsent is not None and not self._is_writing_paused:
+            self._loop.call_soon(self._send_more)
+
+    async def wait(self, seconds: float | None, phase: str) -> None:
+        """Waits until something has come, or gone wrong.
+
+        Args:
+            seconds: How long at most; then the fault is :class:`Overdue`.
+            phase: What of the exchange this is.
+        """
+        if self._waiter is not None:
+            raise RuntimeError("two tasks wait for one answer")
+        self._phase = phase
+        self._due = inf if seconds is None else self._loop.time() + seconds
+        self._set_timer()
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            self._due = inf
+
+    async def wait_until_ready(self, seconds: float | None, phase: str) -> None:
+        """Waits until the head of the answer is there. Raises the fault where none will be."""
+        due = None if seconds is None else self._loop.time() + seconds
+        while not self.answer.is_ready:
+            if self.fault is not None:
+                raise self.fault
+            await self.wait(seconds, phase)
+            if due is not None:
+                seconds = due - self._loop.time()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more of the answer will come."""
+        return self.answer.is_complete or self.fault is not None
+
+    def take(self) -> bytes:
+        """Returns what has come of the body and was not taken yet."""
+        pieces = self.answer.pieces
+        if not pieces:
+            return b""
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._buffered = 0
+        if self._is_paused:
+            self._is_paused = False
+            if not self.is_lost:
+                self.transport.resume_reading()
+        return data
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it is gone, or about to be."""
+        return self.is_lost or self._transport is None or self._transport.is_closing()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether all of the answer has come, and the connection may carry another request."""
+        answer = self.answer
+        is_done = answer.is_complete and answer.is_kept and self._unsent is None
+        return is_done and not self.is_closing
+
+    def rest(self, seconds: float) -> None:
+        """Is kept for another request; after so long without one, it is closed."""
+        self._is_asked = False
+        self._total_due = inf
+        self._due = self._loop.time() + seconds
+        self._set_timer()
+
+    def leave(self) -> None:
+        """Closes the connection at once, in the middle of whatever it does."""
+        self._fail(Left())
+
+    # How long it may take
+
+    def _set_timer(self) -> None:
+        """Makes sure that somebody looks in time; a timer that is too early looks again."""
+        due = min(self._due, self._total_due)
+        if due < self._timer_due:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_due = due
+            self._timer = self._loop.call_at(due, self._look)
+
+    def _look(self) -> None:
+        self._timer, self._timer_due = None, inf
+        now = self._loop.time()
+        if now < min(self._due, self._total_due):
+            self._set_timer()
+        else:
+            self._fail(Overdue("total" if now >= self._total_due else self._phase))
+
+    # What the event loop tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Is told of a new connection."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def begin_anew(self, transport: asyncio.BaseTransport) -> None:
+        """Goes on over TLS, after what was agreed on with a proxy."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.answer = AnswerReader()
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """What carries it; it must have been made."""
+        assert self._transport is not None
+        return self._transport
+
+    def data_received(self, data: bytes) -> None:
+        """Is told what has come."""
+        answer = self.answer
+        if not self._is_asked:
+            self._fail(NotHttp())  # nobody asked for that
+            return
+        fault = answer.feed(data)
+        if fault is not None:
+            self._fail(fault)
+            return
+        self._buffered += len(data)
+        if self._buffered > _BUFFER_BYTES and not self._is_paused and not answer.is_complete:
+            self._is_paused = True
+            self.transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> None:
+        """Lets the connection be closed, which says the rest."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Is told that the connection is gone."""
+        self.is_lost = True
+        self._unsent = None
+        if self._is_asked and not self.is_over:
+            self.fault = self.answer.end()
+            if exc is not None:
+                self.fault = self.fault or ConnectionError()
+                self.fault.__cause__ = exc
+        self._end()
+        if self._on_lost is not None:
+            self._on_lost(self)
+            self._on_lost = None
+
+    def pause_writing(self) -> None:
+        """Is told that the other side does not take what is sent."""
+        self._is_writing_paused = True
+
+    def resume_writing(self) -> None:
+        """Is told that it does again."""
+        self._is_writing_paused = False
+        self._send_more()
+
+    def _fail(self, fault: Exception) -> None:
+        if not self.is_over:
+            self.fault = fault
+        if self._transport is not None:
+            self._transport.abort()  # closing would wait until what was written has gone out
+        self._end()
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._timer_due = None, inf
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

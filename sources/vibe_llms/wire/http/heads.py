@@ -1,0 +1,164 @@
+"""Where a request goes, and how its head is written."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes, urlsplit
+
+import attrs
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.secrets import Secret
+
+_PORTS: Final = {"http": 80, "https": 443}
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_PRINTABLE: Final = "".join(map(chr, range(0x21, 0x7F)))
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+"""Methods that say how long their body is even where it is empty."""
+
+_FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
+"""Headers that say where a body ends: ours alone to write."""
+
+_DEFAULTS: Final = {
+    "accept": "Accept: */*\r\n",
+    "accept-encoding": "Accept-Encoding: gzip, deflate\r\n",
+    "user-agent": "User-Agent: vibe-llms\r\n",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Target:
+    """Whom a URL names, and what is asked of them.
+
+    Attributes:
+        host: As it is looked up, and checked by TLS; an address of IPv6 without brackets.
+        authority: The host and, where it is not the usual one, the port.
+        path: With the query.
+        credentials: Who asks, as ``Basic`` has it; empty where the URL does not say.
+    """
+
+    is_secure: bool
+    host: str
+    port: int
+    authority: str
+    path: str = attrs.field(repr=False)
+    credentials: str = attrs.field(repr=False)
+
+    @property
+    def whole(self) -> str:
+        """The address as a proxy wants it, which does not make a tunnel."""
+        return f"http{'s' if self.is_secure else ''}://{self.authority}{self.path}"
+
+
+@lru_cache(maxsize=256)
+def parse_target(url: str) -> Target:
+    """Reads a URL that has a scheme and a host.
+
+    Raises:
+        ValueError: It holds what no request may.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if not host.isascii():
+        host = host.encode("idna").decode("ascii")
+    usual = _PORTS[parts.scheme]
+    port = usual if parts.port is None else parts.port
+    shown = f"[{host}]" if ":" in host else host
+    path = quote(f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", _PRINTABLE)
+    # What urlsplit takes out or the quoting would hide was not meant to stand there.
+    if any(character <= " " or character == "\x7f" for character in url):
+        raise ValueError("a character that no address may hold")
+    if not re.fullmatch(r"[!-~]+", host) or re.search(r"[/?#@\\]", host):
+        raise ValueError("no name of a host")
+    return Target(
+        is_secure=parts.scheme == "https",
+        host=host,
+        port=port,
+        authority=shown if port == usual else f"{shown}:{port}",
+        path=path,
+        credentials=_write_credentials(parts.username, parts.password),
+    )
+
+
+def _write_credentials(user: str | None, password: str | None) -> str:
+    if user is None and password is None:
+        return ""
+    words = unquote_to_bytes(user or "") + b":" + unquote_to_bytes(password or "")
+    return f"Basic {base64.b64encode(words).decode('ascii')}"
+
+
+def compose_head(
+    method: str,
+    target: Target,
+    headers: Mapping[str, str | Secret],
+    size: int,
+    *,
+    proxy: Target | None = None,
+) -> bytes:
+    """Writes the head of a request.
+
+    Args:
+        size: Of the body.
+        proxy: That which the request is handed to; not one that only makes a tunnel.
+
+    Raises:
+        RequestError: A header holds what none may.
+        ValueError: Something cannot be written.
+    """
+    place = target.path if proxy is None else target.whole
+    lines = [f"{method} {place} HTTP/1.1\r\n"]
+    missing = dict(_DEFAULTS)
+    missing["host"] = f"Host: {target.authority}\r\n"
+    if target.credentials:
+        missing["authorization"] = f"Authorization: {target.credentials}\r\n"
+    for name, value in headers.items():
+        lower = _check_name(name)
+        if lower == "authorization" and target.credentials:
+            raise ValueError("two words on who asks: in the address and in a header")
+        missing.pop(lower, None)
+        lines.append(f"{name}: {value.reveal() if isinstance(value, Secret) else value}\r\n")
+    lines.extend(missing.values())
+    if proxy is not None and proxy.credentials:
+        lines.append(f"Proxy-Authorization: {proxy.credentials}\r\n")
+    if size or method in _WITH_BODY:
+        lines.append(f"Content-Length: {size}\r\n")
+    head = "".join(lines)
+    count = len(lines)
+    if head.count("\n") != count or head.count("\r") != count or "\0" in head:
+        _refuse_ends_of_lines(headers)
+    return f"{head}\r\n".encode()
+
+
+def compose_tunnel(target: Target, proxy: Target) -> bytes:
+    """Writes the request that makes a tunnel through a proxy."""
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    place = f"{host}:{target.port}"
+    known = f"Proxy-Authorization: {proxy.credentials}\r\n" if proxy.credentials else ""
+    agent = _DEFAULTS["user-agent"]
+    return f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{agent}{known}\r\n".encode()
+
+
+@lru_cache(maxsize=512)
+def _check_name(name: str) -> str:
+    """Returns the name of a header in lower case. Raises ValueError."""
+    lower = name.lower()
+    if not _TOKEN.fullmatch(name) or lower in _FRAMING:
+        raise ValueError("a name that no header may have")
+    return lower
+
+
+def _refuse_ends_of_lines(headers: Mapping[str, str | Secret]) -> None:
+    for name, value in headers.items():
+        text = value.reveal() if isinstance(value, Secret) else value
+        if "\n" in text or "\r" in text or "\0" in text:
+            raise RequestError(
+                detail=f"The header {name!r} holds the end of a line, which no header may.",
+                remedy="Look whether a key was read with the end of its line.",
+                path=f"headers.{name}",
+                stage=Stage.SEND,
+            )
+    raise ValueError("the end of a line where none may be")  # in the method

@@ -1,0 +1,133 @@
+"""From the name of a host to a socket that is connected to it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from itertools import chain, zip_longest
+from typing import Any, Final, TypeAlias
+
+Place: TypeAlias = tuple[socket.AddressFamily, tuple[Any, ...]]
+"""A family of addresses, and an address with its port as sockets of that family have it."""
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[Place]]]
+"""Returns where a host and port are, at least one place; raises OSError where there is none."""
+
+_KNOWN_SECONDS: Final = 60
+_HEAD_START_SECONDS: Final = 0.25
+"""How long an address is waited for before the next is tried as well (RFC 8305)."""
+
+
+class Names:
+    """Looks up names, each once for all who ask meanwhile, and knows them for a while."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._looks: dict[tuple[str, int], tuple[asyncio.Task[Sequence[Place]], float]] = {}
+
+    async def resolve(self, host: str, port: int) -> Sequence[Place]:
+        """Returns where a host is. Raises OSError."""
+        if place := read_address(host, port):
+            return (place,)
+        task, until = self._looks.get((host, port), (None, 0.0))
+        now = self._loop.time()
+        if task is None or now > until:
+            task = self._loop.create_task(_ask_system(self._loop, host, port))
+            task.add_done_callback(self._forget_failure)
+            self._looks[host, port] = task, now + _KNOWN_SECONDS
+        return await asyncio.shield(task)  # who gives up does not end it for the others
+
+    def _forget_failure(self, done: asyncio.Task[Sequence[Place]]) -> None:
+        """Lets a name that is not known be asked for again: next time, it may be."""
+        if done.cancelled() or done.exception() is not None:
+            for key in [key for key, (task, _) in self._looks.items() if task is done]:
+                del self._looks[key]
+
+
+def read_address(host: str, port: int) -> Place | None:
+    """Returns the place of a host that is an address; a zone is the system's."""
+    with suppress(OSError):
+        socket.inet_pton(socket.AF_INET, host)
+        return socket.AF_INET, (host, port)
+    with suppress(OSError):
+        socket.inet_pton(socket.AF_INET6, host)
+        return socket.AF_INET6, (host, port, 0, 0)
+    return None
+
+
+async def _ask_system(loop: asyncio.AbstractEventLoop, host: str, port: int) -> Sequence[Place]:
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    places = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    first = [each for each in places if each[0] == places[0][0]]
+    others = [each for each in places if each[0] != places[0][0]]
+    return [each for each in chain.from_iterable(zip_longest(first, others)) if each is not None]
+
+
+async def connect(places: Sequence[Place]) -> socket.socket:
+    """Connects to the first place that answers; each has a head start before the next.
+
+    Raises:
+        OSError: None does; of the first that was tried.
+    """
+    if not places:
+        raise OSError(errno.EADDRNOTAVAIL, "The name has no address")
+    if len(places) == 1:
+        return await _connect_to(places[0])
+    attempts: list[asyncio.Task[socket.socket]] = []
+    winner: asyncio.Task[socket.socket] | None = None
+    try:
+        for place in places:
+            attempts.append(asyncio.create_task(_connect_to(place)))
+            if winner := await _find_winner(attempts, attempts[-1:], _HEAD_START_SECONDS):
+                return winner.result()
+        if winner := await _find_winner(attempts, attempts, None):
+            return winner.result()
+        return attempts[0].result()  # which raises
+    finally:
+        for attempt in attempts:
+            if attempt is not winner:
+                _abandon(attempt)
+
+
+async def _find_winner(
+    attempts: list[asyncio.Task[socket.socket]],
+    awaited: list[asyncio.Task[socket.socket]],
+    seconds: float | None,
+) -> asyncio.Task[socket.socket] | None:
+    """Waits until one attempt succeeds, those awaited have failed, or the time is over."""
+    loop = asyncio.get_running_loop()
+    end = None if seconds is None else loop.time() + seconds
+    while True:
+        for attempt in attempts:
+            if attempt.done() and not attempt.cancelled() and attempt.exception() is None:
+                return attempt
+        under_way = [attempt for attempt in attempts if not attempt.done()]
+        left = None if end is None else end - loop.time()
+        if all(attempt.done() for attempt in awaited) or (left is not None and left <= 0):
+            return None
+        await asyncio.wait(under_way, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _abandon(attempt: asyncio.Task[socket.socket]) -> None:
+    attempt.cancel()
+    attempt.add_done_callback(_close_socket)
+
+
+def _close_socket(attempt: asyncio.Task[socket.socket]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()
+
+
+async def _connect_to(place: Place) -> socket.socket:
+    family, address = place
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, address)
+    except BaseException:
+        made.close()
+        raise
+    return made

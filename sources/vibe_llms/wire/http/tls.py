@@ -1,0 +1,74 @@
+"""The contexts of TLS connections: made once, as reading the system's certificates takes long."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from functools import lru_cache
+from pathlib import Path
+
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.files import open_regular
+
+
+@lru_cache(maxsize=1)
+def access_usual_context() -> ssl.SSLContext:
+    """Returns the context of connections for which nothing is set."""
+    return _produce_context()
+
+
+def _produce_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def produce_tls_context(
+    authorities: Path | None, certificate: Path | None, key: Path | None
+) -> ssl.SSLContext | None:
+    """Produces the context of all TLS connections; ``None`` where the usual one will do.
+
+    Raises:
+        ConfigurationError: A file is missing, is none of the kind, or does not fit another.
+    """
+    if authorities is None and certificate is None:
+        if key is None:
+            return None
+        raise ConfigurationError(
+            detail="There is a client key, but no client certificate.",
+            remedy="Name the certificate (PEM) which the key belongs to.",
+        )
+    context = _produce_context()
+    if authorities is not None:
+        is_folder = authorities.is_dir()
+        try:
+            if not is_folder:
+                _ensure_file(authorities)
+            context.load_verify_locations(
+                cafile=None if is_folder else authorities,
+                capath=authorities if is_folder else None,
+            )
+        except OSError as error:  # ssl.SSLError is one
+            raise _refuse_file("certificate authorities", authorities, error) from error
+    if certificate is not None:
+        try:
+            for file in filter(None, (certificate, key)):
+                _ensure_file(file)
+            # An empty password, so that an encrypted key is an error and not a question.
+            context.load_cert_chain(certificate, key, password="")
+        except OSError as error:
+            raise _refuse_file("client certificate", certificate, error) from error
+    return context
+
+
+def _ensure_file(path: Path) -> None:
+    """Raises OSError for a pipe or a device: OpenSSL would read it without end."""
+    os.close(open_regular(str(path)))
+
+
+def _refuse_file(kind: str, path: Path, error: OSError) -> ConfigurationError:
+    reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+    return ConfigurationError(
+        detail=f"The {kind} in {path} cannot be loaded: {reason}.",
+        remedy="They must be readable PEM files, a key unencrypted and the certificate's own.",
+    )
