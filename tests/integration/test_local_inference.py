@@ -440,3 +440,43 @@ def test_a_process_ends_cleanly(weights: Path, ending: str) -> None:
     )
 
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"city": {"type": "banana"}}},
+        {"type": "object", "properties": {"city": {"$ref": "#/$defs/none"}}},
+        {"type": "object", "properties": {"n": {"type": "integer", "minimum": 5, "maximum": 3}},
+         "required": ["n"]},
+    ],
+)  # fmt: skip
+async def test_a_grammar_that_llama_cpp_ignores_is_an_error(
+    local_model: LocalModel, schema: dict[str, object]
+) -> None:
+    """It says nothing of it, and the model would write what it likes, as if it were held to it."""
+    broken = attrs.evolve(WEATHER, schema=schema)
+
+    with pytest.raises(RequestError, match="cannot hold an answer to this schema"):
+        await local_model.converse(produce_request("Hello", invocables=(broken,)))
+
+    answer = await local_model.converse(produce_request("Hello", invocables=(WEATHER,)))
+    assert answer.canisters
+
+
+async def test_keywords_that_no_grammar_knows_are_told_and_the_rest_holds(
+    local_model: LocalModel,
+) -> None:
+    """A loss names each; the answer keeps to what is left."""
+    schema = {**WEATHER.schema, "not": {"required": ["x"]}, "minProperties": 1}
+    strange = attrs.evolve(WEATHER, schema=schema)
+    request = produce_request(
+        "Weather in Rome?", invocables=(strange,), invocation_choice="required"
+    )
+
+    response = await local_model.converse(request)
+
+    (call,) = (each for each in response.canisters if isinstance(each, InvocationCanister))
+    jsonschema.validate(json.loads(call.arguments), dict(WEATHER.schema))
+    told = {loss.path for loss in response.losses}
+    assert {"invocables[0].schema.not", "invocables[0].schema.minProperties"} <= told

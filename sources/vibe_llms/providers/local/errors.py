@@ -13,7 +13,7 @@ from vibe_llms.exceptions import (
     RequestError,
 )
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.local.inference import EngineFault
+from vibe_llms.providers.local.inference import NOT_FOLLOWED, EngineFault
 
 
 def produce_error(fault: EngineFault, model: ModelDescriptor) -> ConverseError:
@@ -48,6 +48,14 @@ def _produce_schema_error(fault: EngineFault, model: str) -> ConverseError:
     )
 
 
+def _produce_grammar_error(fault: EngineFault, model: str) -> ConverseError:
+    return RequestError(
+        path="schema",
+        detail="llama.cpp cannot hold an answer to this schema, or to that of an invocable.",
+        remedy="Use plainer types, references to what is there, and bounds that leave something.",
+    )
+
+
 def _produce_capability_error(fault: EngineFault, model: str) -> ConverseError:
     return CapabilityError(
         model=model,
@@ -60,6 +68,8 @@ _PRODUCERS: Final[dict[str, Callable[[EngineFault, str], ConverseError]]] = {
     "exceeds the available context size": _produce_overflow,
     "Context size has been exceeded": _produce_overflow,
     "JSON schema error": _produce_schema_error,
+    "failed to parse grammar": _produce_grammar_error,
+    NOT_FOLLOWED: _produce_grammar_error,
     "input is not supported": _produce_capability_error,
 }
 """From words in the message: most errors come without a type."""

@@ -22,17 +22,80 @@ llguidance knows one such token and llama.cpp may tell it another than the templ
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
 _FOREIGN_PATTERN: Final = re.compile(r"\\[A-Za-z0-9]|\(\?(?!:)")
 _PLAIN_ESCAPES: Final = ("\\n", "\\r", "\\t")
+_COUNTS: Final = frozenset({"minItems", "maxItems", "minLength", "maxLength"})
+_MOST: Final = 10_000
+"""Beyond it counts and references are not held to: llama.cpp writes them out, and may never end."""
+_UNKNOWN: Final = frozenset(
+    {
+        *("not", "if", "then", "else", "dependentRequired", "dependentSchemas"),
+        *("minProperties", "maxProperties", "propertyNames", "unevaluatedProperties"),
+        *("contains", "minContains", "maxContains", "uniqueItems", "unevaluatedItems"),
+    }
+)
+"""What llguidance has no grammar for, as tried with xllamacpp 2026.10."""
+_NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+"""Where names stand that the schema has made up."""
+PROBE: Final = "~#~"
+"""What no model begins an answer with by itself."""
 
 
 def prepare_schema(schema: Any, losses: list[Loss], path: str = "schema") -> Any:
     """Returns a schema as llama.cpp can follow it; what it cannot is left out and reported.
 
-    It would say so itself, but on standard error.
+    It would say so itself, but on standard error; or try for ever, with a stranger's schema.
     """
+    if _count_ways(schema) > _MOST:
+        reason = "its references multiply beyond what llama.cpp can write out"
+        losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
+        is_object = isinstance(schema, Mapping) and schema.get("type") == "object"
+        return {"type": "object"} if is_object else {}
+    return _prepare(schema, losses, path)
+
+
+def _count_ways(schema: Any) -> int:
+    """Counts the parts of a schema as they are with each reference written out, to the limit."""
+    counted: dict[str, int] = {}
+
+    def count(part: Any) -> int:
+        if isinstance(part, list | tuple):
+            return min(_MOST + 1, 1 + sum(map(count, part)))
+        if not isinstance(part, Mapping):
+            return 1
+        total = 1 + sum(count(value) for name, value in part.items() if name not in _DEFINITIONS)
+        reference = part.get("$ref")
+        if isinstance(reference, str):
+            if reference not in counted:
+                counted[reference] = 1  # one that comes back to itself is a rule of the grammar
+                counted[reference] = count(_follow(schema, reference))
+            total += counted[reference]
+        return min(_MOST + 1, total)
+
+    try:
+        return count(schema)
+    except RecursionError:
+        return _MOST + 1
+
+
+def _follow(schema: Any, reference: str) -> Any:
+    for step in reference.removeprefix("#").split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        schema = schema.get(step) if isinstance(schema, Mapping) else None
+    return schema
+
+
+_DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+
+
+def _prepare(schema: Any, losses: list[Loss], path: str, *, are_names: bool = False) -> Any:
     if isinstance(schema, Mapping):
         prepared = {}
         for name, value in schema.items():
-            if name == "pattern" and isinstance(value, str):
+            if are_names:
+                prepared[name] = _prepare(value, losses, f"{path}.{name}")
+            elif name in _UNKNOWN or (name in _COUNTS and _is_beyond(value)):
+                reason = f"llama.cpp cannot hold an answer to {name!r}"
+                losses.append(Loss(kind=LossKind.DROPPED, path=f"{path}.{name}", reason=reason))
+            elif name == "pattern" and isinstance(value, str):
                 pattern = _prepare_pattern(value)
                 if pattern is None:
                     reason = f"llama.cpp cannot hold an answer to the pattern {value!r}"
@@ -42,13 +105,16 @@ def prepare_schema(schema: Any, losses: list[Loss], path: str = "schema") -> Any
             elif name in ("const", "enum", "default", "examples"):
                 prepared[name] = value
             else:
-                prepared[name] = prepare_schema(value, losses, f"{path}.{name}")
+                named = name in _NAMES
+                prepared[name] = _prepare(value, losses, f"{path}.{name}", are_names=named)
         return prepared
     if isinstance(schema, list | tuple):
-        return [
-            prepare_schema(item, losses, f"{path}[{index}]") for index, item in enumerate(schema)
-        ]
+        return [_prepare(item, losses, f"{path}[{index}]") for index, item in enumerate(schema)]
     return schema
+
+
+def _is_beyond(count: object) -> bool:
+    return isinstance(count, int | float) and count > _MOST
 
 
 def _prepare_pattern(pattern: str) -> str | None:
@@ -122,6 +188,11 @@ def compose_choice_grammar(invocation: JsonObject, answer: JsonObject | None) ->
     return "\n".join((*lines, ""))
 
 
+def compose_probe(grammar: str) -> str:
+    """Returns a grammar by which an answer begins with the probe, if the given one reads."""
+    return grammar.replace("start: ", f'start: "{PROBE}" wanted?\nwanted: ', 1)
+
+
 def compose_words_grammar() -> str:
     """Returns a grammar for a text that is no invocation."""
     return f"%llguidance {{}}\nstart: answer\n{_WORDS}\n"
@@ -131,4 +202,5 @@ _WORDS: Final = rf"answer: /[^{{](.|\n)*/ {END_RULE}?"
 
 
 def _write(schema: JsonObject) -> str:
-    return msgspec.json.encode(schema).decode("utf-8")
+    lenient = {"x-guidance": {"lenient": True}}  # what it cannot follow has been reported
+    return msgspec.json.encode({**lenient, **schema}).decode("utf-8")

@@ -22,12 +22,14 @@ import msgspec
 from vibe_llms.exceptions import ConverseError, DependencyError, Stage, WeightsError
 from vibe_llms.installing import advise_extra
 from vibe_llms.plain import JsonObject
-from vibe_llms.providers.local.grammars import END_RULE
+from vibe_llms.providers.local.grammars import END_RULE, PROBE, compose_probe
 from vibe_llms.providers.local.seats import Seats
 
 BATCH_TOKENS = 16
 """A stop takes effect between two batches: at 60 tokens a second, within 0.3 seconds. Reading a
 prompt takes a fifth longer than with batches of 32."""
+PROBE_TOKENS: Final = 8
+NOT_FOLLOWED: Final = "The grammar is not followed"
 _COUNTING_SECONDS = 30.0
 _END: Final = object()
 
@@ -64,6 +66,7 @@ class Server:
         self._exchanges: set[Exchange] = set()
         self._lock = threading.Lock()
         self._end = ""
+        self._followed: set[str] = set()
         self._engine: Any = _load(settings, self._key)
         # Leaving a process right after loading hangs now and then unless one token was made.
         self._engine.handle_chat_completions(
@@ -97,6 +100,30 @@ class Server:
             self._exchanges.add(exchange)
         exchange.thread.start()
         return exchange
+
+    def ensure_followed(self, engine: Any, grammar: str) -> None:
+        """Tries a grammar once. Of one that it cannot read llama.cpp says nothing, and lets the
+        model write what it likes.
+
+        Raises:
+            EngineFault: It does not hold the model to the grammar.
+        """
+        if grammar in self._followed:
+            return
+        question = {
+            "messages": [{"role": "user", "content": "Hi"}],
+            "max_tokens": PROBE_TOKENS,
+            "temperature": 0,
+            "grammar": compose_probe(grammar),
+        }
+        answer = engine.handle_chat_completions(question)
+        try:
+            text = answer["choices"][0]["message"]["content"]
+        except (TypeError, LookupError):
+            raise EngineFault(answer) from None
+        if not text.startswith(PROBE):
+            raise EngineFault({"error": {"message": NOT_FOLLOWED}})
+        self._followed.add(grammar)
 
     def retire(self, exchange: Exchange) -> None:
         """Forgets an exchange whose thread is about to end. Called by that thread."""
@@ -201,9 +228,13 @@ class Exchange:
 
     def _run(self) -> None:
         try:
+            if isinstance(grammar := self._request.get("grammar"), str):
+                self._server.ensure_followed(self._engine, grammar)
             answer = self._engine.handle_chat_completions(self._request, self._take)
             if isinstance(answer, dict) and "error" in answer:
                 self._hand_over(EngineFault(answer))
+        except EngineFault as fault:
+            self._hand_over(fault)
         except Exception as error:
             self._hand_over(EngineFault({"error": {"message": str(error)}}))
         finally:

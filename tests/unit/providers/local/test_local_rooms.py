@@ -153,6 +153,16 @@ def test_invocations_and_results_are_told_as_text() -> None:
     assert coerced == [("coerced", "canisters[2]"), ("coerced", "canisters[3]")]
 
 
+DOUBLING: dict[str, Any] = {
+    **{f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(27)},
+    "d27": {"type": "string"},
+}
+"""28 lines with 2**27 ways through them."""
+DEEP: dict[str, Any] = {}
+for _ in range(100_000):
+    DEEP = {"items": DEEP}
+
+
 def test_a_schema_is_brought_into_the_words_of_the_grammar() -> None:
     """Usual classes are written out; a pattern it has no words for is dropped, loudly."""
     losses: list[Loss] = []
@@ -177,6 +187,32 @@ def test_a_schema_is_brought_into_the_words_of_the_grammar() -> None:
         "schema.properties.b.items[0].pattern",
         "schema.properties.c.pattern",
     ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "left", "paths"),
+    [
+        ({"type": "array", "maxItems": 10**9}, {"type": "array"}, ["schema.maxItems"]),
+        ({"type": "string", "minLength": 1e300}, {"type": "string"}, ["schema.minLength"]),
+        ({"not": {"type": "null"}, "uniqueItems": True}, {}, ["schema.not", "schema.uniqueItems"]),
+        (
+            {"properties": {"not": {"if": {}, "then": {}}}},
+            {"properties": {"not": {}}},
+            ["schema.properties.not.if", "schema.properties.not.then"],
+        ),
+        ({"$ref": "#/$defs/d0", "$defs": DOUBLING}, {}, ["schema"]),
+        ({"type": "object", "properties": {"a": DEEP}}, {"type": "object"}, ["schema"]),
+        ({"$ref": "#"}, {"$ref": "#"}, []),
+    ],
+)
+def test_what_llama_cpp_cannot_hold_an_answer_to_is_left_out_and_told(
+    schema: dict[str, Any], left: dict[str, Any], paths: list[str]
+) -> None:
+    """Some of it would be ignored in silence, and some would hold its thread for ever."""
+    losses: list[Loss] = []
+
+    assert prepare_schema(schema, losses) == left
+    assert [(loss.kind, loss.path) for loss in losses] == [("dropped", path) for path in paths]
 
 
 def test_references_in_a_schema_of_arguments_still_lead_somewhere() -> None:
