@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 from vibe_llms.configuration import load_configuration
+from vibe_llms.limits import Limits
 from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.local.client import CONTEXT_TOKENS, PARALLEL
+from vibe_llms.providers.local.inference import ServerSettings, acquire_server, release_server
 from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, compose_kept_path
 
 
@@ -44,3 +49,22 @@ def lend_weights(data_directory: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     if not place.exists():
         place.symlink_to(acquire_shared_weights())
+
+
+@contextlib.contextmanager
+def keep_loaded(path: Path) -> Iterator[Path]:
+    """Keeps weights loaded, as a client would: those of the tests within share them.
+
+    Loading takes longer than most of the answers that a test asks for.
+    """
+    settings = ServerSettings(
+        path=path.absolute(),
+        context_tokens=CONTEXT_TOKENS,
+        parallel=PARALLEL,
+        waiting=Limits().waiting_requests,
+    )
+    server = acquire_server(settings)
+    try:
+        yield path
+    finally:
+        release_server(server)

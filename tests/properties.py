@@ -31,12 +31,16 @@ def examples(count: int) -> settings:
     return settings(max_examples=_scale(count, PROFILE))
 
 
-def sample(cases: Iterable[_T]) -> list[_T]:
+def sample(cases: Iterable[_T], turn: int = 0) -> list[_T]:
     """Returns the profile's share of cases that differ only in their place: each n-th of them.
 
     A test that samples is marked ``samples``, so that the profiles which take all find it.
+
+    Args:
+        turn: Which of the shares, where several tests take turns; together they take all cases.
     """
-    return list(cases)[:: round(1 / _SHARES[PROFILE])]
+    step = round(1 / _SHARES[PROFILE])
+    return list(cases)[turn % step :: step]
 
 
 def load_profile() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from embedded import acquire_shared_weights
+from embedded import acquire_shared_weights, keep_loaded
 from vibe_llms.testing.contracts import ProviderContract, SimulatedContract
 from vibe_llms.testing.contracts.oddities import ELSEWHERE, survey_names
 from vibe_llms.testing.simulator import FAULTS, QUIRKS
@@ -62,6 +63,13 @@ class TestStrangersVendor(_Strangers, SimulatedContract):
     simulate = "reasoning_content"
 
 
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Path]:
+    """The weights, loaded once for all promises."""
+    with keep_loaded(acquire_shared_weights()) as path:
+        yield path
+
+
 @pytest.mark.weights
 class TestLocal(ProviderContract):
     """The embedded model, which says what it likes."""
@@ -72,9 +80,9 @@ class TestLocal(ProviderContract):
     controls: ClassVar = {"max_tokens": 40, "temperature": 0}
 
     @pytest.fixture(autouse=True)
-    def provide(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def provide(self, monkeypatch: pytest.MonkeyPatch, loaded: Path) -> None:
         """Names the weights."""
-        monkeypatch.setattr(type(self), "settings", {"path": str(acquire_shared_weights())})
+        monkeypatch.setattr(type(self), "settings", {"path": str(loaded)})
 
 
 class TestAnthropic(SimulatedContract):

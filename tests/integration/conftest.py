@@ -23,6 +23,13 @@ def weights() -> Path:
     return Path(named) if named else embedded.acquire_shared_weights()
 
 
+@pytest.fixture(scope="module")
+def loaded_weights(weights: Path) -> Iterator[Path]:
+    """The weights, loaded once for all clients of a module that say nothing of their window."""
+    with embedded.keep_loaded(weights) as path:
+        yield path
+
+
 @pytest.fixture
 def open_terminal(tmp_path: Path) -> Iterator[Terminals]:
     """Opens terminals in which ``vibe`` runs, and closes them at the end."""
@@ -60,8 +67,10 @@ def local_context(weights: Path, tmp_path: Path) -> ProviderContext:
 
 
 @pytest.fixture
-async def local_model(local_context: ProviderContext) -> AsyncIterator[LocalModel]:
-    """The embedded model; what it takes is given back at the end."""
+async def local_model(
+    loaded_weights: Path, local_context: ProviderContext
+) -> AsyncIterator[LocalModel]:
+    """The embedded model, of which a module loads one; the client is closed at the end."""
     client = produce_provider(local_context).produce_client()
     model = await client.access_model()
     assert isinstance(model, LocalModel)

@@ -361,11 +361,17 @@ async def test_mistakes_in_a_request_are_said_in_our_words(local_model: LocalMod
         assert isinstance(caught.value, ControlError) == (word == "top_p")
 
 
-async def test_a_closed_client_answers_no_more(local_context: ProviderContext) -> None:
+@pytest.fixture
+def own_context(local_context: ProviderContext) -> ProviderContext:
+    """The context of a provider whose model nobody else has loaded."""
+    return attrs.evolve(local_context, settings={**local_context.settings, "context_tokens": 512})
+
+
+async def test_a_closed_client_answers_no_more(own_context: ProviderContext) -> None:
     """Closing stops a stream that is on its way; a later request is refused."""
-    client = produce_provider(local_context).produce_client()
+    client = produce_provider(own_context).produce_client()
     model = await client.access_model()
-    stream = model.stream(produce_request("Tell me a story.", controls={"max_tokens": 1500}))
+    stream = model.stream(produce_request("Tell me a story.", controls={"max_tokens": 400}))
     events = aiter(stream)
     await anext(events)
 
@@ -378,9 +384,9 @@ async def test_a_closed_client_answers_no_more(local_context: ProviderContext) -
         await model.converse(produce_request("Hi."))
 
 
-async def test_clients_share_one_loaded_model(local_context: ProviderContext) -> None:
+async def test_clients_share_one_loaded_model(own_context: ProviderContext) -> None:
     """The second client loads nothing, and goes on when the first is closed."""
-    provider = produce_provider(local_context)
+    provider = produce_provider(own_context)
     first, second = provider.produce_client(), provider.produce_client()
     model, other = await first.access_model(), await second.access_model()
     assert isinstance(model, LocalModel)

@@ -14,7 +14,7 @@ import json
 import logging
 import subprocess
 import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import pytest
 import tomli_w
 
 from command_line import VIBE, produce_environment
+from properties import sample
 from shipped import SHIPPED, Shipped
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import ConfigurationError, ConverseError
@@ -172,6 +173,14 @@ async def test_the_forms_are_those_that_are_looked_for() -> None:
     assert not find_secrets("an innocent text")
 
 
+def choose_faults(provider: Shipped) -> list[str]:
+    """Returns what may go wrong; those of one protocol, where they are many, take turns."""
+    faults = [SHORT.get(name, name) for name in FAULTS]
+    peers = [each for each in SHIPPED.values() if each.protocol == provider.protocol]
+    return faults if len(peers) < 4 else sample(faults, peers.index(provider))
+
+
+@pytest.mark.samples
 @providers
 async def test_no_fault_shows_a_secret(
     provider: Shipped, tmp_path: Path, logs: pytest.LogCaptureFixture, monkeypatch: Any
@@ -180,7 +189,7 @@ async def test_no_fault_shows_a_secret(
     monkeypatch.setattr("vibe_llms.providers.retries._FIRST_SECONDS", 0.0)
     with SynchronousSimulator(provider.simulate) as simulator:
         async with access(provider, simulator.url, tmp_path) as model:
-            for fault in ("", *(SHORT.get(name, name) for name in FAULTS)):
+            for fault in ("", *choose_faults(provider)):
                 simulator.switch(",".join(filter(None, (provider.simulate, fault))))
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr("asyncio.sleep", _hurry)
@@ -318,45 +327,67 @@ async def _access_quietly(provider: Shipped, folder: Path, key: str) -> Converse
         return None
 
 
-@pytest.mark.parametrize("name", ["anthropic", "google", "ollama", "openai_responses", "mistral"])
-def test_the_command_shows_no_secret(name: str, tmp_path: Path) -> None:
-    """Asking with a key that is right or wrong, and what it tells and stores."""
-    if name not in SHIPPED:
-        pytest.skip(f"{name} has been taken away")
+@pytest.fixture
+def vibe(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Performs a command with a configuration, and looks for secrets in what it writes."""
+
+    def run(tables: dict[str, Any], home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        config = tmp_path / "config.toml"
+        config.write_text(tomli_w.dumps({"providers": tables}))
+        home.mkdir(exist_ok=True)
+        done = subprocess.run(
+            [*VIBE, *words],
+            env=produce_environment(home, VIBE_LLMS_CONFIG=str(config), PYTHONFAULTHANDLER="1"),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        assert find_secrets(done.stdout + done.stderr) == [], words
+        assert find_secrets(show_files(home)) == []
+        return done
+
+    return run
+
+
+def tabulate(provider: Shipped, url: str, key: str = KEY) -> dict[str, Any]:
+    """Returns the table of a provider that keeps secrets."""
+    return {
+        "module": f"vibe_llms.providers.{provider.folder}",
+        "base_url": url + provider.path,
+        "api_key": key,
+        "headers": {"x-private": HEADER},
+    }
+
+
+COMMANDED = [
+    each
+    for each in ("anthropic", "google", "ollama", "openai_responses", "mistral")
+    if each in SHIPPED
+]
+
+
+@pytest.mark.parametrize("name", COMMANDED)
+def test_the_command_shows_no_secret(name: str, tmp_path: Path, vibe: Any) -> None:
+    """Asking with a key that is right or wrong, and what it tells of a model and stores."""
     provider = SHIPPED[name]
+    address = f"{name}:{provider.model}"
     with SynchronousSimulator(provider.simulate) as simulator:
-        for key in (KEY, f"wrong-{KEY}"):
-            home = tmp_path / ("wrong" if "wrong" in key else "right")
-            home.mkdir()
-            table = {
-                "module": f"vibe_llms.providers.{provider.folder}",
-                "base_url": simulator.url + provider.path,
-                "api_key": key,
-                "headers": {"x-private": HEADER},
-            }
-            config = tmp_path / "config.toml"
-            config.write_text(tomli_w.dumps({"providers": {name: table}}))
-            address = f"{name}:{provider.model}"
-            for words in (
-                ["ask", "-m", address, "Say something."],
-                ["config", "show"],
-                ["providers"],
-                ["models", "show", address],
-                ["models"],
-            ):
-                done = subprocess.run(
-                    [*VIBE, *words],
-                    env=produce_environment(
-                        home, VIBE_LLMS_CONFIG=str(config), PYTHONFAULTHANDLER="1"
-                    ),
-                    capture_output=True,
-                    text=True,
-                    timeout=60,
-                    check=False,
-                    stdin=subprocess.DEVNULL,
-                )
-                assert find_secrets(done.stdout + done.stderr) == [], words
-                if words[0] == "ask" and home.name == "right":
-                    assert done.returncode == 0, done.stderr
-            assert find_secrets(show_files(home)) == []
+        right, wrong = (tabulate(provider, simulator.url, key) for key in (KEY, f"wrong-{KEY}"))
+        done = vibe({name: right}, tmp_path / "right", "ask", "-m", address, "Say something.")
+        assert done.returncode == 0, done.stderr
+        vibe({name: wrong}, tmp_path / "wrong", "ask", "-m", address, "Say something.")
+        vibe({name: right}, tmp_path / "right", "models", "show", address)
         assert [path for path in (tmp_path / "right").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("words", [("config", "show"), ("providers",), ("models",)], ids=" ".join)
+@pytest.mark.parametrize("key", [KEY, f"wrong-{KEY}"], ids=["right", "wrong"])
+def test_no_list_shows_a_secret(
+    words: tuple[str, ...], key: str, tmp_path: Path, vibe: Any
+) -> None:
+    """Of all providers at once."""
+    with SynchronousSimulator() as simulator:
+        tables = {name: tabulate(SHIPPED[name], simulator.url, key) for name in COMMANDED}
+        assert vibe(tables, tmp_path / "home", *words).stdout

@@ -27,13 +27,14 @@ contents = [{ text = "The word is xyzzy, and the sum is 5." }]
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A folder to work in, with a note, a script, and a file that names a real MCP server."""
+    """A folder to work in, with a note, a script, and files that name MCP servers."""
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "notes.txt").write_text("the word is xyzzy\n", encoding="utf-8")
     (folder / "script.toml").write_text(_SCRIPT, encoding="utf-8")
-    server = {"command": sys.executable, "arguments": [str(FIXTURES / "server.py"), "plain"]}
-    (folder / "server.toml").write_text(tomli_w.dumps(server), encoding="utf-8")
+    for name in ("server", "faulty"):  # the real one takes seconds to start
+        server = {"command": sys.executable, "arguments": [str(FIXTURES / f"{name}.py"), "plain"]}
+        (folder / f"{name}.toml").write_text(tomli_w.dumps(server), encoding="utf-8")
     return folder
 
 
@@ -71,8 +72,10 @@ def test_a_model_uses_ensembles_and_servers_at_once(work: Path) -> None:
 
 def test_where_nobody_can_be_asked_nothing_is_allowed(work: Path) -> None:
     """The model is told, and answers all the same."""
-    given = ["--tools", "io", "--mcp", "server.toml", "--json"]
-    done = vibe(work, "ask", "--model", "scripted:script.toml", *given, "Read and add!")
+    script = work / "script.toml"
+    script.write_text(_SCRIPT.replace('"add"', '"echo"'), encoding="utf-8")
+    given = ["--tools", "io", "--mcp", "faulty.toml", "--json"]
+    done = vibe(work, "ask", "--model", "scripted:script.toml", *given, "Read and echo!")
 
     assert done.returncode == 0, done.stderr
     results = [each for each in json.loads(done.stdout)["canisters"] if each["role"] == "result"]
@@ -83,13 +86,13 @@ def test_where_nobody_can_be_asked_nothing_is_allowed(work: Path) -> None:
 def test_tools_are_listed_with_what_they_cost(work: Path) -> None:
     """Those of servers, too; for programs as JSON."""
     listed = json.loads(
-        vibe(work, "tools", "list", "-t", "io", "--mcp", "server.toml", "--json").stdout
+        vibe(work, "tools", "list", "-t", "io", "--mcp", "faulty.toml", "--json").stdout
     )
 
     by_name = {each["name"]: each for each in listed}
     assert by_name["read_file"]["ensemble"] == "io"
     assert by_name["read_file"]["effect"] == "pure"
-    assert by_name["add"]["needs_approval"]
+    assert by_name["echo"]["needs_approval"]
     assert all(each["tokens"] > 0 for each in listed)
 
     shown = vibe(work, "tools", "show", "write_file")

@@ -19,6 +19,7 @@ from openai.types.chat import ChatCompletionChunk, CompletionCreateParams
 from openai.types.chat.chat_completion_message_param import ChatCompletionMessageParam
 from pydantic import TypeAdapter, ValidationError
 
+from properties import examples
 from vibe_llms.dialects.chat_completions import (
     PROTOCOL,
     Decoder,
@@ -154,6 +155,7 @@ def test_a_recorded_response_comes_back_as_it_was(exchange: Exchange) -> None:
 
 
 @needs_recordings
+@examples(40)  # of each of many
 @given(data=st.data())
 @pytest.mark.parametrize("exchange", STREAMED, ids=lambda one: one["id"])
 def test_a_recorded_stream_may_be_cut_anywhere(exchange: Exchange, data: st.DataObject) -> None:
