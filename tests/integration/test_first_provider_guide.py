@@ -80,11 +80,10 @@ def test_a_reader_who_types_what_the_guide_shows_gets_what_it_shows(
         assert outcome.returncode == 0, (command, outcome.stdout, outcome.stderr)
         pattern = ".*".join(map(re.escape, textwrap.dedent(shown).strip().split("...")))
         assert re.fullmatch(pattern, outcome.stdout.strip(), re.DOTALL), (command, outcome.stdout)
-    removed = machine("vibe plugins remove hello")
     (editable,) = re.findall(r"^\.\. code-block:: sh\n\n((?:   .+\n)+)", guide, re.MULTILINE)
     added = machine(f"set -e\n{textwrap.dedent(editable)}\nvibe ask --model hello 'Good morning'")
 
-    assert removed.stdout == "Removed the provider hello.\n"
+    assert added.stdout.startswith("Removed the provider hello.\n")
     assert (added.returncode, added.stderr) == (0, "")
     assert added.stdout.endswith("Hello! You said: Good morning\n")
 

@@ -172,13 +172,22 @@ def test_an_untrusted_project_chooses_no_approver_and_softens_none(
     assert not (folder / "drafts" / "a.txt").exists()
 
 
-def test_a_project_that_disables_the_plugin_stops_everything(
-    home: Path, folder: Path, act: Act
-) -> None:
-    """What not to load a project may say: then there is no run, rather than one without it."""
+def test_a_project_cannot_take_the_approver_away(home: Path, folder: Path, act: Act) -> None:
+    """It is not trusted: whoever is to be asked is asked, and the wish is told."""
     configure(home, f"approver = 'clerk'\n{CLERK}")
     (folder / ".vibe-llms").mkdir()
     (folder / ".vibe-llms" / "config.toml").write_text("plugins.disabled = ['desk']\n")
+
+    outcome = act()
+
+    assert outcome.code == ExitCode.SUCCESS
+    assert "plugins.disabled" in outcome.err
+    assert (folder / "drafts" / "a.txt").exists()
+
+
+def test_who_disables_the_plugin_stops_everything(home: Path, act: Act) -> None:
+    """Then there is no run, rather than one without it."""
+    configure(home, f"approver = 'clerk'\nplugins.disabled = ['desk']\n{CLERK}")
 
     outcome = act()
 
