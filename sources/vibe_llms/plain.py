@@ -35,3 +35,14 @@ def escape_halves(text: str) -> str:
         return str.__str__(text)
     joined = str.encode(text, "utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     return joined.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def is_same(first: JsonValue, second: JsonValue) -> bool:
+    """Tells whether two values are written alike, at any depth: in Python ``True`` equals 1."""
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(is_same(first[k], second[k]) for k in first)
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(is_same, first, second))
+    return first == second

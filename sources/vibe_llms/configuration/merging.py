@@ -16,6 +16,7 @@ from vibe_llms.configuration.classes import (
 from vibe_llms.configuration.definitions import DEFAULTS, PLUGIN_KEYS, PLUGIN_TABLES, Definition
 from vibe_llms.configuration.reading import LayerValues
 from vibe_llms.configuration.trust import is_harmless, is_trusted
+from vibe_llms.plain import is_same
 
 if TYPE_CHECKING:
     from vibe_llms.exceptions import Finding
@@ -92,7 +93,7 @@ def _produce_trust_request(
         setting
         for path, setting in layers.project.settings.items()
         if not is_harmless(setting, definitions, plugins)
-        and not (path in below and below[path].value == setting.value)
+        and not (path in below and is_same(below[path].value, setting.value))
     ]
     wishes += [_describe_override(override) for override in layers.project.overrides]
     file = layers.project_file

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vibe_llms.absence import ABSENT, Absence
-from vibe_llms.plain import JsonValue
+from vibe_llms.plain import JsonValue, is_same
 
 DIRECTIVES = ("merge", "replace", "remove")
 
@@ -69,7 +69,7 @@ def merge_lists(earlier: Sequence[JsonValue], later: Sequence[JsonValue]) -> lis
     """Appends what the earlier list lacks. Associative: the grouping of layers is no matter."""
     merged: list[JsonValue] = []
     for value in (*earlier, *later):
-        if not any(_is_same(value, known) for known in merged):
+        if not any(is_same(value, known) for known in merged):
             merged.append(value)
     return merged
 
@@ -104,8 +104,3 @@ def name_kind(value: object) -> str:
     if isinstance(value, str):
         return "a text"
     return "a table" if isinstance(value, Mapping) else "a list"
-
-
-def _is_same(first: JsonValue, second: JsonValue) -> bool:
-    # In Python True equals 1, in a file they differ.
-    return first == second and isinstance(first, bool) == isinstance(second, bool)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import examples
 from vibe_llms.absence import ABSENT
 from vibe_llms.models.merging import (
     DIRECTIVES,
@@ -64,6 +65,27 @@ def test_a_merged_list_keeps_order_and_repeats_nothing(earlier: Any, later: Any)
     assert len(marks) == len(set(marks))
     assert set(marks) == {(type(value), value) for value in (*earlier, *later)}
     assert marks == list(dict.fromkeys((type(value), value) for value in (*earlier, *later)))
+
+
+ALIKE = st.sampled_from([True, 1, False, 0, "", None])
+NESTED = st.recursive(ALIKE, lambda inner: st.lists(inner, max_size=2) | st.tuples(inner).map(list))
+
+
+def mark(value: Any) -> Any:
+    """Returns what is equal only for values that are written alike."""
+    return [mark(each) for each in value] if isinstance(value, list) else (type(value), value)
+
+
+@examples(400)
+@given(earlier=st.lists(NESTED, max_size=3), later=st.lists(NESTED, max_size=3))
+def test_true_is_not_one_when_lists_are_merged_at_any_depth(earlier: Any, later: Any) -> None:
+    """In Python they are equal, in a file they are two values; so are false and zero."""
+    expected: list[Any] = []
+    for value in (*earlier, *later):
+        if mark(value) not in expected:
+            expected.append(mark(value))
+
+    assert mark(merge_lists(earlier, later)) == expected
 
 
 @given(earlier=TABLES, later=TABLES)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import examples
 from vibe_llms.dialects.responses import PROTOCOL, Decoder
 from vibe_llms.events.stream import (
     ContentCitedEvent,
@@ -288,17 +289,38 @@ def test_deltas_take_the_quick_way_and_the_slow_way_alike() -> None:
                 assert events[-1] == ContentDeltaEvent(0, "Hi")
 
 
-def test_a_copy_that_differs_counts_and_is_reported() -> None:
-    """What had been shown was not what the vendor holds for said."""
+@pytest.mark.parametrize("texts", [["Hello"], ["Hello", ""]])
+def test_a_copy_that_differs_counts_and_is_reported(texts: list[str]) -> None:
+    """What had been shown was not what the vendor holds for said, also with parts beside it."""
     decoder = begin(MESSAGE)
     decoder.decode({"type": "response.output_text.delta", "output_index": 0, "delta": "Helo"})
+    parts = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
     item = {"type": "message", "id": "m", "role": "assistant", "status": "completed",
-            "content": [{"type": "output_text", "text": "Hello", "annotations": []}]}  # fmt: skip
+            "content": parts}  # fmt: skip
     done = {"type": "response.output_item.done", "output_index": 0, "item": item}
-    loss, finished = decoder.decode(done)
-    assert isinstance(loss, LossEvent)
-    assert isinstance(finished, ContentFinishedEvent)
-    assert getattr(finished.item, "text", "") == "Hello"
+    events = decoder.decode(done)
+    assert len([event for event in events if isinstance(event, LossEvent)]) == 1
+    finished = [event for event in events if isinstance(event, ContentFinishedEvent)]
+    assert [getattr(event.item, "text", "") for event in finished] == texts
+
+
+@examples(200)
+@given(texts=st.lists(st.sampled_from(["", "a", "bc", "def"]), min_size=1, max_size=4))
+def test_a_copy_with_parts_that_had_nothing_to_come_is_no_other_copy(texts: list[str]) -> None:
+    """Empty parts of the final copy move those after them; nothing was lost with that."""
+    decoder = begin(MESSAGE)
+    for index, text in enumerate(texts):
+        if text:
+            decoder.decode({"type": "response.output_text.delta", "output_index": 0,
+                            "content_index": index, "delta": text})  # fmt: skip
+    parts = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
+    item = {"type": "message", "id": "m", "role": "assistant", "content": parts}
+
+    events = decoder.decode({"type": "response.output_item.done", "output_index": 0, "item": item})
+
+    assert not [event for event in events if isinstance(event, LossEvent)]
+    finished = [event.item for event in events if isinstance(event, ContentFinishedEvent)]
+    assert [getattr(content, "text", "") for content in finished if content] == texts
 
 
 def test_progress_says_what_it_is_about() -> None:
