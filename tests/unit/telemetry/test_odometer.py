@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -85,9 +86,12 @@ def _answer(
     *,
     error: ConverseError | None = None,
     streaming: bool = True,
+    retries: int = 0,
 ) -> ResponseStream:
-    """The stream of a short answer, which can break off in the middle."""
-    beginning = [ContentStartedEvent(index=0, kind="text"), ContentDeltaEvent(0, "Yes")]
+    """The stream of a short answer, which can break off in the middle, or be asked for again."""
+    busy = ProviderError(provider="mine", detail="Too busy.")
+    again = [RetryEvent(attempt=2 + n, after_seconds=1.0, error=busy) for n in range(retries)]
+    beginning = [*again, ContentStartedEvent(index=0, kind="text"), ContentDeltaEvent(0, "Yes")]
     end = [
         ContentFinishedEvent(index=0),
         UsageEvent(usage=USAGE),
@@ -308,6 +312,42 @@ async def test_what_an_engine_and_its_reactors_tell_counts_once() -> None:
     (account,) = odometer.account.models
     assert (account.generations, account.usage) == (1, USAGE)
     assert account.model == "mine:m-2026"  # the name under which it answered
+
+
+@pytest.mark.parametrize("has_reactors", [False, True])
+@pytest.mark.parametrize("retries", [0, 2])
+@pytest.mark.parametrize("end", ["answered", "failed", "left"])
+async def test_whoever_hears_of_an_answer_inside_a_run_counts_it_once(
+    end: str, retries: int, has_reactors: bool
+) -> None:
+    """However it ends, and however often it was asked for: reactors add nothing to the listener."""
+    odometer = Odometer()
+    error = ProviderError(provider="mine", detail="Too busy.") if end == "failed" else None
+    reactors = odometer.reactors if has_reactors else None
+
+    odometer(_start("u1"))
+    async with _answer(reactors, error=error, retries=retries) as stream:
+        with contextlib.suppress(ProviderError):
+            async for event in stream:
+                odometer(event)
+                if end == "left" and isinstance(event, ContentDeltaEvent):
+                    break
+    if end == "answered":
+        odometer(_finish("u1"))
+    else:
+        odometer(
+            GenerationFailedEvent(
+                key="u1",
+                turn=1,
+                model="mine:m-2026",
+                error=error or ConverseError(detail="Left."),
+                seconds=2,
+            )
+        )
+
+    (account,) = odometer.account.models
+    assert (account.generations, account.failures) == (1, int(end != "answered"))
+    assert odometer.account.retries == retries
 
 
 @pytest.mark.parametrize("is_heard_by", ["reactors", "listener"])
