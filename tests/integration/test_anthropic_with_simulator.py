@@ -1,8 +1,7 @@
-"""The provider of Claude against the simulated vendor and its clouds, and real weights."""
+"""The provider of Claude against the simulated vendor and its clouds."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import attrs
 import pytest
 
 from remoting import produce_context
-from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.exceptions import ProviderError
 from vibe_llms.messages.canisters import (
     InvocationCanister,
@@ -128,35 +126,3 @@ async def test_the_official_clients_carry_the_same_requests(
     response = await model.converse(request, stream=stream)
     assert "Hello there" in response.text
     assert response.metadata.stop_reason is StopReason.ANSWERED
-
-
-@pytest.mark.weights
-@pytest.mark.parametrize("stream", [True, False])
-async def test_a_server_with_real_weights_speaks_the_same(
-    weights: Path, access_model: Access, stream: bool
-) -> None:
-    """llama.cpp answers Messages, too: its way to say them is understood."""
-    import xllamacpp  # heavy, and for this test alone
-
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = os.fspath(weights)
-    parameters.port = 0
-    parameters.n_ctx, parameters.n_parallel, parameters.ui = 512, 1, False
-    server = xllamacpp.Server(parameters)
-    model = await access_model("any", base_url=server.listening_address)
-    request = Request(canisters=[UserCanister("Say hello.")], controls={"max_tokens": 12})
-    deltas = []
-    if stream:
-        async with model.stream(request) as answer:
-            async for event in answer:
-                if isinstance(event, ContentDeltaEvent):
-                    deltas.append(event)
-            response = await answer.response()
-        assert deltas
-    else:
-        response = await model.converse(request, stream=False)
-    assert response.text
-    assert response.metadata.usage is not None
-    assert response.metadata.usage.total_output_tokens
-    again = (*response.conversation, UserCanister("Again."))
-    assert (await model.converse(attrs.evolve(request, canisters=again), stream=stream)).canisters

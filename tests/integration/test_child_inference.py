@@ -21,6 +21,7 @@ parameters = xllamacpp.CommonParams()
 parameters.model.path = sys.argv[2]
 parameters.port = int(sys.argv[4])
 parameters.n_ctx, parameters.n_parallel, parameters.ui = 512, 1, False
+parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(parameters)
 signal.pause()
 """

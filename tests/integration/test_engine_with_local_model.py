@@ -32,7 +32,7 @@ async def test_a_real_model_invokes_reads_and_answers(
         [weather],
         stream=stream,
         invocation_choice="required",
-        controls={"max_tokens": 120, "temperature": 0},
+        controls={"max_tokens": 60, "temperature": 0},
     )
 
     outcome = await engine.perform("How is the weather in Rome? Use the tool.")

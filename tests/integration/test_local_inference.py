@@ -83,7 +83,9 @@ async def test_an_answer_streams_in_pieces(local_model: LocalModel) -> None:
 
 async def test_a_whole_answer_equals_a_streamed_one(local_model: LocalModel) -> None:
     """The same seed gives the same text, streamed or not, also after something else was said."""
-    request = produce_request("Tell me about the sea.", controls={"temperature": 1.5})
+    request = produce_request(
+        "Tell me about the sea.", controls={"temperature": 1.5, "max_tokens": 20}
+    )
 
     streamed = await local_model.converse(request)
     await local_model.converse(produce_request("Tell me about the woods."))
@@ -95,7 +97,7 @@ async def test_a_whole_answer_equals_a_streamed_one(local_model: LocalModel) -> 
 
 async def test_another_seed_gives_another_answer(local_model: LocalModel) -> None:
     """The seed is what decides."""
-    controls = {"temperature": 1.5}
+    controls = {"temperature": 1.5, "max_tokens": 12}
     texts = {
         (
             await local_model.converse(
@@ -220,8 +222,22 @@ async def test_an_answer_is_held_to_a_schema(local_model: LocalModel) -> None:
     assert response.losses == ()
 
 
-@pytest.mark.parametrize("choice", ["required", "weather", "mail"])
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("choice", "stream"),
+    [
+        ("required", True),
+        ("mail", False),
+        *(
+            pytest.param(choice, stream, marks=pytest.mark.slow)
+            for choice, stream in (
+                ("required", False),
+                ("weather", True),
+                ("weather", False),
+                ("mail", True),
+            )
+        ),
+    ],
+)
 async def test_an_invocation_is_valid(local_model: LocalModel, choice: str, stream: bool) -> None:
     """A model whose template knows no tools invokes one in valid form, streamed or not."""
     request = produce_request(
@@ -265,7 +281,11 @@ async def test_an_answer_follows_the_result_of_an_invocation(local_model: LocalM
 
 
 @pytest.mark.parametrize(
-    "question", ["How is the weather in Rome?", "Tell me the weather in Rome, please."]
+    "question",
+    [
+        "How is the weather in Rome?",
+        pytest.param("Tell me the weather in Rome, please.", marks=pytest.mark.slow),
+    ],
 )
 async def test_the_model_invokes_what_is_asked_for_without_being_made_to(
     local_model: LocalModel, question: str
@@ -289,7 +309,11 @@ async def test_the_model_invokes_what_is_asked_for_without_being_made_to(
 
 
 @pytest.mark.parametrize(
-    "question", ["Name one animal that lives in the sea.", "Good morning!", "Say hello."]
+    "question",
+    [
+        "Name one animal that lives in the sea.",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("Good morning!", "Say hello.")),
+    ],
 )
 async def test_an_answer_in_words_ends_where_tools_are_offered(
     local_model: LocalModel, question: str
@@ -306,20 +330,24 @@ async def test_an_answer_in_words_ends_where_tools_are_offered(
     assert not response.text.startswith("{")
 
 
-async def test_the_model_may_answer_in_place_of_an_invocation(local_model: LocalModel) -> None:
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in (2, 3))]
+)
+async def test_the_model_may_answer_in_place_of_an_invocation(
+    local_model: LocalModel, seed: int
+) -> None:
     """With the choice ``auto`` the answer is text or a valid invocation, never something else."""
-    for seed in (1, 2, 3):
-        response = await local_model.converse(
-            produce_request(
-                "Hello!", invocables=[WEATHER], controls={"seed": seed, "temperature": 1.5}
-            )
-        )
+    request = produce_request(
+        "Hello!", invocables=[WEATHER], controls={"seed": seed, "temperature": 1.5}
+    )
 
-        (canister,) = response.canisters
-        if isinstance(canister, InvocationCanister):
-            jsonschema.validate(json.loads(canister.arguments), WEATHER.schema)
-        else:
-            assert not response.text.startswith("{")
+    response = await local_model.converse(request)
+
+    (canister,) = response.canisters
+    if isinstance(canister, InvocationCanister):
+        jsonschema.validate(json.loads(canister.arguments), WEATHER.schema)
+    else:
+        assert not response.text.startswith("{")
 
 
 async def test_a_picture_is_refused_before_sending(local_model: LocalModel) -> None:

@@ -160,6 +160,18 @@ async def test_a_conversation_goes_on_streamed_and_whole(access_model: Access, n
     assert now > before
 
 
+async def test_responses_come_with_what_the_server_says_beside_them(access_model: Access) -> None:
+    """Its stream names no places and has timings of its own: both are read, none is lost."""
+    model = await access_model("openai_responses")
+    async with model.stream(ask()) as stream:
+        events = [event async for event in stream]
+        streamed = await stream.response()
+
+    assert isinstance(events[0], ResponseStartedEvent)
+    assert streamed.metadata.native is not None
+    assert "timings" in streamed.metadata.native.data
+
+
 @each_provider
 @pytest.mark.parametrize("stream", [True, False])
 async def test_an_answer_that_is_too_long_is_cut_and_says_so(

@@ -23,6 +23,7 @@ parameters = xllamacpp.CommonParams()
 parameters.model.path = model
 parameters.port = int(options[options.index("--port") + 1])
 parameters.n_ctx, parameters.n_parallel, parameters.ui = 512, 1, False
+parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(parameters)
 signal.pause()
 """
@@ -43,9 +44,8 @@ class Quiet:
 
 @pytest.mark.weights
 @pytest.mark.skipif(os.name != "posix", reason="the program waits for a signal")
-@pytest.mark.parametrize("stream", [True, False])
 async def test_a_server_of_our_own_answers(
-    stream: bool, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With ``start = true`` and a model, nothing else is needed."""
     program = tmp_path / "vllm"
@@ -65,9 +65,11 @@ async def test_a_server_of_our_own_answers(
     try:
         model = await client.access_model()
         request = Request(canisters=(UserCanister("Say hello."),), controls={"max_tokens": 8})
-        response = await model.converse(request, stream=stream)
+        streamed = await model.converse(request)
+        whole = await model.converse(request, stream=False)
     finally:
         await client.close()
 
-    assert response.text
+    assert streamed.text
+    assert whole.text
     assert (tmp_path / "cache" / "server.log").exists()
