@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without
-from vibe_llms.dialects.generate_content.quirks import PROTOCOL
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.ledger import MARK, Ledger, keep_native, seal_native
 from vibe_llms.messages.descriptions import InvocableDescription
@@ -23,13 +23,18 @@ _MODES: Final = {"none": "NONE", "required": "ANY"}
 
 
 def nativize_invocables(
-    invocables: Sequence[InvocableDescription], choice: str, *, provider: str = ""
+    invocables: Sequence[InvocableDescription],
+    choice: str,
+    quirks: Quirks | None = None,
+    *,
+    provider: str = "",
 ) -> Translation[JsonObject]:
     """Returns ``tools`` and ``toolConfig``; nothing where there are no invocables.
 
     Functions share one tool. Arguments go as JSON Schema; in the older form, which knows less
     of it, only where they came so and have not changed.
     """
+    del quirks  # no vendor of this dialect has any of these
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     tools: list[dict[str, Any]] = []
     functions: list[dict[str, Any]] = []

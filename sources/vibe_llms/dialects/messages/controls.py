@@ -36,14 +36,8 @@ def nativize_controls(
     Raises:
         ControlError: The model has no such control, or the value is outside its domain.
     """
+    del quirks  # no vendor of this dialect has any of these
     ledger = Ledger(protocol=PROTOCOL)
-    return Translation(write_controls(controls, attributes, ledger), ledger.losses)
-
-
-def write_controls(
-    controls: Mapping[str, JsonValue], attributes: ModelAttributes, ledger: Ledger
-) -> dict[str, Any]:
-    """Does what :func:`nativize_controls` does, with the losses in a ledger."""
     body: dict[str, Any] = {}
     for name, value in check_controls(controls, attributes.controls).items():
         match name:
@@ -62,7 +56,7 @@ def write_controls(
                 body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not value}
             case _:
                 body[_OTHER_NAME.get(name, name)] = value
-    return body
+    return Translation(body, ledger.losses)
 
 
 def _write_effort(value: JsonValue, attributes: ModelAttributes, ledger: Ledger) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from vibe_llms.dialects.ledger import MARK, Ledger, keep_native, read_native, seal_native
 from vibe_llms.dialects.messages.fields import leave, merge
-from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.naming import find_free_name
 from vibe_llms.dialects.tools import is_vendors_own
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
@@ -19,17 +19,21 @@ _CHOICES_BACK = {native: choice for choice, native in _CHOICES.items()}
 
 
 def nativize_invocables(
-    invocables: Sequence[InvocableDescription], choice: str
+    invocables: Sequence[InvocableDescription],
+    choice: str,
+    quirks: Quirks | None = None,
+    *,
+    provider: str = "",
 ) -> Translation[JsonObject]:
     """Returns ``tools`` and ``tool_choice``; nothing where there are no invocables."""
-    ledger = Ledger(protocol=PROTOCOL)
-    return Translation(write_invocables(invocables, choice, ledger), ledger.losses)
+    del quirks  # no vendor of this dialect has any of these
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    return Translation(_write_all(invocables, choice, ledger), ledger.losses)
 
 
-def write_invocables(
+def _write_all(
     invocables: Sequence[InvocableDescription], choice: str, ledger: Ledger
 ) -> dict[str, Any]:
-    """Does what :func:`nativize_invocables` does, with the losses in a ledger."""
     tools, names = [], set()
     for index, invocable in enumerate(invocables):
         tool = _write_tool(invocable, f"invocables[{index}]", ledger)

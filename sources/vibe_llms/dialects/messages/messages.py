@@ -73,19 +73,6 @@ def nativize_canisters(
         RequestError: The bytes of a medium are not there.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    body = write_canisters(canisters, attributes, quirks, ledger, continuation=continuation)
-    return Translation(body, ledger.losses)
-
-
-def write_canisters(
-    canisters: Sequence[AnyCanister],
-    attributes: ModelAttributes,
-    quirks: Quirks,
-    ledger: Ledger,
-    *,
-    continuation: bool = False,
-) -> dict[str, Any]:
-    """Does what :func:`nativize_canisters` does, with the losses in a ledger."""
     blocks = BlocksWriter(ledger=ledger, attributes=attributes, quirks=quirks)
     executed = frozenset(
         canister.invocation_id
@@ -99,7 +86,8 @@ def write_canisters(
     if continuation and not _is_paused(canisters[-1] if canisters else None):
         writer.trim()
     system = {"system": writer.system} if writer.system else {}
-    return {**system, "messages": [message for _, message in writer.messages]}
+    messages = [message for _, message in writer.messages]
+    return Translation({**system, "messages": messages}, ledger.losses)
 
 
 @attrs.define(kw_only=True)

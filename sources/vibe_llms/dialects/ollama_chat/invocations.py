@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.ledger import Ledger, keep_native
-from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ollama_chat.residues import mark_null, merge_residue
 from vibe_llms.dialects.tools import is_vendors_own
 from vibe_llms.exceptions import RequestError
@@ -21,12 +21,17 @@ _NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
 
 
 def nativize_invocables(
-    invocables: Sequence[InvocableDescription], choice: str, *, provider: str = ""
+    invocables: Sequence[InvocableDescription],
+    choice: str,
+    quirks: Quirks | None = None,
+    *,
+    provider: str = "",
 ) -> Translation[JsonObject]:
     """Returns ``tools``; nothing where there are no invocables.
 
     This protocol has no word for the choice: what may not be invoked is not told of.
     """
+    del quirks  # no vendor of this dialect has any of these
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     place = "invocation_choice"
     offered = list(enumerate(invocables))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
 from vibe_llms.dialects.naming import find_free_name
-from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.residue import collect_rest, find_absent, forget, merge
 from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.dialects.tools import is_vendors_own
@@ -19,10 +19,15 @@ NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
 
 
 def nativize_invocables(
-    invocables: Sequence[InvocableDescription], choice: str
+    invocables: Sequence[InvocableDescription],
+    choice: str,
+    quirks: Quirks | None = None,
+    *,
+    provider: str = "",
 ) -> Translation[JsonObject]:
     """Returns ``tools`` and ``tool_choice``; nothing where there are no invocables."""
-    ledger = Ledger(protocol=PROTOCOL)
+    del quirks  # no vendor of this dialect has any of these
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
     tools: dict[str, Mapping[str, Any]] = {}
     for index, invocable in enumerate(invocables):
         tool = _nativize_tool(invocable, f"invocables[{index}]", ledger)

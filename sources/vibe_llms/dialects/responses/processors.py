@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects import responses as dialect
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.processors import FunctionProcessor, Processors
+from vibe_llms.dialects.processors import Processors, produce_usual
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.residue import read_mark
 from vibe_llms.messages.losses import Translation
@@ -25,10 +25,7 @@ HELD: Final = ("previous_response_id", "conversation")
 def produce_processors(quirks: Quirks) -> Processors:
     """Makes those of a vendor with these quirks; tokens are estimated."""
 
-    def nativize_controls(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        return dialect.nativize_controls(request.controls, model.attributes, quirks)
-
-    def nativize_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    def write_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
         residue = Ledger(protocol=PROTOCOL).open(request.native, "request")
         defaults = compose_defaults(model.attributes, quirks, residue)
         store = residue.get("store", defaults.get("store"))
@@ -41,21 +38,7 @@ def produce_processors(quirks: Quirks) -> Processors:
             is_held=any(residue.get(name) for name in HELD),
         )
 
-    def nativize_invocations(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        return dialect.nativize_invocables(request.invocables, request.invocation_choice)
-
-    return Processors(
-        controls=FunctionProcessor(
-            nativize_controls,
-            lambda native, model: dialect.normalize_controls(native, model.attributes),
-        ),
-        messages=FunctionProcessor(
-            nativize_messages, lambda native, _: dialect.normalize_messages(native)
-        ),
-        invocations=FunctionProcessor(
-            nativize_invocations, lambda native, _: dialect.normalize_invocables(native)
-        ),
-    )
+    return produce_usual(dialect, quirks, messages=write_messages)
 
 
 def compose_defaults(
