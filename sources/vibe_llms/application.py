@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
 from vibe_llms.configuration.locating import locating
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.manager import PluginManager
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, Self, Unpack
 
     from vibe_llms.configuration.classes import Configuration
-    from vibe_llms.conversations.index import ConversationIndex
+    from vibe_llms.conversations.index import Index
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.invocables.approvals import DeferringApprover
@@ -94,14 +95,26 @@ class Application:
 
     @cached_property
     def store(self) -> ConversationStore:
-        """Where conversations are kept."""
+        """Where conversations are kept, as the configuration chooses.
+
+        Raises:
+            UnknownNameError: There is no store of that name.
+            PluginError: It cannot be made.
+        """
+        configuration = self.configuration
+        if configuration.store != DIRECTORY_STORE:
+            return self.plugins.load_store(configuration.store)
         from vibe_llms.conversations.stores.directory import DirectoryStore
 
-        return DirectoryStore(self.configuration.data_directory)
+        return DirectoryStore(configuration.data_directory)
 
     @cached_property
-    def index(self) -> ConversationIndex:
-        """The cache through which conversations are listed and searched."""
+    def index(self) -> Index:
+        """What lists and searches conversations."""
+        if self.configuration.store != DIRECTORY_STORE:
+            from vibe_llms.conversations.index import produce_index
+
+            return produce_index(self.store)
         from vibe_llms.conversations.index import ConversationIndex
 
         return ConversationIndex(
@@ -192,7 +205,7 @@ class Application:
         import asyncio
 
         name = self.configuration.approver
-        if name == "terminal":
+        if name == TERMINAL_APPROVER:
             return None
         return await asyncio.to_thread(self.plugins.load_approver, name)
 

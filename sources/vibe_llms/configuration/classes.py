@@ -206,6 +206,11 @@ class Configuration(NamedTuple):
         return str(self.settings["approver"].value)
 
     @property
+    def store(self) -> str:
+        """Where conversations are kept: ``directory``, or what a plugin has."""
+        return str(self.settings["store"].value)
+
+    @property
     def yes(self) -> bool:
         """Whether every question for consent counts as answered with yes."""
         return bool(self.settings["yes"].value)

@@ -92,7 +92,14 @@ BOOLEAN = Kind("true or false", _is_boolean, _read_boolean)
 COUNT = Kind("a whole number of at least 1", _is_count, _read_count)
 NAMES = Kind("a list of names", _is_list_of_names, _read_names)
 MODULE = Kind("the dotted name of a module", _is_module_name)
+TERMINAL_APPROVER = "terminal"
+"""The approver that ships: the person there."""
+
+DIRECTORY_STORE = "directory"
+"""The store that ships: files below the directory for data."""
+
 APPROVER = Kind('"terminal", or the name of an approver', _is_name)
+STORE = Kind('"directory", or the name of a store', _is_name)
 WINDOW = Kind('"stop", "drop" or "summarize"', _is_window)
 
 
@@ -150,6 +157,13 @@ _SETTINGS = (
         kind=APPROVER,
         summary="Who decides whether a call that needs an approval is executed: "
         '"terminal" is the person there, any other name an approver that a plugin has. '
+        "A project folder can never set it unless it is trusted.",
+    ),
+    Definition(
+        name="store",
+        kind=STORE,
+        summary='Where conversations are kept: "directory" is in files below `directories.data`, '
+        "any other name a store that a plugin has. "
         "A project folder can never set it unless it is trusted.",
     ),
     Definition(

@@ -4,8 +4,9 @@ A project's file comes with the folder, perhaps from a stranger. Unasked it may 
 what its user has: the model by name, the controls, which providers and ensembles not to load.
 Whatever could run code, open a file or fetch from elsewhere is inert: modules, packages, settings
 of providers and ensembles, MCP servers, directories (the one for data holds plugins and this very
-record), attributes of models, who approves calls, and whether a plugin of the user's, which may
-listen to them, is loaded. Limits protect the user and are the user's.
+record), attributes of models, who approves calls, where conversations are kept, and whether a
+plugin of the user's, which may listen to them, is loaded. Limits protect the user and are the
+user's.
 
 Trust belongs to a folder and to the digest of its file, so that a change asks again.
 """

@@ -3,7 +3,7 @@
 May import the messages and the errors. Refuses to know models, providers, the engine, how
 anything is shown on a terminal, and where on a machine the user's data lie: it is told a
 directory. The exchange formats build on the stores' protocols alone; the index reads the files
-of a directory store.
+of a directory store, and any other store through its protocol.
 """
 
 from __future__ import annotations

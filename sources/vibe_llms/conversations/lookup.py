@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import AmbiguousIdentityError, StoreError, UnknownConversationError
 
@@ -28,22 +31,36 @@ def resolve(store: ConversationStore, prefix: str) -> str:
     return fitting[0]
 
 
+def survey_dated(
+    store: ConversationStore,
+) -> list[tuple[datetime, str, ConversationMetadata]]:
+    """Returns when something was last said in each conversation, its identity, its metadata.
+
+    Those whose metadata do not read are left out.
+
+    Raises:
+        StoreError: There are conversations, and none can be read.
+    """
+    dated, trouble = [], None
+    for identity in store.survey():
+        try:
+            metadata = store.read_metadata(identity)
+        except UnknownConversationError:  # deleted meanwhile
+            continue
+        except StoreError as error:  # others may read
+            trouble = error
+            continue
+        dated.append((metadata.updated, identity, metadata))
+    if not dated and trouble is not None:  # there are some, and none can be read
+        raise trouble
+    return dated
+
+
 def find_newest(store: ConversationStore) -> str | None:
     """Returns the conversation in which something was said last; ``None`` where there is none.
 
     Raises:
         StoreError: There are conversations, and none can be read.
     """
-    newest, trouble = None, None
-    for identity in store.survey():
-        try:
-            updated = store.read_metadata(identity).updated
-        except UnknownConversationError:  # deleted meanwhile
-            continue
-        except StoreError as error:  # others may be newer
-            trouble = error
-            continue
-        newest = max(newest or (updated, identity), (updated, identity))
-    if newest is None and trouble is not None:  # there are some, and none can be read
-        raise trouble
+    newest = max(survey_dated(store), key=lambda each: each[:2], default=None)
     return None if newest is None else newest[1]

@@ -34,6 +34,7 @@ _IN_USE_ALWAYS: Final = (
     "survey_exporters",
     "survey_importers",
     "survey_listeners",
+    "survey_stores",
     "survey_transports",
 )
 """Hooks that are asked only of what ``[plugins]`` names."""

@@ -1,26 +1,124 @@
-"""What a factory of a plugin raises, as an error that names the plugin."""
+"""Calls the factories of plugins, and proves that what they make is what was asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from vibe_llms.configuration.classes import PluginEntry
+from vibe_llms.configuration.definitions import DIRECTORY_STORE
 from vibe_llms.exceptions import ConverseError, PluginError
+from vibe_llms.plugins.blaming import PluggedStore
+from vibe_llms.plugins.loading import describe_error
+from vibe_llms.plugins.specification import (
+    ApproverContext,
+    ApproverSpecification,
+    EnsembleContext,
+    EnsembleSpecification,
+    ProviderContext,
+    ProviderSpecification,
+    StoreContext,
+    StoreSpecification,
+)
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.invocables.approvals import DeferringApprover
+    from vibe_llms.invocables.ensembles import Ensemble
+    from vibe_llms.providers.interfaces import Provider
+
+_C = TypeVar("_C")
+_T = TypeVar("_T")
 
 
-@contextmanager
-def explain_factory(entry: PluginEntry) -> Iterator[None]:
-    """Says of a foreign error whose factory raised it."""
+def make_provider(
+    entry: PluginEntry, specification: ProviderSpecification, context: ProviderContext
+) -> Provider:
+    """Makes a provider. Raises PluginError where it is none, or what the factory says itself."""
+    provider = _call(entry, f"provider {entry.name!r}", specification.factory, context)
+    if callable(getattr(provider, "produce_client", None)):
+        return provider
+    raise _describe_misfit(
+        entry, f"provider {entry.name!r}", provider, "which cannot produce_client"
+    )
+
+
+def make_ensemble(
+    entry: PluginEntry, specification: EnsembleSpecification, context: EnsembleContext
+) -> Ensemble:
+    """Makes an ensemble, as :func:`make_provider` does a provider."""
+    from vibe_llms.invocables.ensembles import Ensemble
+
+    ensemble = _call(entry, f"ensemble {entry.name!r}", specification.factory, context)
+    if isinstance(ensemble, Ensemble):
+        return ensemble
+    raise _describe_misfit(entry, f"ensemble {entry.name!r}", ensemble, "which is no ensemble")
+
+
+def make_approver(entry: PluginEntry, specification: ApproverSpecification) -> DeferringApprover:
+    """Makes an approver, as :func:`make_provider` does a provider."""
+    what = f"approver {specification.name!r}"
+    context = ApproverContext(
+        name=specification.name, settings=entry.settings, working_directory=Path.cwd()
+    )
+    approver = _call(entry, what, specification.factory, context)
+    if callable(getattr(approver, "approve", None)):
+        return approver
+    raise _describe_misfit(entry, what, approver, "which cannot approve")
+
+
+def make_store(
+    entry: PluginEntry, specification: StoreSpecification, context: StoreContext
+) -> ConversationStore:
+    """Makes a store, as :func:`make_provider` does a provider; its mistakes name the plugin."""
+    from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
+
+    what = f"store {specification.name!r} of [plugins.{entry.name}]"
+    remedy = (
+        "Correct its table, or report it to whoever wrote the plugin; "
+        f"store = {DIRECTORY_STORE!r} keeps conversations in files again."
+    )
+    store = _call(entry, what, specification.factory, context, remedy)
+    lacks = _find_lacks(store, ConversationStore)
+    if "contents" not in lacks:
+        contents = _call(entry, what, lambda store: store.contents, store, remedy)
+        lacks += [f"contents.{name}" for name in _find_lacks(contents, ContentStore)]
+    if not lacks:
+        return cast("ConversationStore", PluggedStore(store, entry.name, what, remedy))
+    lack = f"which is no store: it lacks {', '.join(lacks)}"
+    raise _describe_misfit(entry, what, store, lack, remedy)
+
+
+def _find_lacks(made: object, protocol: type) -> list[str]:
+    """Names what of a protocol an object has not."""
+    wanted = [name for name in vars(protocol) if not name.startswith("_")]
+    return [name for name in wanted if inspect.getattr_static(made, name, None) is None]
+
+
+def _call(
+    entry: PluginEntry, what: str, factory: Callable[[_C], _T], context: _C, remedy: str = ""
+) -> _T:
+    """Calls a factory; says of a foreign error whose factory raised it."""
     try:
-        yield
+        return factory(context)
     except ConverseError:
         raise
     except (Exception, SystemExit) as error:
-        from vibe_llms.plugins.loading import describe_error
-
         raise PluginError(
             plugin=entry.name,
-            detail=f"The {entry.table.removesuffix('s')} {entry.name!r} ({entry.module}) cannot "
-            f"be made: {describe_error(error)}.",
+            detail=f"The {what} ({entry.module}) cannot be made: {describe_error(error)}.",
+            remedy=remedy,
         ) from error
+
+
+def _describe_misfit(
+    entry: PluginEntry, what: str, made: object, lack: str, remedy: str = ""
+) -> PluginError:
+    return PluginError(
+        plugin=entry.name,
+        detail=f"The factory of the {what} ({entry.module}) returned {type(made).__name__}, "
+        f"{lack}.",
+        remedy=remedy,
+    )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vibe_llms.runs.file_log import FileLog
     from vibe_llms.runs.local import ConversationJournal, LocalRunContext, open_run
     from vibe_llms.runs.log import LoggedEvent, MemoryLog, RunLog
-    from vibe_llms.runs.places import produce_log
+    from vibe_llms.runs.places import LoggedStore, produce_log
     from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "FileLog",
     "LocalRunContext",
     "LoggedEvent",
+    "LoggedStore",
     "MemoryLog",
     "RunLog",
     "Waiting",
@@ -36,6 +37,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "FileLog": "file_log",
         "LocalRunContext": "local",
         "LoggedEvent": "log",
+        "LoggedStore": "places",
         "MemoryLog": "log",
         "RunLog": "log",
         "Waiting": "waiting",

@@ -29,7 +29,7 @@ from vibe_llms.messages.codec import encode_document
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.log import RunLog, read_events
-from vibe_llms.runs.places import produce_log, survey_inherited
+from vibe_llms.runs.places import keeps_logs, produce_log, survey_doubtful, survey_inherited
 
 _T = TypeVar("_T")
 
@@ -291,10 +291,13 @@ async def _read_earlier(
 
     def read() -> Sequence[EngineEvent]:
         own = read_events(log)
-        if own and not isinstance(own[-1], RunEndedEvent | RunSuspendedEvent):
-            # A run was killed. What it had stored is acted upon from here on, and may not have
-            # reached the disk: a loss of power would take it away from under what follows.
+        is_killed = own and not isinstance(own[-1], RunEndedEvent | RunSuspendedEvent)
+        if is_killed or not keeps_logs(store):
+            # A run was killed, or nobody knows. What it had stored is acted upon from here on,
+            # and may not have reached the disk: a loss of power would take it away from under
+            # what follows.
             store.secure(conversation.id)
-        return [*survey_inherited(store, conversation), *own]
+        inherited = survey_inherited(store, conversation)
+        return [*inherited, *own, *survey_doubtful(store, conversation)]
 
     return await _finish_in_thread(read)

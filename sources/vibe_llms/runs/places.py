@@ -10,6 +10,7 @@ from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
@@ -31,30 +32,79 @@ class _FolderStore(Protocol):
     def locate(self, identity: str) -> str: ...
 
 
+class LoggedStore(Protocol):
+    """A store that keeps the logs of runs beside the conversations, wherever these are."""
+
+    def produce_log(self, identity: str) -> RunLog:
+        """Produces the log of a conversation's runs; nothing is opened yet.
+
+        It lives and ends with the conversation. To claim it raises UnknownConversationError as
+        long as there is no such conversation.
+        """
+
+
 def produce_log(store: ConversationStore | None, identity: str) -> RunLog:
     """Produces the log of a conversation's runs; nothing is opened yet.
 
-    It lives and ends with the conversation: in its folder, or in the memory of a store that
-    has only that. Without a store it lasts as long as it is held.
-
-    Raises:
-        StoreError: The store has no place for it. A run whose log is lost in a crash could
-            repeat in silence what must not be repeated.
+    It lives and ends with the conversation: in its folder, in the memory of a store that has
+    only that, or wherever a :class:`LoggedStore` puts it. Without a store, or with one that keeps
+    no logs, it lasts as long as it is held (:func:`survey_doubtful`).
     """
-    if store is None:
-        return MemoryLog()
-    if isinstance(store, MemoryStore):
+    if _has_companions(store):
         return store.access_companion(identity, MemoryLog)
     if _has_folders(store):
         return FileLog(store.locate(identity), contents=store.contents, disk=store.disk)
-    raise StoreError(
-        detail=f"{type(store).__name__} has no place for the logs of runs.",
-        remedy="Give it the method `locate` and the attribute `disk` of DirectoryStore.",
-    )
+    return store.produce_log(identity) if _keeps_its_own(store) else MemoryLog()
+
+
+def keeps_logs(store: ConversationStore) -> bool:
+    """Tells whether a store keeps the logs of runs."""
+    return _has_companions(store) or _has_folders(store) or _keeps_its_own(store)
+
+
+def require_logs(store: ConversationStore) -> None:
+    """Raises StoreError where a store keeps no logs of runs."""
+    if not keeps_logs(store):
+        raise StoreError(
+            detail=f"{type(store).__name__} keeps no logs of runs: what a run waits for is known "
+            "to its own process alone.",
+            remedy="Answer there, or choose a store that has `produce_log`.",
+        )
 
 
 def _has_folders(store: object) -> TypeGuard[_FolderStore]:
     return hasattr(store, "locate") and hasattr(store, "disk")
+
+
+def _has_companions(store: object) -> TypeGuard[MemoryStore]:
+    return hasattr(store, "access_companion")
+
+
+def _keeps_its_own(store: object) -> TypeGuard[LoggedStore]:
+    return hasattr(store, "produce_log")
+
+
+def survey_doubtful(
+    store: ConversationStore | None, conversation: Conversation
+) -> Sequence[EngineEvent]:
+    """Returns what must be taken for begun where the store keeps no logs of runs.
+
+    Of a call without a result nobody knows then whether an earlier run has executed it: it counts
+    as begun, so that what must not be repeated is not repeated in silence.
+    """
+    if store is None or keeps_logs(store) or not len(conversation):
+        return ()
+    return [
+        InvocationStartedEvent(
+            key=call.id,
+            invocation_id=call.invocation_id,
+            name=call.name,
+            arguments=call.arguments,
+            effect="",
+            idempotency_key="",
+        )
+        for call in read_tail(conversation.canisters).owed
+    ]
 
 
 _ABOUT_CALLS = (

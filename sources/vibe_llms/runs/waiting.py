@@ -24,7 +24,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.exceptions import Stage, StoreError, UnknownNameError
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, settle
 from vibe_llms.runs.log import LoggedEvent, RunLog
-from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.places import produce_log, require_logs
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +56,9 @@ def survey_waiting(
 
     Raises:
         CorruptionError: The log of the conversation does not read.
+        StoreError: The store keeps no logs of runs.
     """
+    require_logs(store)
     if conversation_id is not None:
         return tuple(_find_waiting(conversation_id, produce_log(store, conversation_id)))
     found: list[Waiting] = []
@@ -90,8 +92,10 @@ def answer(
     Raises:
         UnknownNameError: No such call waits (any longer).
         RequestError: The arguments of an edit are no JSON object.
-        StoreError: A run of the conversation is on its way, or the answer cannot be written.
+        StoreError: A run of the conversation is on its way, or the answer cannot be written, or
+            the store keeps no logs of runs.
     """
+    require_logs(store)
     log = produce_log(store, conversation_id)
     log.claim()
     try:

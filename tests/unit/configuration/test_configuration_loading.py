@@ -123,6 +123,7 @@ def test_every_setting_of_the_table_has_its_variable(load: Load) -> None:
         "window": ("drop", "drop"),
         "lenient": ("true", True),
         "approver": ("guard", "guard"),
+        "store": ("vault", "vault"),
         "yes": ("1", True),
         "directories.data": ("/d", Path("/d")),
         "directories.cache": ("/c", Path("/c")),

@@ -429,9 +429,3 @@ async def test_031_media_of_results_go_to_the_content_store(store: DirectoryStor
         (content,) = canister.content
         assert content.data is None
         assert store.contents.read(content.content_id) == picture.data
-
-
-def test_032_a_store_without_a_place_for_logs_is_refused() -> None:
-    """Better than a run that could repeat in silence what must happen once."""
-    with pytest.raises(StoreError, match=r"no place for the logs.*locate"):
-        produce_log(object(), "a")  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from vibe_llms.conversations.index.database import (
     open_database,
     open_memory,
 )
+from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT
 from vibe_llms.conversations.index.questions import (
     read_rows,
     search_places,
@@ -26,9 +27,6 @@ from vibe_llms.conversations.index.refresh import refresh_messages, refresh_meta
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification import Progress
 
-DEFAULT_LIMIT = 20
-
-_ROLES = ("user", "assistant", "supervisor", "document", "invocation", "result")
 _Answer = TypeVar("_Answer")
 
 
@@ -97,10 +95,6 @@ class ConversationIndex:
         """
         from vibe_llms.conversations.index.words import compose_match
 
-        if role is not None and role not in _ROLES:
-            from vibe_llms.exceptions import Stage, UnknownNameError
-
-            raise UnknownNameError(kind="role", name=role, known=_ROLES, stage=Stage.STORE)
         match = compose_match(query, role)
 
         def question(connection: sqlite3.Connection) -> list[SearchHit]:

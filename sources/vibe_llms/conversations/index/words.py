@@ -14,6 +14,7 @@ import re
 
 TOKENIZER = "unicode61 remove_diacritics 2 categories 'L* N* M* So Co'"
 MAXIMUM_TERMS = 64
+ROLES = ("user", "assistant", "supervisor", "document", "invocation", "result")
 
 MARK_START = "\x02"
 MARK_END = "\x03"
@@ -59,8 +60,13 @@ def compose_match(query: str, role: str | None) -> str:
         role: Only canisters of this role, by its stable word; ``None`` for all.
 
     Raises:
+        UnknownNameError: There is no such role.
         LimitError: The query has too many words.
     """
+    if role is not None and role not in ROLES:
+        from vibe_llms.exceptions import Stage, UnknownNameError
+
+        raise UnknownNameError(kind="role", name=role, known=ROLES, stage=Stage.STORE)
     terms = [
         _compose_term(quoted or word, is_prefix=word.endswith("*"))
         for quoted, word in re.findall(_TERM, query)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from vibe_llms.conversations.contents import is_held_elsewhere
+from vibe_llms.conversations.contents import is_held_elsewhere, replace_media
+from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
@@ -24,6 +25,22 @@ def ensure_distinct(canisters: Sequence[AnyCanister]) -> None:
                 remedy="Give each its own id: `attrs.evolve(canister, id=produce_identity())`.",
             )
         seen.add(canister.id)
+
+
+def detach_media(canisters: Iterable[AnyCanister], contents: ContentStore) -> list[AnyCanister]:
+    """Returns canisters as they are stored: the bytes of their media are in a content store.
+
+    Raises:
+        StoreError: Media name content which is neither there nor elsewhere.
+    """
+
+    def place(content: MediaContent, data: bytes) -> str:
+        return contents.add(data, mime_type=content.mime_type, name=content.name)
+
+    def put(content: MediaContent) -> MediaContent:
+        return detach(content, place, contents.contains)
+
+    return [replace_media(canister, put) for canister in canisters]
 
 
 def detach(

@@ -13,7 +13,7 @@ from typing import TypeVar
 import attrs
 
 from vibe_llms.absence import ABSENT, Absence
-from vibe_llms.conversations.contents import find_required, replace_media
+from vibe_llms.conversations.contents import find_required
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
 from vibe_llms.conversations.stores.interfaces import (
     ContentMetadata,
@@ -23,7 +23,7 @@ from vibe_llms.conversations.stores.interfaces import (
     Receipt,
     Seen,
 )
-from vibe_llms.conversations.stores.media import detach, ensure_distinct
+from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.naming import ensure_content_id, ensure_identity
 from vibe_llms.exceptions import (
@@ -34,7 +34,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import MediaContent, compute_content_id
+from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.views import media_of
 
@@ -160,18 +160,13 @@ class MemoryStore:
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
         """Adds canisters at the end; all or none."""
-
         ensure_distinct(canisters)
-
-        def put(content: MediaContent) -> MediaContent:
-            return detach(content, self._place, self.contents.contains)
-
         with self.contents.hold(), self._lock:
             entry = self._access(identity)
             position = Position(size=len(entry.own), merged=entry.merged)
             if after is not None and after.own_size != position.own_size:
                 raise StaleConversationError(identity=identity)
-            stored = [replace_media(canister, put) for canister in canisters]
+            stored = detach_media(canisters, self.contents)
             entry.own.extend(stored)
             if stored:
                 now = access_now()
@@ -183,9 +178,6 @@ class MemoryStore:
         """Does nothing: nothing of it survives."""
         with self._lock:
             self._access(identity)
-
-    def _place(self, content: MediaContent, data: bytes) -> str:
-        return self.contents.add(data, mime_type=content.mime_type, name=content.name)
 
     def _inherit(self, identity: str) -> list[AnyCanister]:
         """Returns what a conversation has from its ancestors."""

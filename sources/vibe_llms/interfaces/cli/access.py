@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from vibe_llms.configuration.definitions import DIRECTORY_STORE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vibe_llms.application import Application
     from vibe_llms.configuration.classes import Configuration
     from vibe_llms.conversations.conversation import Conversation
-    from vibe_llms.conversations.index import ConversationIndex
+    from vibe_llms.conversations.index import Index
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.plugins.manager import PluginManager
 
@@ -52,18 +54,31 @@ def open_plugins() -> PluginManager:
 
 
 def open_store() -> ConversationStore:
-    """Opens the store of conversations; loads no plugin."""
+    """Opens the store of conversations; loads no plugin where it is the one that ships."""
+    configuration = load_configuration()
+    if configuration.store != DIRECTORY_STORE:
+        return open_plugins().load_store(configuration.store)
     from vibe_llms.conversations.stores.directory import DirectoryStore
 
-    return DirectoryStore(load_configuration().data_directory)
+    return DirectoryStore(configuration.data_directory)
 
 
-def open_index() -> ConversationIndex:
-    """Opens the index of conversations; imports neither the store nor its parsers."""
+def open_index(store: ConversationStore | None = None) -> Index:
+    """Opens what lists and searches conversations.
+
+    Of the store that ships it imports neither the store nor its parsers.
+
+    Args:
+        store: The store where it is open already.
+    """
+    configuration = load_configuration()
+    if configuration.store != DIRECTORY_STORE:
+        from vibe_llms.conversations.index.reading import produce_index
+
+        return produce_index(open_store() if store is None else store)
     from vibe_llms.conversations.index.index import ConversationIndex
     from vibe_llms.interfaces.cli.progress import TerminalProgress
 
-    configuration = load_configuration()
     return ConversationIndex(
         configuration.data_directory / "conversations",
         configuration.cache_directory / "index.sqlite",
@@ -110,13 +125,13 @@ def resolve_first(
     return identity
 
 
-def find_newest_identity() -> str:
+def find_newest_identity(store: ConversationStore) -> str:
     """Returns the conversation in which something was last said.
 
     Raises:
         UnknownConversationError: There is none.
     """
-    rows = open_index().survey(limit=1)
+    rows = open_index(store).survey(limit=1)
     if not rows:
         from vibe_llms.exceptions import UnknownConversationError
 
@@ -133,7 +148,7 @@ def find_identity(store: ConversationStore, prefix: str | None) -> str:
         UnknownConversationError: There is none.
         AmbiguousIdentityError: There are several.
     """
-    return find_newest_identity() if prefix is None else resolve_identity(store, prefix)
+    return find_newest_identity(store) if prefix is None else resolve_identity(store, prefix)
 
 
 def restore_conversation(store: ConversationStore, continued: str | None) -> Conversation:

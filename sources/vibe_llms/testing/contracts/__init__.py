@@ -1,11 +1,15 @@
-"""What every provider must keep, as tests that a stranger inherits with one class.
+"""What providers, and stores, must keep, as tests that a stranger inherits with one class.
 
 ::
 
-    from vibe_llms.testing.contracts import ProviderContract
+    from vibe_llms.testing.contracts import ProviderContract, StoreContract
 
     class TestMine(ProviderContract):
         module = "my_provider"
+
+    class TestStore(StoreContract):
+        def produce_store(self, directory):
+            return MyStore(directory)
 
 May import everything that a plugin may meet. Refuses to know any provider by name: what differs
 is said by the class that inherits.
@@ -19,11 +23,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.testing.contracts.provider import ProviderContract
     from vibe_llms.testing.contracts.simulated import SimulatedContract
+    from vibe_llms.testing.contracts.stores import StoreContract
     from vibe_llms.testing.contracts.worlds import World
 
-__all__ = ["ProviderContract", "SimulatedContract", "World"]
+__all__ = ["ProviderContract", "SimulatedContract", "StoreContract", "World"]
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
-    {"ProviderContract": "provider", "SimulatedContract": "simulated", "World": "worlds"},
+    {
+        "ProviderContract": "provider",
+        "SimulatedContract": "simulated",
+        "StoreContract": "stores",
+        "World": "worlds",
+    },
 )

@@ -33,7 +33,7 @@ def rename(words: tuple[str, ...]) -> None:
     elif words[0] in store.survey():
         raise click.UsageError(f"{words[0]} is a conversation; the new name is missing.")
     else:
-        identity = find_newest_identity()
+        identity = find_newest_identity(store)
     called = repair(" ".join(words[1:] or words)).strip() or None
     store.update_metadata(identity, name=called)
     note(f"{identity} is now called {called}." if called else f"{identity} has no name now.")

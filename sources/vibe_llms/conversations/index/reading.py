@@ -1,0 +1,113 @@
+"""Lists and searches the conversations of any store, by reading them: nothing is kept."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from datetime import datetime
+
+from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
+from vibe_llms.conversations.index.database import KEY_SHIFT, open_memory
+from vibe_llms.conversations.index.extraction import Place, compose_first_words, read_place
+from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT, Index, IndexedStore
+from vibe_llms.conversations.index.questions import search_places, snapshot
+from vibe_llms.conversations.index.words import compose_match, restore_text
+from vibe_llms.conversations.lookup import survey_dated
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.exceptions import StoreError
+
+
+def produce_index(store: ConversationStore) -> Index:
+    """Gives what lists and searches a store: its own, or one that reads all that there is."""
+    return store.index if isinstance(store, IndexedStore) else ReadingIndex(store)
+
+
+class ReadingIndex:
+    """Lists and searches a store through what every store can do; see :class:`.Index`.
+
+    A list reads the metadata of all conversations, and the history of those that it shows. A
+    search reads every history. What is damaged, or is deleted meanwhile, is left out.
+    """
+
+    def __init__(self, store: ConversationStore) -> None:
+        self._store = store
+
+    def survey(self, *, limit: int | None = DEFAULT_LIMIT) -> list[ConversationRow]:
+        """Returns conversations, the one in which something was last said first."""
+        dated = sorted(survey_dated(self._store), key=lambda each: (_reverse(each[0]), each[1]))
+        return [self._describe(identity, metadata) for _, identity, metadata in dated[:limit]]
+
+    def _describe(self, identity: str, metadata: ConversationMetadata) -> ConversationRow:
+        places = self._read_places(identity)
+        said = (compose_first_words(each.text) for each in places if each.role == "user")
+        used = (each.model for each in reversed(places) if each.model)
+        return ConversationRow(
+            id=identity,
+            name=metadata.name,
+            created=metadata.created,
+            updated=metadata.updated,
+            canisters=len(places),
+            model=metadata.model or next(used, None),
+            first_words=restore_text(next(filter(None, said), "")),
+            tags=metadata.tags,
+            parent=metadata.parent.identity if metadata.parent else None,
+        )
+
+    def _read_places(self, identity: str) -> list[Place]:
+        from vibe_llms.messages.codec import encode_canisters
+
+        try:
+            canisters = self._store.read(identity, tolerant=True).canisters
+        except StoreError:
+            return []
+        lines = encode_canisters(canisters).splitlines()
+        return [place for place in map(read_place, lines) if place is not None]
+
+    def search(
+        self, query: str, *, limit: int = DEFAULT_LIMIT, role: str | None = None
+    ) -> list[SearchHit]:
+        """Returns the canisters that hold all words of the query, the best match first."""
+        match = compose_match(query, role)
+        found = sorted(survey_dated(self._store), key=lambda each: each[:2])
+        histories = {identity: self._read_places(identity) for _, identity, _ in found}
+        with open_memory() as connection:
+            for key, (_, identity, metadata) in enumerate(found, 1):
+                parent = metadata.parent.identity if metadata.parent else None
+                places = histories[identity]
+                shared = _count_shared(histories.get(parent or "", []), places)
+                connection.execute(
+                    "INSERT INTO conversations (key, id, name, parent, parent_canisters, inode,"
+                    " size, changed, description, indexed, tail, canisters, first_words,"
+                    " first_position, created, updated, tags, merged_bytes)"
+                    " VALUES (?, ?, ?, ?, ?, 0, 0, 0, '', 0, x'', 0, '', 0, 0, 0, '', 0)",
+                    (key, identity, metadata.name, parent if shared else None, shared),
+                )
+                _write_places(connection, key, places[shared:])
+            with snapshot(connection):
+                return search_places(connection, match, limit)
+
+
+def _reverse(moment: datetime) -> float:
+    return -moment.timestamp()
+
+
+def _count_shared(parents: list[Place], places: list[Place]) -> int:
+    """Counts what a fork has from its parent: the same canisters at the beginning."""
+    count = 0
+    for theirs, ours in zip(parents, places, strict=False):
+        if theirs.id != ours.id:
+            break
+        count += 1
+    return count
+
+
+def _write_places(connection: sqlite3.Connection, key: int, places: Iterable[Place]) -> None:
+    for place, each in enumerate(places, key << KEY_SHIFT):
+        connection.execute(
+            "INSERT INTO places VALUES (?, 0, ?, ?, ?)",
+            (place, each.id, each.role, each.timestamp),
+        )
+        connection.execute(
+            "INSERT INTO texts (rowid, text, role) VALUES (?, ?, ?)", (place, each.text, each.role)
+        )

@@ -1,0 +1,232 @@
+"""The plugins that are configured: how each is, and asking them what they have."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from vibe_llms.configuration.classes import Configuration, PluginEntry
+from vibe_llms.exceptions import (
+    ConverseError,
+    DependencyError,
+    PluginError,
+    TrustError,
+    UnknownNameError,
+)
+from vibe_llms.plugins.availability import is_importable
+from vibe_llms.plugins.listings import PluginListing, PluginState
+from vibe_llms.resources import access_data
+
+if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
+    from vibe_llms.plugins.loading import PluginFailure, PluginHost
+    from vibe_llms.plugins.specification import (
+        Consent,
+        EnsembleSpecification,
+        ProviderSpecification,
+    )
+
+_T = TypeVar("_T")
+_S = TypeVar("_S", "ProviderSpecification", "EnsembleSpecification")
+
+
+@attrs.define(kw_only=True, eq=False)
+class PluginRoster:
+    """Finds, loads and asks the plugins of a configuration; makes nothing of what they have.
+
+    Attributes:
+        configuration: Names them.
+        consent: Asked before a package is installed.
+        lock: Held by whoever loads or asks: one at a time does.
+    """
+
+    configuration: Configuration
+    consent: Consent
+    # Reentrant: the factory of a provider may ask for the attributes of its models.
+    lock: threading.RLock = attrs.field(factory=threading.RLock, init=False)
+    _host: PluginHost | None = attrs.field(default=None, init=False)
+
+    @property
+    def failures(self) -> tuple[PluginFailure, ...]:
+        """What went wrong with plugins so far, in the order in which it did."""
+        return tuple(self._host.failures) if self._host else ()
+
+    def is_loaded(self, entry: PluginEntry) -> bool:
+        """Tells whether a plugin was imported and is not set aside."""
+        return self._host is not None and self._host.is_loaded(entry)
+
+    def describe(self, entry: PluginEntry) -> PluginListing:
+        """Tells how a plugin is. Imports nothing."""
+        failure = self._host.find_failure(entry) if self._host else None
+        if not entry.is_enabled:
+            state = PluginState.DISABLED
+        elif not entry.is_trusted:
+            state = PluginState.UNTRUSTED
+        elif failure and failure.is_fatal:
+            state = PluginState.FAILED
+        elif self.is_loaded(entry):
+            state = PluginState.LOADED
+        elif is_importable(entry.module, [str(self._access_directory(entry))]):
+            state = PluginState.AVAILABLE
+        else:
+            state = PluginState.NOT_INSTALLED
+        return PluginListing(entry=entry, state=state, reason=failure.reason if failure else "")
+
+    def access_entry(self, table: str, name: str) -> PluginEntry:
+        """Returns what the configuration names so. Raises UnknownNameError."""
+        entries = {each.name: each for each in self.configuration.plugins if each.table == table}
+        meant = self.configuration.follow_aliases(name) if table == "providers" else name
+        if meant in entries:
+            return entries[meant]
+        from vibe_llms.nearness import find_nearest
+
+        known = self.configuration.provider_names if table == "providers" else sorted(entries)
+        nearest = find_nearest(name, known)
+        raise UnknownNameError(
+            kind=table.removesuffix("s"),
+            name=name,
+            known=tuple(sorted(known, key=lambda word: word != nearest)),
+            remedy=f"Configure it: [{table}.{name}] with its module, and its package.",
+        )
+
+    def load(self, entry: PluginEntry) -> PluginHost:
+        """Loads a plugin. Raises TrustError, DependencyError, PluginError."""
+        if not entry.is_enabled:
+            raise PluginError(
+                plugin=entry.name,
+                detail=f"The plugin {entry.name!r} is disabled.",
+                remedy="Take it out of plugins.disabled, and out of its table 'enabled = false'.",
+            )
+        if not entry.is_trusted:
+            raise TrustError(
+                subject=f"plugin:{entry.name}",
+                detail=f"{entry.source} wants to load {entry.module}, and that folder is not "
+                "trusted.",
+                remedy="If its code may run here, run: vibe trust",
+            )
+        host = self.access_host()
+        host.load(entry, prepare=partial(self._prepare, entry))
+        return host
+
+    def access_host(self) -> PluginHost:
+        """Returns what imports and calls plugins."""
+        if self._host is None:
+            from vibe_llms.plugins.loading import PluginHost
+
+            self._host = PluginHost()
+        return self._host
+
+    def find_specification(self, entry: PluginEntry, hook: str, kind: type[_S]) -> _S:
+        """Finds what a plugin has under the name of its table. Raises as :meth:`load` does."""
+        from vibe_llms.plugins.specification import ANY_NAME
+
+        host = self.load(entry)
+        found = host.call(entry, hook, kind)
+        for name in (entry.name, ANY_NAME):
+            for specification in found:
+                if specification.name == name:
+                    return specification
+        names = ", ".join(repr(specification.name) for specification in found) or "none"
+        failure = host.find_failure(entry)
+        raise PluginError(
+            plugin=entry.name,
+            detail=f"The module {entry.module} ({entry.source}) has no "
+            f"{entry.table.removesuffix('s')} {entry.name!r}; its {hook} names {names}.",
+            remedy=failure.reason if failure else "Configure it under the name it has.",
+        )
+
+    def survey(
+        self, hook: str, kind: type[_T], entries: Sequence[PluginEntry] | None = None
+    ) -> list[tuple[PluginEntry, _T]]:
+        """Asks each module once, by default of all plugins; those that fail are passed over."""
+        answers: dict[str, list[tuple[PluginEntry, _T]]] = {}
+        with self.lock:
+            for entry in self.configuration.plugins if entries is None else entries:
+                if entry.module in answers or not self.describe(entry).is_usable:
+                    continue
+                answers[entry.module] = []
+                with self.set_failures_aside(entry):
+                    found = self.load(entry).call(entry, hook, kind)
+                    answers[entry.module] += [(entry, item) for item in found]
+        return [answer for found in answers.values() for answer in found]
+
+    def survey_always(self, kind: type[_T]) -> list[tuple[PluginEntry, _T]]:
+        """Asks the plugins of ``[plugins]``, which are in use always, for what is of a kind."""
+        from vibe_llms.plugins.specification import HOOKS
+
+        (hook,) = (hook for hook, made_of in HOOKS.items() if made_of is kind)
+        entries = [entry for entry in self.configuration.plugins if entry.table == "plugins"]
+        return self.survey(hook, kind, entries)
+
+    def survey_directories(self, entry: PluginEntry) -> tuple[Path, ...]:
+        """Lists where the plugin has data about a provider's models.
+
+        What it has for any name holds where nothing is known by the name itself.
+        """
+        from vibe_llms.plugins.specification import ANY_NAME, ModelAttributesSpecification
+
+        host = self.load(entry)
+        found = host.call(entry, "survey_model_attributes", ModelAttributesSpecification)
+        own = tuple(item.directory for item in found if item.provider == entry.name)
+        if own or access_data("providers", entry.name).is_dir():
+            return own
+        return tuple(item.directory for item in found if item.provider == ANY_NAME)
+
+    def check(self, entry: PluginEntry) -> None:
+        """Loads a plugin and asks it for all that it has. Raises what it fails with."""
+        from vibe_llms.plugins.specification import HOOKS
+
+        host = self.load(entry)
+        for hook, kind in HOOKS.items():
+            host.call(entry, hook, kind)
+        hook = f"survey_{entry.table}"
+        if hook in HOOKS and host.find_failure(entry) is None:  # the reason for another
+            self.find_specification(entry, hook, HOOKS[hook])
+
+    @contextmanager
+    def set_failures_aside(self, entry: PluginEntry) -> Iterator[None]:
+        """What a plugin fails with becomes one of the failures, and the others go on."""
+        try:
+            yield
+        except ConverseError as error:
+            known = ((failure.name, failure.error) for failure in self.failures)
+            if not any(name == entry.name and other is error for name, other in known):
+                self.access_host().note(entry, error)
+
+    @contextmanager
+    def warn_of_failures(self) -> Iterator[None]:
+        """Names in a warning each failure that is new."""
+        with self.lock:
+            before = len(self.failures)
+            yield
+            for failure in self.failures[before:]:
+                import logging  # needed after a mistake only
+
+                logging.getLogger("vibe_llms.plugins").warning(
+                    "The plugin %r (%s): %s", failure.name, failure.place, failure.reason
+                )
+
+    def _access_directory(self, entry: PluginEntry) -> Path:
+        """Returns the directory for the plugin's package and all that it depends on."""
+        return self.configuration.data_directory / "plugins" / entry.name
+
+    def _prepare(self, entry: PluginEntry) -> None:
+        if entry.package:
+            from vibe_llms.plugins.installation import ensure_installed
+
+            directory = self._access_directory(entry)
+            try:
+                ensure_installed(entry, directory, self.consent)
+            except ConverseError:
+                raise  # some of these are an OSError too
+            except OSError as error:
+                raise DependencyError(
+                    package=entry.package,
+                    detail=f"The package of the plugin {entry.name!r} cannot be put into "
+                    f"{directory}: {error.strerror}.",
+                ) from error
