@@ -111,3 +111,25 @@ async def serve(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def echo(connection: Connection) -> None:
+    """Answers each request with its body."""
+    while True:
+        _, _, body = await connection.read_request()
+        await connection.answer(body)
+
+
+async def stall(connection: Connection) -> None:
+    """Begins an answer, and sends nothing of its body."""
+    await connection.read_request()
+    await connection.begin()
+    await connection.wait_closed()
+
+
+async def stall_within(connection: Connection) -> None:
+    """Sends the beginning of a body, and no more."""
+    await connection.read_request()
+    await connection.begin()
+    await connection.send_chunk(b"x")
+    await connection.wait_closed()

@@ -18,7 +18,7 @@ from vibe_llms.secrets import Secret
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import pools
-from wire_servers import Connection, Server, serve
+from wire_servers import Connection, Server, echo, serve, stall, stall_within
 
 QUICK = Timeouts(connect_seconds=20, first_byte_seconds=20, between_chunks_seconds=20)
 Handler = Callable[[Connection], Awaitable[None]]
@@ -30,13 +30,6 @@ async def transport() -> AsyncIterator[DirectTransport]:
     transport = DirectTransport(limits=Limits(), timeouts=QUICK, trust_environment=False)
     yield transport
     await transport.close()
-
-
-async def echo(connection: Connection) -> None:
-    """Answers each request with its body."""
-    while True:
-        _, _, body = await connection.read_request()
-        await connection.answer(body)
 
 
 async def fetch(transport: DirectTransport, server: Server, **more: object) -> bytes:
@@ -235,13 +228,7 @@ async def test_closing_closes_the_socket_before_anything_else_runs(
 ) -> None:
     """After one turn of the event loop there is none: what was cancelled costs no token more."""
 
-    async def stream(connection: Connection) -> None:
-        await connection.read_request()
-        await connection.begin()
-        await connection.send_chunk(b"x")
-        await connection.wait_closed()
-
-    async with serve(stream) as server:
+    async with serve(stall_within) as server:
         exchange = await transport.send(WireRequest(url=server.url))
         assert exchange._connection is not None
         connection = exchange._connection
@@ -254,12 +241,7 @@ async def test_closing_closes_the_socket_before_anything_else_runs(
 async def test_whoever_is_cancelled_while_receiving_has_left(transport: DirectTransport) -> None:
     """Without closing the answer: a piece may have been lost on the way."""
 
-    async def stream(connection: Connection) -> None:
-        await connection.read_request()
-        await connection.begin()
-        await connection.wait_closed()
-
-    async with serve(stream) as server:
+    async with serve(stall) as server:
         exchange = await transport.send(WireRequest(url=server.url))
         receiving = asyncio.create_task(exchange.receive())
         await asyncio.sleep(0)
@@ -274,12 +256,7 @@ async def test_whoever_is_cancelled_while_receiving_has_left(transport: DirectTr
 async def test_an_answer_that_is_forgotten_is_left(transport: DirectTransport) -> None:
     """Whoever neither reads nor closes it keeps no connection open."""
 
-    async def stream(connection: Connection) -> None:
-        await connection.read_request()
-        await connection.begin()
-        await connection.wait_closed()
-
-    async with serve(stream) as server:
+    async with serve(stall) as server:
         exchange = await transport.send(WireRequest(url=server.url))
         del exchange
         gc.collect()
@@ -289,13 +266,7 @@ async def test_an_answer_that_is_forgotten_is_left(transport: DirectTransport) -
 async def test_closing_a_transport_ends_what_is_under_way(transport: DirectTransport) -> None:
     """Whoever waits is told; nothing is left open."""
 
-    async def stream(connection: Connection) -> None:
-        await connection.read_request()
-        await connection.begin()
-        await connection.send_chunk(b"x")
-        await connection.wait_closed()
-
-    async with serve(stream) as server:
+    async with serve(stall_within) as server:
         exchange = await transport.send(WireRequest(url=server.url))
         assert await exchange.receive() == b"x"
         waiting = asyncio.create_task(exchange.receive())
@@ -308,11 +279,6 @@ async def test_closing_a_transport_ends_what_is_under_way(transport: DirectTrans
 
 async def test_two_tasks_do_not_wait_for_one_answer(transport: DirectTransport) -> None:
     """The second is told; neither hangs."""
-
-    async def stall(connection: Connection) -> None:
-        await connection.read_request()
-        await connection.begin()
-        await connection.wait_closed()
 
     async with serve(stall) as server:
         exchange = await transport.send(WireRequest(url=server.url))

@@ -19,7 +19,7 @@ from vibe_llms.secrets import Secret
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.sse import SseFramer
-from wire_servers import Connection, Server, serve
+from wire_servers import Connection, Server, echo, serve, stall_within
 
 QUICK = Timeouts(connect_seconds=5, first_byte_seconds=5, between_chunks_seconds=5)
 
@@ -30,13 +30,6 @@ async def transport() -> AsyncIterator[DirectTransport]:
     transport = DirectTransport(limits=Limits(), timeouts=QUICK, trust_environment=False)
     yield transport
     await transport.close()
-
-
-async def echo(connection: Connection) -> None:
-    """Answers each request with its body."""
-    while True:
-        _, _, body = await connection.read_request()
-        await connection.answer(body)
 
 
 def request_of(server: Server, body: bytes = b"{}", **more: object) -> WireRequest:
@@ -196,13 +189,7 @@ async def test_cancelling_does_not_wait_for_a_server_that_reads_nothing(
 async def test_leaving_an_answer_closes_its_connection(transport: DirectTransport) -> None:
     """Early, twice, and while another task waits in it, which is told."""
 
-    async def stall(connection: Connection) -> None:
-        await connection.read_request()
-        await connection.begin()
-        await connection.send_chunk(b"x")
-        await connection.wait_closed()
-
-    async with serve(stall) as server:
+    async with serve(stall_within) as server:
         exchange = await transport.send(request_of(server))
         assert await exchange.receive() == b"x"
         waiting = asyncio.create_task(exchange.receive())

@@ -29,7 +29,7 @@ from vibe_llms.wire.event_stream import EventStreamRewriter
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.sdk import SdkTransport
 from vibe_llms.wire.sse import SseFramer
-from wire_servers import Connection, Server, serve
+from wire_servers import Connection, Server, serve, stall_within
 
 BODY = {"model": "m", "messages": [], "stream": True, "temperature": 0.1}
 STREAM = b'event: a\ndata: {"type": "a", "odd":  1.0}\n\n: ping\n\ndata: [DONE]\n\n'
@@ -206,13 +206,7 @@ async def test_what_breaks_is_told_as_by_every_transport(kind: str) -> None:
 async def test_leaving_or_cancelling_closes_the_connection(kind: str) -> None:
     """While it waits in the middle of a stream."""
 
-    async def stall(connection: Connection) -> None:
-        await connection.read_request()
-        await connection.begin()
-        await connection.send_chunk(b"x")
-        await connection.wait_closed()
-
-    async with connect(stall, kind) as (transport, server):
+    async with connect(stall_within, kind) as (transport, server):
         async with await transport.send(produce_request("/v1/messages")) as exchange:
             assert await exchange.receive() == b"x"
         await asyncio.wait_for(server.connections[0].closed.wait(), 1)

@@ -18,7 +18,7 @@ from vibe_llms.limits import Limits
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import pools
-from wire_servers import Connection, Server, serve
+from wire_servers import Connection, Server, echo, serve
 
 PATIENT = Timeouts(connect_seconds=20, first_byte_seconds=20, between_chunks_seconds=20)
 CREDENTIALS = "somebody:canary%20word"
@@ -47,13 +47,6 @@ def produce(**settings: object) -> DirectTransport:
     """Produces a transport that knows nothing of the environment unless told so."""
     settings = {"trust_environment": False} | settings
     return DirectTransport(limits=Limits(), **settings)  # type: ignore[arg-type]
-
-
-async def echo(connection: Connection) -> None:
-    """Answers each request with its body."""
-    while True:
-        _, _, body = await connection.read_request()
-        await connection.answer(body)
 
 
 # How long it may take
