@@ -167,9 +167,11 @@ class Application:
 
     async def produce_reactors(self) -> Sequence[ConversationReactors]:
         """Makes the reactors which plugins and telemetry have for a conversation; once per turn."""
-        import asyncio
+        plugged: Sequence[ConversationReactors] = ()
+        if not self.plugins.is_silent:  # for a thread costs some 100 µs
+            import asyncio
 
-        plugged = await asyncio.to_thread(self.plugins.produce_reactors)
+            plugged = await asyncio.to_thread(self.plugins.produce_reactors)
         return plugged if self._observer is None else [*plugged, self._observer.reactors]
 
     def produce_listeners(self) -> Sequence[Callable[[Any], object]]:

@@ -60,9 +60,12 @@ class PluginHost:
 
     Attributes:
         failures: What went wrong so far, in the order in which it did.
+        loaded: How many plugins were imported: who keeps an answer of them all asks again where
+            there are more.
     """
 
     failures: list[PluginFailure] = attrs.field(factory=list, init=False)
+    loaded: int = attrs.field(default=0, init=False)
     _manager: pluggy.PluginManager = attrs.field(init=False)
     _broken_factories: set[int] = attrs.field(factory=set, init=False)
     _fatal_errors: dict[str, ConverseError] = attrs.field(factory=dict, init=False)
@@ -112,6 +115,7 @@ class PluginHost:
         except (pluggy.PluginValidationError, ValueError) as error:
             deed = f"has a hook of a wrong form: {describe_error(error)}"
             raise self._set_aside(entry, deed) from error
+        self.loaded += 1
 
     def call(self, entry: PluginEntry, hook: str, kind: type[_T]) -> tuple[_T, ...]:
         """Calls one hook of one plugin that is loaded; later calls repeat the first answer.

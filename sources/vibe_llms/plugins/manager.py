@@ -59,6 +59,7 @@ class PluginManager:
     clock: Clock = attrs.field(factory=Clock)
     _roster: PluginRoster = attrs.field(init=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False)
+    _silent_at: int | None = attrs.field(default=None, init=False)
 
     @consent.default
     def _settle_consent(self) -> Consent:
@@ -214,11 +215,18 @@ class PluginManager:
         Not for the thread of an event loop: the first call imports plugins.
         """
         with self._roster.warn_of_failures():
+            specifications, host = self._survey_reactors(), self._roster.access_host()
+            self._silent_at = None if specifications else host.loaded
             made = [
-                self._roster.access_host().produce_reactors(entry, specification)
-                for entry, specification in self._survey_reactors()
+                host.produce_reactors(entry, specification)
+                for entry, specification in specifications
             ]
             return [reactors for reactors in made if reactors is not None]
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is known that no plugin in use has reactors. Imports nothing."""
+        return self._silent_at is not None and self._silent_at == self._roster.access_host().loaded
 
     def produce_listeners(self) -> list[Callable[[RunEvent], object]]:
         """Makes what listens to a run, as :meth:`produce_reactors` does for a turn."""

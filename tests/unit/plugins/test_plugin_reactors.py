@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from vibe_llms.application import Application
 from vibe_llms.configuration import load_configuration
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.plugins import PluginManager, PluginState
@@ -107,8 +109,32 @@ def test_reactors_of_a_provider_are_there_from_its_first_use_on(manage: Manage) 
     manager = manage("providers", parrot=PARROT)
 
     before = manager.produce_reactors()
+    assert manager.is_silent  # nobody needs to ask again
     manager.load_provider("parrot")
+    assert not manager.is_silent  # but now
     after = manager.produce_reactors()
 
     assert (before, len(after)) == ([], 1)
+    assert not manager.is_silent
     assert after[0] is not manager.produce_reactors()[0]
+
+
+async def test_where_nobody_listens_a_turn_needs_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first imports plugins, beside the event loop; then it is known that there are none."""
+    threads: list[object] = []
+
+    async def count(function: Callable[[], object]) -> object:
+        threads.append(function)
+        return function()
+
+    monkeypatch.setattr(asyncio, "to_thread", count)
+    application = Application(
+        load_configuration(environment={"HOME": str(tmp_path)}, working_directory=tmp_path)
+    )
+
+    heard = [await application.produce_reactors() for _ in range(3)]
+
+    assert [list(each) for each in heard] == [[], [], []]
+    assert len(threads) == 1
