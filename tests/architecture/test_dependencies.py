@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def normalize(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", name[0]).lower()
 
 
+@cache
 def survey_libraries() -> set[str]:
     """Returns the distributions that the sources import, anywhere in them."""
     modules: set[str] = set()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,7 +73,12 @@ def survey_imports(name: str, path: Path) -> Iterator[Import]:
 
 
 MODULES = survey_modules()
-IMPORTS = [found for name, path in MODULES.items() for found in survey_imports(name, path)]
+
+
+@cache
+def list_imports() -> list[Import]:
+    """Returns all imports there are; reading them takes seconds, so not while tests are found."""
+    return [found for name, path in MODULES.items() for found in survey_imports(name, path)]
 
 
 def find_layer(name: str) -> tuple[int, str] | None:
@@ -98,7 +104,7 @@ def explain_layers() -> str:
 def test_imports_point_downwards() -> None:
     """A module imports from lower layers only, and never from a sibling."""
     complaints = []
-    for found in IMPORTS:
+    for found in list_imports():
         target = strip_package(found.imported)
         here, there = find_layer(found.importer), find_layer(target or "")
         if here is None or there is None or here[1] == there[1] or here[0] > there[0]:
@@ -119,7 +125,7 @@ def test_the_public_names_are_for_others() -> None:
     """Inside the package a name is imported from where it lives, not through the front door."""
     complaints = [
         f"{found.place} imports {found.imported}: import it from the module that defines it."
-        for found in IMPORTS
+        for found in list_imports()
         if (name := strip_package(found.imported)) is not None
         and name not in MODULES
         and "." not in name
@@ -148,7 +154,7 @@ def test_nothing_names_a_vendor() -> None:
     complaints = [
         f"{found.place} imports {found.imported}: the configuration names providers, and each"
         " vendor's folder can be deleted without harm to the rest."
-        for found in IMPORTS
+        for found in list_imports()
         for vendor in vendors
         if f"{strip_package(found.imported)}.".startswith(f"providers.{vendor}.")
         and not f"{found.importer}.".startswith(f"providers.{vendor}.")
@@ -177,7 +183,7 @@ def test_a_vendors_library_stays_in_its_folder(library: str) -> None:
     """An SDK or an inference library is imported in the one folder that is about it."""
     complaints = [
         f"{found.place} imports {found.imported}: only a vendor's own folder may."
-        for found in IMPORTS
+        for found in list_imports()
         if found.imported.split(".")[0] == library
         and not found.importer.startswith(("providers.", "invocables.mcp."))
     ]
