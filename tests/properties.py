@@ -21,6 +21,9 @@ _USUAL = 100
 _SHARES: Final = {"fixed": 0.25, "many": 1.0, "random": 1.0, "brief": 0.03}
 PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
 
+STEP: Final = round(1 / _SHARES[PROFILE])
+"""Of cases that differ only in their place each n-th is tried; see :func:`sample`."""
+
 
 def examples(count: int) -> settings:
     """Returns the settings of a property that wants another number of examples than usual.
@@ -39,8 +42,7 @@ def sample(cases: Iterable[_T], turn: int = 0) -> list[_T]:
     Args:
         turn: Which of the shares, where several tests take turns; together they take all cases.
     """
-    step = round(1 / _SHARES[PROFILE])
-    return list(cases)[turn % step :: step]
+    return list(cases)[turn % STEP :: STEP]
 
 
 def load_profile() -> None:

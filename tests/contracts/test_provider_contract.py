@@ -10,8 +10,9 @@ from typing import ClassVar
 import pytest
 
 from embedded import acquire_shared_weights, keep_loaded
-from vibe_llms.testing.contracts import ProviderContract, SimulatedContract
-from vibe_llms.testing.contracts.oddities import ELSEWHERE, survey_names
+from properties import sample
+from vibe_llms.testing.contracts import ProviderContract, SimulatedContract, simulated
+from vibe_llms.testing.contracts.oddities import ELSEWHERE, ODDITIES, survey_names
 from vibe_llms.testing.simulator import FAULTS, QUIRKS
 
 
@@ -28,6 +29,21 @@ class TestScripted(ProviderContract):
     model = "echo"
     invokes = False
     loses_nothing = True
+
+
+@pytest.mark.samples
+class _Peer(SimulatedContract):
+    """One of many that speak Chat Completions by the same code: they take turns at oddities.
+
+    The one at its source is tried under all of them.
+    """
+
+    turn: ClassVar[int]
+
+    @pytest.fixture(autouse=True)
+    def take_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Leaves this one its share of the oddities."""
+        monkeypatch.setattr(simulated, "ODDITIES", dict(sample(ODDITIES.items(), self.turn)))
 
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -54,9 +70,10 @@ class TestStranger(_Strangers, ProviderContract):
     invokes = False
 
 
-class TestStrangersVendor(_Strangers, SimulatedContract):
+class TestStrangersVendor(_Strangers, _Peer):
     """A stranger's vendor that speaks Chat Completions, in one file."""
 
+    turn = 0
     module = "toucan_provider"
     path = "/v1"
     model = "any"
@@ -123,25 +140,27 @@ class TestOpenAIResponses(SimulatedContract):
     model = "gpt-5.1"
 
 
-class TestVllm(SimulatedContract):
+class TestVllm(_Peer):
     """Chat Completions with vLLM's extras."""
 
+    turn = 1
     module = "vibe_llms.providers.vllm"
     path = "/v1"
     model = "some-model"
     simulate = "vllm"
 
 
-class TestPerplexity(SimulatedContract):
+class TestPerplexity(_Peer):
     """Chat Completions with sources, and without tools."""
 
+    turn = 2
     module = "vibe_llms.providers.perplexity"
     model = "sonar"
     simulate = "perplexity"
     invokes = False
 
 
-class _Compatible(SimulatedContract):
+class _Compatible(_Peer):
     """A row of the table of compatible vendors."""
 
     module = "vibe_llms.providers.openai_compatible"
@@ -151,6 +170,7 @@ class _Compatible(SimulatedContract):
 class TestDeepSeek(_Compatible):
     """With reasoning that must come back."""
 
+    turn = 3
     name = "deepseek"
     model = "deepseek-chat"
     simulate = "deepseek"
@@ -159,6 +179,7 @@ class TestDeepSeek(_Compatible):
 class TestGroq(_Compatible):
     """With usage of its own."""
 
+    turn = 4
     name = "groq"
     model = "llama-3.3-70b-versatile"
     simulate = "groq"
@@ -167,6 +188,7 @@ class TestGroq(_Compatible):
 class TestMistral(_Compatible):
     """With content in chunks, and ids of nine letters."""
 
+    turn = 5
     name = "mistral"
     model = "magistral-medium-latest"
     simulate = "mistral"
@@ -175,6 +197,7 @@ class TestMistral(_Compatible):
 class TestOpenRouter(_Compatible):
     """With sealed reasoning in details."""
 
+    turn = 6
     name = "openrouter"
     model = "openai/gpt-5"
     simulate = "openrouter"
@@ -183,6 +206,7 @@ class TestOpenRouter(_Compatible):
 class TestXai(_Compatible):
     """With usage in every chunk."""
 
+    turn = 7
     name = "xai"
     model = "grok-4"
     simulate = "xai"
@@ -191,6 +215,7 @@ class TestXai(_Compatible):
 class TestLlamaCpp(_Compatible):
     """The server of llama.cpp, by its quirks; the real one is asked elsewhere."""
 
+    turn = 8
     name = "llamacpp"
     model = "any"
     simulate = "llama_cpp"

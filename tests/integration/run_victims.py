@@ -427,7 +427,13 @@ def play_twice_killed(root: Path, at: int, dice: random.Random) -> Counter[str] 
     return judge.conclude()
 
 
-def main(path: str, kind: str, rounds: int) -> None:
+def main(path: str, kind: str, rounds: int, first: int = 1, stride: int = 1) -> None:
+    """Plays.
+
+    Args:
+        rounds: Of runs that are often killed.
+        first, stride: Which steps the others are killed at.
+    """
     root = Path(path, "world")
     world = begin(root)  # one that nobody disturbs: loads whatever is loaded when it is needed
     asyncio.run(act(world, DirectoryStore(root / "store")))
@@ -445,10 +451,12 @@ def main(path: str, kind: str, rounds: int) -> None:
             return play_twice_killed(root, at, random.Random(at))
         return play_once_killed(root, at, **settings)
 
-    while (more := play(seen["steps"] + 1)) is not None:
+    at = first
+    while (more := play(at)) is not None:
         seen += more + Counter(steps=1)
+        at += stride
     print(json.dumps(seen))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))
