@@ -1,7 +1,8 @@
-"""Files that others have made: what never ends, or waits for ever, is an error like any other.
+"""Files by the names that people give: reading ends, and writing happens whole or not at all.
 
-Whoever opens a pipe waits until somebody writes to it, and a device such as ``/dev/zero`` has
-no end. Both can be where a file is expected, by mistake or by somebody's intent.
+Whoever opens a pipe waits until somebody is at its other end, and a device such as ``/dev/zero``
+has no end. Both can be where a file is expected, by mistake or by somebody's intent. Every error
+names its file, which those of an open descriptor do not by themselves.
 """
 
 from __future__ import annotations
@@ -9,13 +10,45 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_DRAFTING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AT_ONCE | getattr(os, "O_NOFOLLOW", 0)
 _BLOCK_BYTES = 1 << 16
+_STDOUT = 1
+
+_USUAL_REMEDY = "Check that the disk has space and that the folder may be written to."
+_REMEDIES = {
+    errno.ENOSPC: "Make room on that disk, and do it again.",
+    errno.EDQUOT: "Remove something of yours there, or ask for a larger quota.",
+    errno.EROFS: "Choose another place; this disk may only be read.",
+    errno.EMFILE: "Close what this process has open, or allow it more: `ulimit -n 4096`.",
+    errno.ENFILE: "Close programs that have many files open.",
+    errno.ENOENT: "Check the path, each folder of it.",
+    errno.ENOTDIR: "A file is where a folder should be: move it away.",
+    errno.EISDIR: "A folder is where a file should be: move it away.",
+    errno.EINVAL: "Put the file in its place again.",
+    errno.EACCES: "Check whose it is, and that you may read and write it.",
+    errno.EPERM: "Check whose it is, and that you may read and write it.",
+}
+
+
+def advise(error: OSError) -> str:
+    """Returns what a person can do about what the operating system says, as a sentence."""
+    return _REMEDIES.get(error.errno or 0, _USUAL_REMEDY)
+
+
+@contextmanager
+def naming(path: Path | str, draft: str | None = None) -> Iterator[None]:
+    """Lets an error of the operating system that names no file, or but its draft, name this one."""
+    try:
+        yield
+    except OSError as error:  # ours are such, too, and have no number
+        if error.errno is None or error.filename not in (None, draft):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
@@ -86,3 +119,101 @@ def _read_first(descriptor: int, is_pipe: bool, shown: str) -> bytearray:
     if _AT_ONCE and hasattr(os, "set_blocking"):
         os.set_blocking(descriptor, True)
     return bytearray(data)
+
+
+def replace_file(path: Path | str, data: bytes, *, mode: int | None = None) -> None:
+    """Puts a whole file in the place of another, or of nothing; a failure leaves what was there.
+
+    The data are on the disk when this returns. Behind a link, the file that it leads to is
+    replaced, and the link stays.
+
+    Args:
+        mode: The permissions that the file then has; by default those of the file that was
+            there, else those that the user's mask leaves.
+
+    Raises:
+        OSError: It cannot be written, or is a folder; it names the path.
+    """
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".vibe-{os.urandom(4).hex()}.draft")
+    if mode is None:
+        with suppress(FileNotFoundError):
+            mode = target.stat().st_mode & 0o777
+    with naming(path, str(draft)):
+        descriptor = os.open(draft, _DRAFTING, 0o666 if mode is None else 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                if mode is not None:
+                    draft.chmod(mode)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            draft.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink()
+            raise
+    with suppress(OSError):  # some file systems refuse; the file is in its place in any case
+        synchronize_folder(str(target.parent))
+
+
+def synchronize_folder(path: str) -> None:
+    """Returns when the entries of a folder have reached the disk. Raises OSError."""
+    if os.name == "nt":  # which cannot open folders, and keeps entries in order itself
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_file(path: Path | str, data: bytes) -> None:
+    """Writes where a person has said: a file is replaced, a pipe or a device is written into.
+
+    Raises:
+        OSError: It cannot be written, or is a folder, or a pipe that nobody reads from; it
+            names the path.
+    """
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return replace_file(path, data)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if stat.S_ISREG(found.st_mode) and not _is_stdout(found):
+        return replace_file(path, data)
+    with naming(path):
+        _pour(_open_stream(path, found), data)
+    return None
+
+
+def _open_stream(path: Path | str, found: os.stat_result) -> int:
+    """Opens what is no file to be written to, without waiting for its other end."""
+    if _is_stdout(found):  # as /dev/stdout is: another descriptor would begin at the beginning
+        return os.dup(_STDOUT)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | _AT_ONCE)
+    except OSError as error:
+        if error.errno == errno.ENXIO and stat.S_ISFIFO(found.st_mode):
+            raise OSError(errno.ENXIO, "Nobody reads from this pipe", os.fspath(path)) from error
+        raise
+    if _AT_ONCE and hasattr(os, "set_blocking"):
+        os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _is_stdout(found: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(found, os.fstat(_STDOUT))
+    except OSError:  # it was closed
+        return False
+
+
+def _pour(descriptor: int, data: bytes) -> None:
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)

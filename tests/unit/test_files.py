@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
+import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from vibe_llms.files import open_regular, read_beginning, read_file, read_regular
+from vibe_llms.files import (
+    open_regular,
+    read_beginning,
+    read_file,
+    read_regular,
+    replace_file,
+    write_file,
+)
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
@@ -57,3 +69,105 @@ def test_what_a_program_writes_into_a_pipe_is_read() -> None:
     assert read_file(f"/dev/fd/{reading}") == b"a" * 100_000 + b"b"
     thread.join()
     os.close(reading)
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("before", [b"old", None])
+def test_a_file_is_replaced_or_stays_as_it_was(
+    step: str, before: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk leaves the old file, or none, and nothing beside it; the error names it."""
+    path = tmp_path / "a"
+    if before is not None:
+        path.write_bytes(before)
+
+    def fail(*given: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, fail)
+        with pytest.raises(OSError, match="No space left") as caught:
+            replace_file(path, b"new")
+
+    assert caught.value.filename == str(path)
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [before] * (before is not None)
+    replace_file(path, b"new")
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"new"]
+
+
+def test_a_disk_that_is_really_full_leaves_the_old_file(tmp_path: Path) -> None:
+    """The kernel stops the write in the middle, as it does where the space ends."""
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    script = (
+        "import sys; from vibe_llms.files import replace_file; "
+        "replace_file(sys.argv[1], bytes(100_000))"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)),
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+
+    assert f"File too large: '{path}'" in run.stderr
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"old"]
+
+
+def test_permissions_and_links_stay(tmp_path: Path) -> None:
+    """Those of the file that was there; a new one has what the mask leaves, or what is asked."""
+    file, link, new = tmp_path / "file", tmp_path / "link", tmp_path / "new"
+    file.write_bytes(b"old")
+    file.chmod(0o640)
+    link.symlink_to("file")
+    mask = os.umask(0o027)
+    try:
+        replace_file(link, b"1")
+        replace_file(new, b"2")
+    finally:
+        os.umask(mask)
+
+    assert link.is_symlink()
+    assert file.read_bytes() == b"1"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file, new)] == [0o640, 0o640]
+    replace_file(file, b"3", mode=0o600)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_what_has_no_name_of_its_own_is_written_into(tmp_path: Path) -> None:
+    """A pipe that somebody reads, and a device; a pipe without a reader is not waited for."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="Nobody reads from this pipe") as caught:
+        write_file(pipe, b"x")
+    assert caught.value.filename == str(pipe)
+
+    got: list[bytes] = []
+    thread = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    thread.start()
+    os.close(os.open(pipe, os.O_WRONLY))  # waits until the reader is there
+    write_file(pipe, b"x" * 100_000)
+    thread.join()
+    write_file("/dev/null", b"x")
+
+    assert got == [b"x" * 100_000]
+    assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_file("/dev/full", b"x")
+    assert caught.value.filename == "/dev/full"
+    with pytest.raises(IsADirectoryError):
+        write_file(tmp_path, b"x")
+
+
+def test_standard_output_that_is_a_file_goes_on(tmp_path: Path) -> None:
+    """``/dev/stdout`` is written into, whatever it leads to: what is in the file stays."""
+    script = "from vibe_llms.files import write_file; write_file('/dev/stdout', b'more')"
+    path = tmp_path / "out"
+    path.write_text("before, ")
+
+    with path.open("a") as output:
+        subprocess.run([sys.executable, "-c", script], stdout=output, check=True)
+
+    assert path.read_text() == "before, more"

@@ -6,6 +6,7 @@ What would not hold is refused before anything is written, and the file is repla
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from typing import Any
 import tomli
 
 from vibe_llms.configuration.classes import Configuration, Layer
-from vibe_llms.configuration.places import FILE_VARIABLE, access_user_file
+from vibe_llms.configuration.lines import locate_keys
+from vibe_llms.configuration.places import access_user_file
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
-from vibe_llms.files import read_regular
+from vibe_llms.files import read_regular, replace_file
 
 
 class Draft:
@@ -29,9 +31,10 @@ class Draft:
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
-        self.file = access_user_file(environment, Path.cwd()).resolve()
-        self.text = self._read()
-        self._copy = self.file.with_name(f".{self.file.name}.{os.getpid()}.new")
+        self._place = access_user_file(environment, Path.cwd())
+        self.file = self._place.resolve()
+        self.text = self._written = self._read()
+        self._paths: list[tuple[str, ...]] = []
 
     def _read(self) -> str:
         """Reads the file; what is no file is not replaced by one."""
@@ -69,6 +72,7 @@ class Draft:
             if not isinstance(place, dict):
                 raise _refuse(name, f"{'.'.join(path[: position + 1])!r} is no table.")
         place[key] = read_value(value)
+        self._paths.append(path)
         self.text = tomlkit.dumps(document).rstrip("\n") + "\n"
 
     def unset(self, name: str) -> None:
@@ -94,40 +98,36 @@ class Draft:
         self.text = tomlkit.dumps(document)
 
     def load(self) -> Configuration:
-        """Loads the configuration as it would be with this file.
+        """Loads the configuration as it would be with this file; writes nothing.
 
         Raises:
-            ConfigurationError: With all the mistakes that there would be, by their lines.
+            ConfigurationError: With all the mistakes that there would be, by their lines; those
+                of a value that was set, by its name.
         """
-        self._write()
         try:
-            environment = {**self._environment, FILE_VARIABLE: str(self._copy)}
-            return load_configuration(environment=environment)
+            return load_configuration(environment=self._environment, user_text=self.text)
         except ConfigurationError as error:
-            error.findings = tuple(map(self.name_file, error.findings))
+            error.findings = tuple(map(self.name_key, error.findings))
             raise
-        finally:
-            self._copy.unlink(missing_ok=True)
 
-    def name_file(self, finding: Finding) -> Finding:
-        """Lets a finding in what :meth:`load` has loaded name the file."""
-        if finding.place != str(self._copy):
+    def name_key(self, finding: Finding) -> Finding:
+        """Lets a finding about what was set name that: nobody has seen it on a line yet."""
+        if finding.place != str(self._place):
             return finding
-        return Finding(place=str(self.file), line=finding.line, message=finding.message)
+        before, lines = locate_keys(self._written), locate_keys(self.text)
+        for path in self._paths:
+            steps = [path[:length] for length in range(1, len(path))]
+            new = [path, *(step for step in steps if step not in before)]
+            if finding.line in [lines[step] for step in new]:
+                message = re.sub(rf"^{re.escape(path[0])}\S*: ", "", finding.message)
+                return Finding(place=".".join(path), message=message)
+        return finding
 
     def save(self) -> None:
-        """Writes the file, in one step. Raises OSError."""
-        self._write()
-        self._copy.replace(self.file)
-
-    def _write(self) -> None:
+        """Writes the file, all of it or nothing. Raises OSError."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        mode = self.file.stat().st_mode & 0o777 if self.file.exists() else 0o600
-        descriptor = os.open(self._copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(self.text.encode("utf-8"))
-            stream.flush()
-            os.fsync(stream.fileno())
+        mode = None if self.file.exists() else 0o600
+        replace_file(self.file, self.text.encode("utf-8"), mode=mode)
 
     def _parse(self) -> Any:
         import tomlkit

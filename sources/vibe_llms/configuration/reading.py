@@ -22,7 +22,7 @@ from vibe_llms.configuration.definitions import (
     define_limit,
     is_plugin_name,
 )
-from vibe_llms.nearness import suggest
+from vibe_llms.nearness import find_nearest, suggest
 
 if TYPE_CHECKING:
     from vibe_llms.exceptions import Finding
@@ -201,7 +201,12 @@ class LayerReader:
         name = ".".join(path)
         tables = (*PLUGIN_TABLES, *NAMED_TABLES, "models", ALIASES, DEFAULTS, *FREE_TABLES)
         known = {*self.definitions, *(known.partition(".")[0] for known in self.definitions)}
-        self._report(path, f"There is no setting {name!r}{suggest(name, {*known, *tables})}")
+        end = suggest(name, {*known, *tables})
+        if end == ".":  # who leaves out the table means what is in it
+            inner = {known.rpartition(".")[2]: known for known in self.definitions}
+            nearest = find_nearest(name, inner)
+            end = f"; did you mean {inner[nearest]!r}?" if nearest else end
+        self._report(path, f"There is no setting {name!r}{end}")
 
     def _report(self, path: KeyPath, message: str) -> None:
         source = self.produce_source(path)

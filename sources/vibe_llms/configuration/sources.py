@@ -49,6 +49,7 @@ def load_configuration(
     command_line: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     working_directory: Path | None = None,
+    user_text: str | None = None,
 ) -> Configuration:
     """Loads what the user configured.
 
@@ -57,13 +58,14 @@ def load_configuration(
         environment: The variables; those of the process where not given.
         working_directory: Where the search for a project's file starts; the process's own
             where not given.
+        user_text: What the user's file would hold; what it does hold where not given.
 
     Raises:
         ConfigurationError: Something does not hold; ``findings`` has all mistakes at once.
     """
     environment = os.environ if environment is None else environment
     directory = Path.cwd() if working_directory is None else working_directory.resolve()
-    loader = _Loader(environment, directory)
+    loader = _Loader(environment, directory, user_text)
     configuration = loader.load(command_line or {})
     if loader.findings:
         from vibe_llms.exceptions import ConfigurationError  # needed after a mistake only
@@ -81,8 +83,11 @@ class _File(NamedTuple):
 
 
 class _Loader:
-    def __init__(self, environment: Mapping[str, str], working_directory: Path) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], working_directory: Path, user_text: str | None
+    ) -> None:
         self.environment = environment
+        self.user_text = user_text
         self.working_directory = working_directory
         self.findings: list[Finding] = []
         self.definitions: dict[str, Definition] = dict(SETTINGS)
@@ -133,6 +138,8 @@ class _Loader:
 
     def read_file(self, layer: Layer, path: Path) -> _File:
         """Reads a file; only the user's usual one may be missing without a word."""
+        if layer is Layer.USER and self.user_text is not None:
+            return _File(layer=layer, path=path, raw=self.user_text.encode("utf-8"))
         raw = None
         try:
             raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)

@@ -13,7 +13,6 @@ Trust belongs to a folder and to the digest of its file, so that a change asks a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ import tomli
 
 from vibe_llms.configuration.classes import Setting, TrustRequest
 from vibe_llms.configuration.definitions import FREE_TABLES, Definition
-from vibe_llms.files import read_file
+from vibe_llms.files import read_file, replace_file
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification import Consent
@@ -117,7 +116,4 @@ def _write_record(data_directory: Path, folders: Mapping[str, str]) -> None:
     import tomli_w  # only a decision about trust writes
 
     data_directory.mkdir(parents=True, exist_ok=True)
-    path = data_directory / _RECORD
-    draft = path.with_suffix(f".{os.getpid()}.new")
-    draft.write_text(tomli_w.dumps({"folders": dict(folders)}), encoding="utf-8")
-    draft.replace(path)
+    replace_file(data_directory / _RECORD, tomli_w.dumps({"folders": dict(folders)}).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -50,9 +51,13 @@ def make_plugin(name: str, kind: str, folder: Path) -> tuple[Path, ...]:
         files[place / "tests" / "conftest.py"] = f"{kind}/conftest.txt"
     try:
         place.mkdir(parents=True)  # never into a folder that somebody has
-        for file, template in files.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(_fill(template, words), encoding="utf-8")
+        try:
+            for file, template in files.items():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(_fill(template, words), encoding="utf-8")
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)  # a half of it would be in the way
+            raise
     except OSError as error:
         raise PluginError(
             plugin=name,

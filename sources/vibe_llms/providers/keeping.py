@@ -7,13 +7,12 @@ nobody asks the keyring, which may ask its user, for what it does not have.
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 from vibe_llms.exceptions import StoreError
-from vibe_llms.files import read_file
+from vibe_llms.files import read_file, replace_file
 from vibe_llms.secrets import Secret
 
 SERVICE: Final = "vibe-llms"
@@ -103,12 +102,5 @@ def _access_keyring() -> ModuleType | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Writes a file that is its owner's alone from its first byte on, in one step."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
+    """Writes a file that is its owner's alone."""
+    replace_file(path, data, mode=0o600)

@@ -7,8 +7,6 @@ is better than none, when the vendor cannot be asked.
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.exceptions import ConverseError, UnknownNameError
-from vibe_llms.files import read_file
+from vibe_llms.files import read_file, replace_file
 from vibe_llms.plain import JsonValue
 
 MAXIMUM_AGE_SECONDS: Final = 86_400.0
@@ -185,7 +183,6 @@ def is_sound(model: SurveyedModel) -> bool:
 
 
 def _write(directory: Path, survey: Survey) -> None:
-    """Writes beside the file and moves into its place, so that a reader finds one or the other."""
     import msgspec
 
     document = {
@@ -195,11 +192,4 @@ def _write(directory: Path, survey: Survey) -> None:
         "models": [attrs.asdict(model) for model in survey.models],
     }
     directory.mkdir(parents=True, exist_ok=True)
-    number, name = tempfile.mkstemp(dir=directory, prefix=f".{_FILE_NAME}-")
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(msgspec.json.encode(document))
-        Path(name).replace(directory / _FILE_NAME)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    replace_file(directory / _FILE_NAME, msgspec.json.encode(document), mode=0o600)

@@ -34,7 +34,7 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
-from vibe_llms.files import open_regular, read_regular
+from vibe_llms.files import naming, open_regular, read_regular
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.identities import access_now
@@ -95,7 +95,8 @@ class FileLog:
         self._lock = self._acquire_lock()
         try:
             self._descriptor = self._open()
-            size = self._settle(self._descriptor)
+            with naming(self.path):
+                size = self._settle(self._descriptor)
             self._end = Tally(self._find_last(self._descriptor, size), size)
             self._refuse_loss()
         except BaseException:
@@ -163,12 +164,13 @@ class FileLog:
         number = self._end.lines + 1
         line = _Line(number, access_now(), run_id, msgspec.Raw(encode_event(event)))
         data = _ENCODER.encode(line) + b"\n"
-        try:
-            self._disk.write(self._descriptor, data)
-            self._end = Tally(number, self._end.size + len(data))
-        except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
-            self._disk.truncate(self._descriptor, self._end.size)
-            raise
+        with naming(self.path):
+            try:
+                self._disk.write(self._descriptor, data)
+                self._end = Tally(number, self._end.size + len(data))
+            except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
+                self._disk.truncate(self._descriptor, self._end.size)
+                raise
         return number
 
     async def secure(self, sequence: int) -> None:
@@ -181,7 +183,7 @@ class FileLog:
     def synchronize(self) -> None:
         """Returns when all that was written has reached the disk."""
         end = self._end
-        with self._door:
+        with self._door, naming(self.path):
             if self._descriptor is not None:
                 self._disk.synchronize(self._descriptor)
                 self._synchronized = end.lines

@@ -139,8 +139,9 @@ def test_002_a_write_that_fails_is_taken_back(failing: str, tmp_path: Path) -> N
     conversation = Conversation.restore(store, "a")
     conversation.add_user_message("important")
 
-    with pytest.raises(StoreError, match="No space left"):
+    with pytest.raises(StoreError, match=r"No space left on device\. Make room") as caught:
         conversation.save(store)
+    assert caught.value.path == str(path)
     assert path.read_bytes() == before
     disk.full = False
     conversation.save(store)
@@ -178,9 +179,10 @@ def test_004_what_fails_on_a_full_disk_leaves_nothing_behind(name: str, tmp_path
     populate(tmp_path)
     before = list_files()
 
-    with pytest.raises(StoreError, match="No space left"):
+    with pytest.raises(StoreError, match="No space left") as caught:
         OPERATIONS[name](DirectoryStore(tmp_path, disk=FullDisk()))
 
+    assert caught.value.path.startswith(str(tmp_path)), "which disk is full must be known"
     assert list_files() == before
 
 

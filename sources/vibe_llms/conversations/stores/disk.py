@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from vibe_llms.files import open_regular
+from vibe_llms.files import naming, open_regular, synchronize_folder
 
 _FILE_MODE = 0o600  # what people tell a model is nobody else's business
 _FOLDER_MODE = 0o700
@@ -60,13 +60,7 @@ class Disk:
 
     def synchronize_folder(self, path: str) -> None:
         """Returns when the entries of the folder have reached the disk."""
-        if os.name == "nt":  # which cannot open folders, and keeps entries in order itself
-            return
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        synchronize_folder(path)
 
     def rename(self, source: str, target: str) -> None:
         """Gives a file or folder another path; a file that was there is replaced at once."""
@@ -94,8 +88,9 @@ def write_new_file(disk: Disk, path: str, data: bytes) -> None:
     """Creates a file with its bytes on the disk; its entry is up to the caller."""
     descriptor = disk.create(path)
     try:
-        disk.write(descriptor, data)
-        disk.synchronize(descriptor)
+        with naming(path):
+            disk.write(descriptor, data)
+            disk.synchronize(descriptor)
     except BaseException:
         with suppress(OSError):  # what is half written would only keep a full disk full
             disk.remove(path)
@@ -120,8 +115,9 @@ def replace_file(disk: Disk, path: str, data: bytes) -> None:
     """Puts a file in the place of another, so that a crash leaves the old one or the new one."""
     folder, name = os.path.split(path)
     temporary = f"{folder}/.{name}.{os.urandom(4).hex()}"
-    write_new_file(disk, temporary, data)
-    disk.rename(temporary, path)
+    with naming(path, temporary):
+        write_new_file(disk, temporary, data)
+        disk.rename(temporary, path)
     disk.synchronize_folder(folder)
 
 

@@ -12,7 +12,7 @@ from vibe_llms.conversations.stores import chain, lines, locks, removal
 from vibe_llms.conversations.stores.disk import Disk, make_folders
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.exceptions import Finding
-from vibe_llms.files import open_regular
+from vibe_llms.files import naming, open_regular
 
 
 @attrs.frozen(kw_only=True)
@@ -86,7 +86,8 @@ class Guards:
             except FileNotFoundError as error:
                 raise chain.describe_missing_messages(path) from error
             try:
-                yield self._settle(folder, descriptor, mend=not reading)
+                with naming(path):
+                    yield self._settle(folder, descriptor, mend=not reading)
             finally:
                 os.close(descriptor)
         finally:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from vibe_llms.exceptions import StoreError
-
-_USUAL_REMEDY = "Check that the disk has space and that the folder may be written to."
-_REMEDIES = {
-    errno.EMFILE: "Close what this process has open, or allow it more: `ulimit -n 4096`.",
-    errno.ENFILE: "Close programs that have many files open.",
-    errno.ENOTDIR: "A file is where a folder should be: move it away.",
-    errno.EISDIR: "A folder is where a file should be: move it away.",
-    errno.EINVAL: "Put the file in its place again.",
-    errno.EACCES: "Check whose it is, and that you may read and write it.",
-}
+from vibe_llms.files import advise
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -44,5 +34,5 @@ def produce_store_error(error: OSError) -> StoreError:
     return StoreError(
         path=path,
         detail=f"{path or 'The store'}: {error.strerror or error}.",
-        remedy=_REMEDIES.get(error.errno or 0, _USUAL_REMEDY),
+        remedy=advise(error),
     )

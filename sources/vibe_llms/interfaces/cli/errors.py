@@ -110,8 +110,12 @@ def compose_lines(error: Exception) -> list[str]:
     elif isinstance(error, ConverseError):
         text = str(error)
     elif isinstance(error, OSError):
-        place = error.filename or "The output"
-        text = f"{place} cannot be read or written: {error.strerror or error}."
+        from vibe_llms.files import advise
+
+        what = (
+            f"{error.filename} cannot be read or" if error.filename else "Standard output cannot be"
+        )
+        text = f"{what} written: {error.strerror or error}. {advise(error)}"
     else:
         text = f"This is a defect: {type(error).__name__}: {error} (--debug shows where)"
     return [sanitize(respell(" ".join(text.split())))]

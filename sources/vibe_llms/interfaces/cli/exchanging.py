@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibe_llms.exceptions import StoreError
+from vibe_llms.files import advise, write_file
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -18,6 +19,8 @@ def choose_form(
 ) -> ExporterSpecification:
     """Returns the form of a name, else the one that a file's name asks for, else Markdown.
 
+    A name without an ending asks for nothing, as that of a pipe does.
+
     Raises:
         UnknownNameError: There is no form of this name.
         RequestError: None has this ending.
@@ -26,7 +29,7 @@ def choose_form(
     from vibe_llms.plugins.specification import ExporterSpecification
 
     forms = plugins.survey_pieces(ExporterSpecification)
-    if name or path is None:
+    if name or path is None or not path.suffix:
         return access_form(forms, name or "markdown")
     return choose_exporter(forms, path)
 
@@ -54,12 +57,18 @@ def compose_document(store: ConversationStore, identity: str, form: ExporterSpec
 
 
 def save_document(document: str, path: Path) -> None:
-    """Writes a document to a file, in UTF-8. Raises StoreError."""
+    """Writes a document to a file, all of it or nothing, or into a pipe or a device; in UTF-8.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
     try:
-        path.write_text(document, encoding="utf-8")
+        write_file(path, document.encode("utf-8"))
+    except BrokenPipeError:  # its reader has had enough, as that of standard output may
+        raise
     except OSError as error:
         raise StoreError(
             path=str(path),
             detail=f"{path} cannot be written: {error.strerror or error}.",
-            remedy="Name another file.",
+            remedy="Name a file." if path.is_dir() else advise(error),
         ) from error

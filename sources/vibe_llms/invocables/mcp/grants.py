@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.files import replace_file
 from vibe_llms.secrets import Settings
 
 _logger = logging.getLogger(__name__)
@@ -77,19 +77,7 @@ class GrantFile:
         """
         document = {"version": _VERSION, "server": self.server, **values}
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self.path.with_suffix(f".{secrets.token_hex(4)}.draft")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _BINARY
-        descriptor = os.open(draft, flags, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(json.dumps(document).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
-        except BaseException:
-            with suppress(OSError):
-                draft.unlink()
-            raise
+        replace_file(self.path, json.dumps(document).encode(), mode=0o600)
 
     def remove(self) -> None:
         """Forgets what was granted."""

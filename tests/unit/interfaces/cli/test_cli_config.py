@@ -69,11 +69,25 @@ def test_one_value_changes_and_all_else_stays(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("set", "limits.attempts", "zero"), ":9: 'limits.attempts' must be a whole number"),
-        (("set", "limit.attempts", "1"), "did you mean 'limits'?"),
-        (("set", "model", "antropic"), ":2: model: There is no provider or model 'antropic'; did"),
-        (("set", "providers.openai.base_urll", "x"), "did you mean 'base_url'?"),
-        (("set", "providers.groq.base_url", "x"), ":6: providers.groq.base_url: It must be an"),
+        (
+            ("set", "limits.attempts", "zero"),
+            "error: limits.attempts: 'limits.attempts' must be a whole number",
+        ),
+        (("set", "limit.attempts", "1"), "error: limit.attempts: There is no setting 'limit'; did"),
+        (
+            ("set", "attempt", "1"),
+            "error: attempt: There is no setting 'attempt'; did you mean 'lim",
+        ),
+        (("set", "foo", "bar"), "error: foo: There is no setting 'foo'."),
+        (
+            ("set", "model", "antropic"),
+            "error: model: There is no provider or model 'antropic'; did",
+        ),
+        (
+            ("set", "providers.openai.base_urll", "x"),
+            "error: providers.openai.base_urll: 'base_urll'",
+        ),
+        (("set", "providers.groq.base_url", "x"), "error: providers.groq.base_url: It must be an"),
         (("set", "aliases.x", "grok"), "did you mean 'groq'?"),
         (("set", "model.x", "1"), "'model' is no table"),
         (("set", "a b", "1"), "no name of a setting"),

@@ -182,3 +182,58 @@ def test_odd_facts_about_models_are_passed_over(tmp_path: Path, kind: str) -> No
     replace(tmp_path / "attributes.toml", kind)
 
     assert read_names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("/", "vibe: error: / cannot be written: Is a directory. Name a file."),
+        ("pipe", "pipe cannot be written: Nobody reads from this pipe."),
+        ("/dev/full", "/dev/full cannot be written: No space left on device. Make room"),
+        ("none/it.md", "none/it.md cannot be written: No such file or directory. Check the path"),
+    ],
+)
+def test_an_export_that_cannot_be_written_is_told(
+    vibe: Vibe, home: Path, folder: Path, name: str, words: str
+) -> None:
+    """One line that says where, why and what to do; nobody waits for a pipe's reader."""
+    os.mkfifo(home / "pipe")
+
+    outcome = vibe("export", "-o", name)
+
+    check_line(outcome)
+    assert words in outcome.err
+    assert outcome.code == 7
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "-o", "it.md"),
+        ("config", "set", "stream", "false"),
+        ("trust", "project", "--yes"),
+    ],
+)
+def test_a_full_disk_leaves_files_as_they_were(
+    vibe: Vibe, home: Path, folder: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the file and the remedy; what was there is there."""
+    (home / "it.md").write_text("old")
+    project = home / "project" / ".vibe-llms"
+    project.mkdir(parents=True)
+    (project / "config.toml").write_text("[directories]\ndata = 'x'\n")
+    vibe("list")  # which makes the index
+    before = {path for path in home.rglob("*") if path.is_file()}
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        outcome = vibe(*words)
+
+    check_line(outcome)
+    assert "No space left on device. Make room on that disk" in outcome.err
+    assert str(home) in outcome.err or "it.md" in outcome.err
+    assert {path for path in home.rglob("*") if path.is_file()} == before
+    assert (home / "it.md").read_text() == "old"

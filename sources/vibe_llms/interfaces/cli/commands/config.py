@@ -129,7 +129,7 @@ def _keep(draft: Draft, name: str) -> None:
     configuration = draft.load()
     if name.partition(".")[0] in ("aliases", "ensembles", "mcp", "model", "providers"):
         mistakes = survey_mistakes(Application(configuration), about=read_name(name))
-        if findings := tuple(dict.fromkeys(map(draft.name_file, mistakes))):
+        if findings := tuple(dict.fromkeys(map(draft.name_key, mistakes))):
             raise ConfigurationError(findings=findings)
     draft.save()
     note(f"Written: {draft.file}")
