@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from vibe_llms.conversations.stores.disk import Disk
+from vibe_llms.logs.disk import Disk
 
 
 class HastyDisk(Disk):

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vibe_llms.conversations import ConversationMetadata, DirectoryStore
-from vibe_llms.conversations.stores.disk import Disk
+from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
 
 CANISTERS = 100_000

@@ -15,12 +15,9 @@ import attrs
 import msgspec
 
 from vibe_llms.conversations.contents import replace_media
-from vibe_llms.conversations.stores import lines, locks
-from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach
-from vibe_llms.conversations.stores.tallies import Tally, find_loss, write_tally
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.engine import (
     EngineEvent,
@@ -34,7 +31,8 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
-from vibe_llms.files import naming, open_regular, read_regular
+from vibe_llms.logs import Disk, Log, locks
+from vibe_llms.logs.tallies import find_loss
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.identities import access_now
@@ -79,8 +77,8 @@ class FileLog:
         self._contents = contents
         self._disk = Disk() if disk is None else disk
         self._lock: int | None = None
-        self._descriptor: int | None = None
-        self._end = Tally()  # replaced as a whole: an interrupt leaves the old or the new one
+        self._log: Log | None = None
+        self._before = 0  # how many events there were when it was claimed
         self._synchronized = 0
         self._door = threading.Lock()  # a file is not closed while it is synchronized
         self._turnstile = asyncio.Lock()
@@ -94,10 +92,10 @@ class FileLog:
             raise describe_busy(f"{self._folder}/{LOCK}")
         self._lock = self._acquire_lock()
         try:
-            self._descriptor = self._open()
-            with naming(self.path):
-                size = self._settle(self._descriptor)
-            self._end = Tally(self._find_last(self._descriptor, size), size)
+            self._log = log = self._open()
+            self.notices += log.notices
+            last = log.read_last()
+            self._before = self._open_envelope(last, "last line").sequence if last else 0
             self._refuse_loss()
         except BaseException:
             self.close()
@@ -118,32 +116,18 @@ class FileLog:
             except StoreError as error:
                 raise describe_busy(path) from error
 
-    def _open(self) -> int:
+    def _open(self) -> Log:
+        tally = f"{self._folder}/{TALLY}"
         try:
-            return self._disk.open_to_append(self.path)
+            return Log(self.path, self._disk, tally=tally)
         except FileNotFoundError:
             os.close(self._disk.create(self.path))
             self._disk.synchronize_folder(self._folder)
-            return self._disk.open_to_append(self.path)
-
-    def _settle(self, descriptor: int) -> int:
-        """Sets aside what a crash has left of a last line; returns the size of the others."""
-        size = os.fstat(descriptor).st_size
-        start = lines.find_torn_start(descriptor, size)
-        if start < size:
-            notice = lines.set_torn_aside(self._disk, self._folder, descriptor, start, size, RUNS)
-            self.notices += (notice,)
-        return start
-
-    def _find_last(self, descriptor: int, size: int) -> int:
-        """Returns the number of the last event."""
-        if not size:
-            return 0
-        return self._open_envelope(_read_last_line(descriptor, size), "last line").sequence
+            return Log(self.path, self._disk, tally=tally)
 
     def _refuse_loss(self) -> None:
         """What took effect and is forgotten would be executed again."""
-        loss = self._find_loss(self._end.lines)
+        loss = self._find_loss(self._before)
         if loss is not None:
             raise CorruptionError(path=self.path, detail=loss.message)
 
@@ -159,18 +143,12 @@ class FileLog:
     @mapping_errors
     def append(self, run_id: str, event: EngineEvent) -> int:
         """Appends an event; media keep their bytes."""
-        if self._descriptor is None:
+        log = self._log
+        if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
-        number = self._end.lines + 1
+        number = self._before + log.end.lines + 1
         line = _Line(number, access_now(), run_id, msgspec.Raw(encode_event(event)))
-        data = _ENCODER.encode(line) + b"\n"
-        with naming(self.path):
-            try:
-                self._disk.write(self._descriptor, data)
-                self._end = Tally(number, self._end.size + len(data))
-            except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
-                self._disk.truncate(self._descriptor, self._end.size)
-                raise
+        log.append(_ENCODER.encode(line) + b"\n")
         return number
 
     async def secure(self, sequence: int) -> None:
@@ -182,21 +160,20 @@ class FileLog:
     @mapping_errors
     def synchronize(self) -> None:
         """Returns when all that was written has reached the disk."""
-        end = self._end
-        with self._door, naming(self.path):
-            if self._descriptor is not None:
-                self._disk.synchronize(self._descriptor)
-                self._synchronized = end.lines
-                write_tally(self._disk, f"{self._folder}/{TALLY}", end)
+        with self._door:
+            if self._log is not None:
+                number = self._before + self._log.end.lines
+                self._log.synchronize()
+                self._synchronized = number
 
     def close(self) -> None:
         """Lets others in."""
         with self._door:
-            descriptor, self._descriptor = self._descriptor, None
+            log, self._log = self._log, None
             lock, self._lock = self._lock, None
         with suppress(OSError):
-            if descriptor is not None:
-                os.close(descriptor)
+            if log is not None:
+                log.close()
         if lock is not None:
             locks.release(lock)
 
@@ -205,43 +182,38 @@ class FileLog:
     @mapping_errors
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Returns the events after a sequence number. Changes nothing."""
-        try:
-            whole = read_regular(self.path).split(b"\n")[:-1]  # the last is empty, or torn
-        except FileNotFoundError:
-            return []
+        whole, _ = self._read_lines()
         return [self._decode(line, number) for number, line in enumerate(whole[after:], after + 1)]
 
     @mapping_errors
     def examine(self) -> tuple[int, tuple[Finding, ...]]:
         """Proves each line; returns how many there are, and what is wrong. Changes nothing."""
-        try:
-            *whole, torn = read_regular(self.path).split(b"\n")
-        except FileNotFoundError:
-            whole, torn = [], b""
+        whole, torn = self._read_lines()
         findings: list[Finding] = []
         for number, line in enumerate(whole, 1):
             try:
                 self._decode(line, number)
             except CorruptionError as error:
                 findings.append(Finding(place=self.path, line=number, message=error.detail))
-        if torn:
-            fate = "is still there"
-            findings.append(lines.describe_torn(self._folder, fate, len(torn), RUNS))
         loss = self._find_loss(len(whole))
-        return len(whole), (*findings, *([loss] if loss else []))
+        return len(whole), (*findings, *torn, *([loss] if loss else []))
+
+    def _read_lines(self) -> tuple[list[bytes], tuple[Finding, ...]]:
+        """Returns the whole lines, and what is torn behind them."""
+        try:
+            with Log(self.path, self._disk, reading=True) as log:
+                return log.read().split(b"\n")[:-1], log.notices
+        except FileNotFoundError:
+            return [], ()
 
     @mapping_errors
     def read_last(self) -> LoggedEvent | None:
         """Returns the last event. Changes nothing."""
         try:
-            descriptor = open_regular(self.path)
+            with Log(self.path, self._disk, reading=True) as log:
+                data = log.read_last()
         except FileNotFoundError:
             return None
-        try:
-            size = lines.find_torn_start(descriptor, os.fstat(descriptor).st_size)
-            data = _read_last_line(descriptor, size) if size else b""
-        finally:
-            os.close(descriptor)
         return self._decode(data) if data else None
 
     def _decode(self, data: bytes, number: int = 0) -> LoggedEvent:
@@ -274,11 +246,6 @@ class FileLog:
             detail=f"The {what} does not read: {detail}.",
             remedy="Correct the file by hand; what was said is in messages.jsonl beside it.",
         )
-
-
-def _read_last_line(descriptor: int, size: int) -> bytes:
-    start = lines.find_line_start(descriptor, size - 1)
-    return lines.read_at(descriptor, start, size - start)
 
 
 def _has_media(event: EngineEvent) -> bool:

@@ -7,7 +7,6 @@ from typing import Protocol, TypeGuard
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ParentLink
-from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.tails import read_tail
@@ -19,6 +18,7 @@ from vibe_llms.events.engine import (
     InvocationStartedEvent,
 )
 from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.logs import Disk
 from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.log import MemoryLog, RunLog
 

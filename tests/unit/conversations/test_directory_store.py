@@ -31,8 +31,8 @@ from vibe_llms.conversations import (
     verify,
 )
 from vibe_llms.conversations.contents import replace_media
-from vibe_llms.conversations.stores.lines import measure_lines
 from vibe_llms.exceptions import CorruptionError, StoreError
+from vibe_llms.logs.lines import measure_lines
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent, MediaContent, compute_content_id
 from vibe_llms.messages.views import text_of

@@ -20,9 +20,9 @@ from vibe_llms.conversations import (
     plan_collection,
     verify,
 )
-from vibe_llms.conversations.stores import locks
-from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.logs import locks
+from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
 

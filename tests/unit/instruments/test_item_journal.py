@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from properties import examples
-from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, StoreError
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.journals import ItemJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
+from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 
 BATCH = digest("a batch")
@@ -90,7 +90,7 @@ def test_a_torn_line_is_set_aside_wherever_it_was_torn(path: Path, kept: int) ->
         journal.append(compose_line(1))
 
     assert path.read_bytes() == compose_line(0) + compose_line(1)
-    assert Path(f"{path}.torn-1").read_bytes() == torn
+    assert path.with_name("answers.torn-1").read_bytes() == torn
 
 
 @pytest.mark.parametrize("found", [b"Dear diary", b"[1, 2]\n", b'{"name": "Ada"}\n', b"\x00\x01"])

@@ -13,7 +13,6 @@ import pytest
 
 from disks import Ledger
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
-from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.engine.contexts import Journal, RunContext, RunEvent, Step
 from vibe_llms.events.engine import (
     GenerationStartedEvent,
@@ -29,6 +28,7 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownNameError,
 )
+from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,

@@ -20,7 +20,6 @@ from vibe_llms.conversations import (
     plan_collection,
     verify,
 )
-from vibe_llms.conversations.stores.disk import Disk
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.engine import (
     EngineEvent,
@@ -35,6 +34,7 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     UnknownConversationError,
 )
+from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import AssistantCanister, ResultCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import FileLog, MemoryLog, RunLog, produce_log

@@ -19,9 +19,10 @@ from vibe_llms.conversations.stores.descriptors import (
     merged_bytes_of,
 )
 from vibe_llms.conversations.stores.layout import Layout
-from vibe_llms.conversations.stores.lines import Part, find_torn_start, measure_lines
+from vibe_llms.conversations.stores.parts import Part
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
 from vibe_llms.files import open_regular, read_regular
+from vibe_llms.logs.lines import find_torn_start, measure_lines
 
 
 def read_table(layout: Layout, identity: str) -> Table:

@@ -10,19 +10,19 @@ from datetime import datetime
 
 import attrs
 
-from vibe_llms.conversations.stores.disk import (
+from vibe_llms.conversations.stores.interfaces import ContentMetadata
+from vibe_llms.conversations.stores.mapping import mapping_errors
+from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
+from vibe_llms.exceptions import CorruptionError, Finding, StoreError
+from vibe_llms.files import read_regular
+from vibe_llms.logs.disk import (
     Disk,
     make_folders,
     remove_tree,
     unfinished_folder,
     write_new_file,
 )
-from vibe_llms.conversations.stores.interfaces import ContentMetadata
-from vibe_llms.conversations.stores.locks import WAIT_SECONDS, locked
-from vibe_llms.conversations.stores.mapping import mapping_errors
-from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
-from vibe_llms.exceptions import CorruptionError, Finding, StoreError
-from vibe_llms.files import read_regular
+from vibe_llms.logs.locks import WAIT_SECONDS, locked
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now
 

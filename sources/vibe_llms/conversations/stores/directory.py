@@ -13,17 +13,10 @@ import attrs
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import needs_content_store, replace_media
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
-from vibe_llms.conversations.stores import chain, lines, locks, removal, tallies
+from vibe_llms.conversations.stores import chain, parts, removal
 from vibe_llms.conversations.stores import descriptors as toml
 from vibe_llms.conversations.stores.content_directory import ContentDirectory
-from vibe_llms.conversations.stores.disk import (
-    Disk,
-    make_folders,
-    replace_file,
-    unfinished_folder,
-    write_new_file,
-)
-from vibe_llms.conversations.stores.guards import Guards, OpenMessages
+from vibe_llms.conversations.stores.guards import Guards
 from vibe_llms.conversations.stores.interfaces import (
     Examination,
     History,
@@ -31,7 +24,7 @@ from vibe_llms.conversations.stores.interfaces import (
     Receipt,
     Seen,
 )
-from vibe_llms.conversations.stores.layout import Layout
+from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, TALLY, Layout
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
@@ -43,6 +36,15 @@ from vibe_llms.exceptions import (
     StoreError,
 )
 from vibe_llms.files import read_regular
+from vibe_llms.logs import locks, tallies
+from vibe_llms.logs.disk import (
+    Disk,
+    make_folders,
+    replace_file,
+    unfinished_folder,
+    write_new_file,
+)
+from vibe_llms.logs.lines import join_lines
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.identities import access_now, produce_identity
@@ -97,7 +99,7 @@ class DirectoryStore:
         temporary = f"{self.layout.creating}/{identity}.{os.urandom(4).hex()}"
         with unfinished_folder(self.disk, temporary):
             write_new_file(self.disk, f"{temporary}/metadata.toml", toml.encode_table(table))
-            for name in (lines.MESSAGES, tallies.MESSAGES_TALLY, "lock"):
+            for name in (MESSAGES, TALLY, LOCK):
                 os.close(self.disk.create(f"{temporary}/{name}"))
             self.disk.synchronize_folder(temporary)
             try:
@@ -124,20 +126,15 @@ class DirectoryStore:
         with self.contents.hold() if holds else nullcontext():
             if holds:
                 canisters = [replace_media(canister, self._detach) for canister in canisters]
-            data = lines.join_lines(encode_canisters(canisters), len(canisters))
-            with self.guards.opened(identity) as messages:
-                merged = self._ensure_unchanged(identity, messages.size, after)
-                former_ns = os.fstat(messages.descriptor).st_mtime_ns if messages.size else 0
-                self._write_lines(messages, data)
-                self._date(identity, canisters, former_ns)
+            data = join_lines(encode_canisters(canisters), len(canisters))
+            with self.guards.opened(identity) as log:
+                merged = self._ensure_unchanged(identity, log.end.size, after)
+                former_ns = os.fstat(log.descriptor).st_mtime_ns if log.end.size else 0
                 if data:
-                    more = tallies.Tally(len(canisters), len(data))
-                    tally = self.layout.tally(identity)
-                    tallies.advance_tally(
-                        self.disk, tally, messages.descriptor, messages.size, more
-                    )
-        position = Position(size=messages.size + len(data), merged=merged)
-        return Receipt(position=position, notices=messages.notices)
+                    log.append(data, len(canisters), certain=True)
+                self._date(identity, canisters, former_ns)
+        position = Position(size=log.end.size, merged=merged)
+        return Receipt(position=position, notices=log.notices)
 
     def _detach(self, content: MediaContent) -> MediaContent:
         return detach(content, self._place, self.contents.contains)
@@ -170,25 +167,16 @@ class DirectoryStore:
                 ns = round(moment.timestamp() * 1_000_000) * 1_000
                 self.disk.touch(self.layout.messages(identity), max(former_ns, ns, 0))
 
-    def _write_lines(self, messages: OpenMessages, data: bytes) -> None:
-        if not data:
-            return
-        try:
-            self.disk.write(messages.descriptor, data)
-            self.disk.synchronize(messages.descriptor)
-        except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
-            self.disk.truncate(messages.descriptor, messages.size)
-            raise
-
     @mapping_errors
     def secure(self, identity: str) -> None:
         """Returns when all that can be read survives the end of the machine."""
         self._secure(identity)
 
-    def _secure(self, identity: str) -> OpenMessages:
-        with self.guards.opened(identity) as messages:
-            self.disk.synchronize(messages.descriptor)
-        return messages
+    def _secure(self, identity: str) -> int:
+        """Returns how large the messages are."""
+        with self.guards.opened(identity) as log:
+            log.synchronize()
+        return log.end.size
 
     @mapping_errors
     def update_metadata(
@@ -222,9 +210,9 @@ class DirectoryStore:
         child = produce_identity() if child is None else child
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
-            messages = self._secure(identity)
+            size = self._secure(identity)
             if from_index is None:
-                size = messages.size - toml.merged_bytes_of(table)
+                size -= toml.merged_bytes_of(table)
                 link = ParentLink(identity=identity, bytes=size)
             else:
                 link = ParentLink(identity=identity, canisters=from_index)
@@ -251,7 +239,7 @@ class DirectoryStore:
         """Reads a conversation whole."""
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
-            parts, trouble = self._read_inherited(identity)
+            inherited, trouble = self._read_inherited(identity)
             if trouble is not None and not tolerant:
                 raise trouble
             own = self._read_part(identity, table)
@@ -259,8 +247,8 @@ class DirectoryStore:
                 own = self._mend(identity, own)
         notices = [*own.torn, *([own.loss] if own.loss else []), *_describe(trouble)]
         canisters: list[AnyCanister] = []
-        for part in (*parts, own.part):
-            read, findings = lines.decode_part(part, tolerant=tolerant)
+        for part in (*inherited, own.part):
+            read, findings = parts.decode_part(part, tolerant=tolerant)
             canisters.extend(read)
             notices.extend(findings)
         return History(
@@ -271,7 +259,7 @@ class DirectoryStore:
             notices=tuple(notices),
         )
 
-    def _read_inherited(self, identity: str) -> tuple[list[lines.Part], CorruptionError | None]:
+    def _read_inherited(self, identity: str) -> tuple[list[parts.Part], CorruptionError | None]:
         try:
             levels = chain.walk_to_root(self.layout, identity)
             return chain.read_inherited(self.layout, levels), None
@@ -281,20 +269,20 @@ class DirectoryStore:
     def _read_part(self, identity: str, table: toml.Table) -> _Own:
         """Reads the whole lines of one conversation's own file."""
         path = self.layout.messages(identity)
-        with self.guards.opened(identity, reading=True) as messages:
-            data = lines.read_at(messages.descriptor, 0, messages.size)
+        with self.guards.opened(identity, reading=True) as log:
+            data = log.read()
             loss = tallies.find_loss(self.layout.tally(identity), data.count(b"\n"), path)
         return _Own(
-            part=lines.Part(path=path, data=data),
-            position=Position(size=messages.size, merged=toml.merged_bytes_of(table)),
-            torn=messages.notices,
+            part=parts.Part(path=path, data=data),
+            position=Position(size=log.end.size, merged=toml.merged_bytes_of(table)),
+            torn=log.notices,
             loss=loss,
         )
 
     def _mend(self, identity: str, own: _Own) -> _Own:
         """Sets a torn end aside, where the disk lets us; what was read is good in any case."""
-        with suppress(OSError), self.guards.opened(identity) as messages:
-            return attrs.evolve(own, torn=messages.notices or own.torn)
+        with suppress(OSError), self.guards.opened(identity) as log:
+            return attrs.evolve(own, torn=log.notices or own.torn)
         return own
 
     @mapping_errors
@@ -358,7 +346,7 @@ class DirectoryStore:
 
 @attrs.frozen(kw_only=True)
 class _Own:
-    part: lines.Part
+    part: parts.Part
     position: Position
     torn: tuple[Finding, ...]
     loss: Finding | None

@@ -13,12 +13,13 @@ import attrs
 
 from vibe_llms.conversations.contents import find_required
 from vibe_llms.conversations.metadata import ParentLink
-from vibe_llms.conversations.stores import chain, lines, tallies
+from vibe_llms.conversations.stores import chain, parts
 from vibe_llms.conversations.stores.descriptors import Table, interpret_table, merged_bytes_of
 from vibe_llms.conversations.stores.guards import Guards
 from vibe_llms.conversations.stores.interfaces import Examination, Seen
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.exceptions import CorruptionError, Finding, UnknownConversationError
+from vibe_llms.logs import tallies
 from vibe_llms.messages.canisters import AnyCanister
 
 
@@ -68,13 +69,13 @@ class Examiner:
         path = self.layout.messages(identity)
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
-            with self.guards.opened(identity, reading=True) as messages:
-                data = lines.read_at(messages.descriptor, 0, messages.size)
+            with self.guards.opened(identity, reading=True) as log:
+                data = log.read()
                 loss = tallies.find_loss(self.layout.tally(identity), data.count(b"\n"), path)
             trouble = self._prove_link(identity, table, data)
-        part = lines.Part(path=path, data=data)
-        canisters, damages = lines.decode_part(part, tolerant=True)
-        findings = [*messages.notices, *damages, *_find_doubles(path, canisters)]
+        part = parts.Part(path=path, data=data)
+        canisters, damages = parts.decode_part(part, tolerant=True)
+        findings = [*log.notices, *damages, *_find_doubles(path, canisters)]
         findings += [loss] if loss else []
         findings += [Finding(place=trouble.path, message=trouble.detail)] if trouble else []
         return Examination(

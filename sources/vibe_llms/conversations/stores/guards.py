@@ -8,25 +8,10 @@ from contextlib import contextmanager
 
 import attrs
 
-from vibe_llms.conversations.stores import chain, lines, locks, removal
-from vibe_llms.conversations.stores.disk import Disk, make_folders
+from vibe_llms.conversations.stores import chain, removal
 from vibe_llms.conversations.stores.layout import Layout
-from vibe_llms.exceptions import Finding
-from vibe_llms.files import naming, open_regular
-
-
-@attrs.frozen(kw_only=True)
-class OpenMessages:
-    """The messages of one conversation while they are locked.
-
-    Attributes:
-        size: Of the whole lines.
-        notices: What was found torn.
-    """
-
-    descriptor: int
-    size: int
-    notices: tuple[Finding, ...] = ()
+from vibe_llms.logs import Log, locks
+from vibe_llms.logs.disk import Disk, make_folders
 
 
 @attrs.frozen
@@ -70,7 +55,7 @@ class Guards:
                     removal.restore_lock(self.layout, identity)
 
     @contextmanager
-    def opened(self, identity: str, *, reading: bool = False) -> Iterator[OpenMessages]:
+    def opened(self, identity: str, *, reading: bool = False) -> Iterator[Log]:
         """Opens the messages of one conversation, locked.
 
         Args:
@@ -79,27 +64,12 @@ class Guards:
         """
         lock = self.lock(identity)
         try:
-            folder = self.layout.folder(identity)
-            path = f"{folder}/{lines.MESSAGES}"
+            path = self.layout.messages(identity)
             try:
-                descriptor = open_regular(path) if reading else self.disk.open_to_append(path)
+                log = Log(path, self.disk, tally=self.layout.tally(identity), reading=reading)
             except FileNotFoundError as error:
                 raise chain.describe_missing_messages(path) from error
-            try:
-                with naming(path):
-                    yield self._settle(folder, descriptor, mend=not reading)
-            finally:
-                os.close(descriptor)
+            with log:
+                yield log
         finally:
             locks.release(lock)
-
-    def _settle(self, folder: str, descriptor: int, *, mend: bool) -> OpenMessages:
-        size = os.fstat(descriptor).st_size
-        start = lines.find_torn_start(descriptor, size)
-        if start == size:
-            return OpenMessages(descriptor=descriptor, size=size)
-        if mend:
-            notice = lines.set_torn_aside(self.disk, folder, descriptor, start, size)
-        else:
-            notice = lines.describe_torn(folder, "is still there", size - start)
-        return OpenMessages(descriptor=descriptor, size=start, notices=(notice,))

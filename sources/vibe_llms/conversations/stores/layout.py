@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import attrs
 
-from vibe_llms.conversations.stores.lines import MESSAGES
 from vibe_llms.conversations.stores.naming import ensure_identity
-from vibe_llms.conversations.stores.tallies import MESSAGES_TALLY
+
+MESSAGES, TALLY, LOCK = "messages.jsonl", "messages.tally", "lock"
 
 
 @attrs.frozen
@@ -65,8 +65,8 @@ class Layout:
 
     def tally(self, identity: str) -> str:
         """How many lines were acknowledged."""
-        return f"{self.folder(identity)}/{MESSAGES_TALLY}"
+        return f"{self.folder(identity)}/{TALLY}"
 
     def conversation_lock(self, identity: str) -> str:
         """The file that is gone while the messages are being replaced."""
-        return f"{self.folder(identity)}/lock"
+        return f"{self.folder(identity)}/{LOCK}"

@@ -17,23 +17,19 @@ from contextlib import ExitStack, suppress
 import attrs
 
 from vibe_llms.conversations.metadata import ParentLink
-from vibe_llms.conversations.stores import chain, locks
+from vibe_llms.conversations.stores import chain
 from vibe_llms.conversations.stores.descriptors import (
     encode_table,
     interpret_table,
     merged_bytes_of,
     relink_table,
 )
-from vibe_llms.conversations.stores.disk import Disk, remove_tree, write_new_file
 from vibe_llms.conversations.stores.layout import Layout
-from vibe_llms.conversations.stores.lines import (
-    end_lines,
-    find_torn_start,
-    measure_lines,
-    set_torn_aside,
-)
-from vibe_llms.conversations.stores.tallies import Tally, encode_tally, read_tally
 from vibe_llms.files import read_regular
+from vibe_llms.logs import Log, locks
+from vibe_llms.logs.disk import Disk, remove_tree, write_new_file
+from vibe_llms.logs.lines import end_lines, measure_lines
+from vibe_llms.logs.tallies import Tally, encode_tally, read_tally
 
 _GRAVE = "deleted"  # below `.deleting`: the conversation itself; its presence is the decision
 _NEW_MESSAGES, _NEW_TALLY, _NEW_METADATA = ".messages", ".tally", ".metadata"
@@ -110,14 +106,7 @@ def _take_lock_away(
 def _settle(layout: Layout, disk: Disk, identity: str) -> None:
     """Sees to it that the messages end with a whole line, so that others can be put behind."""
     with suppress(FileNotFoundError):
-        descriptor = disk.open_to_append(layout.messages(identity))
-        try:
-            size = os.fstat(descriptor).st_size
-            start = find_torn_start(descriptor, size)
-            if start < size:
-                set_torn_aside(disk, layout.folder(identity), descriptor, start, size)
-        finally:
-            os.close(descriptor)
+        Log(layout.messages(identity), disk).close()
 
 
 @attrs.frozen(kw_only=True)

@@ -201,7 +201,8 @@ def test_deleting_wants_consent(vibe: Vibe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "beginning"), [("md", "---"), ("", "---"), ("json", "{"), ("html", "<!doctype html>")]
+    ("suffix", "beginning"),
+    [("md", "---"), ("", "---"), ("json", "{"), ("html", "<!doctype html>")],
 )
 def test_the_form_of_an_export_follows_from_its_name(
     vibe: Vibe, home: Path, suffix: str, beginning: str

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from vibe_llms.conversations.stores import locks
-from vibe_llms.conversations.stores.disk import Disk, write_new_file
-from vibe_llms.conversations.stores.lines import find_torn_start, read_at
 from vibe_llms.exceptions import Finding, RequestError, StoreError
 from vibe_llms.instruments.channels.batches.lines import decode_head
+from vibe_llms.logs import Disk, Log, locks
+from vibe_llms.logs.disk import write_new_file
+from vibe_llms.logs.lines import read_at
 
-_BLOCK_BYTES = 1 << 20
 _BEGINNING = b'{"batch":"'
 """What every line begins with: a file that begins otherwise is none of ours."""
 
@@ -55,18 +53,19 @@ class ItemJournal:
 
     def __init__(self, path: Path, batch: str) -> None:
         self.path = path
-        self.findings: list[Finding] = []
         self._batch = batch
         self._disk = Disk()
         self._entries: dict[str | int, Entry] = {}
         self._superseded = 0
-        self._descriptor = _open(path)
+        lock = _open(path)
         try:
-            self._size = self._read()
+            self._refuse_strangers(lock)
+            self._remember(Log(str(path), self._disk, reading=True, descriptor=lock))
+            self._log = Log(str(path), self._disk, descriptor=lock)
         except BaseException:
-            locks.release(self._descriptor)
+            locks.release(lock)
             raise
-        self._synchronized = self._size
+        self._synchronized = self._log.end
         self._is_closed = False
 
     def find(self, key: str | int, input_digest: str) -> Entry | None:
@@ -93,24 +92,13 @@ class ItemJournal:
             StoreError: It could not be written; the file is as it was, as after an interrupt.
         """
         try:
-            self._disk.write(self._descriptor, line)
-            self._size += len(line)
-        except BaseException as error:  # also Ctrl-C: what is not acknowledged is taken back
-            self._cut()
-            if isinstance(error, OSError):
-                raise self._explain(error) from error
-            raise
+            self._log.append(line)
+        except OSError as error:
+            raise self._explain(error) from error
 
     def read(self, entry: Entry) -> bytes:
         """Returns the line of an item."""
-        data = read_at(self._descriptor, entry.offset, 65_536)
-        while (end := data.find(b"\n")) < 0:
-            more = read_at(self._descriptor, entry.offset + len(data), len(data))
-            if not more:
-                raise StoreError(path=str(self.path), detail=f"{self.path} was cut meanwhile.")
-            data += more
-        os.lseek(self._descriptor, 0, os.SEEK_END)
-        return data[:end]
+        return self._log.read_line(entry.offset)
 
     def supersede(self) -> None:
         """Notes that an item which has a line is about to have another."""
@@ -118,10 +106,10 @@ class ItemJournal:
 
     def synchronize(self) -> None:
         """Lets what was written so far survive the loss of power, too."""
-        if self._size != self._synchronized:
-            size = self._size
-            self._disk.synchronize(self._descriptor)
-            self._synchronized = size
+        end = self._log.end
+        if end != self._synchronized:
+            self._log.synchronize()
+            self._synchronized = end
 
     def settle(self) -> None:
         """Leaves one line an item, in the order of the inputs.
@@ -152,7 +140,7 @@ class ItemJournal:
         try:
             self.synchronize()
         finally:
-            locks.release(self._descriptor)
+            locks.release(self._log.descriptor)
 
     def __enter__(self) -> Self:
         return self
@@ -160,20 +148,13 @@ class ItemJournal:
     def __exit__(self, *details: object) -> None:
         self.close()
 
-    def _read(self) -> int:
-        size = os.fstat(self._descriptor).st_size
-        self._refuse_strangers(size)
-        whole = find_torn_start(self._descriptor, size)
-        number = 0
-        for number, (offset, line) in enumerate(self._walk(whole), 1):
-            self._remember(number, offset, line)
-        if whole < size:
-            self._set_aside(whole, size)
-        os.lseek(self._descriptor, 0, os.SEEK_END)
-        return whole
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found torn, and was set aside: its item is asked again."""
+        return self._log.notices
 
-    def _refuse_strangers(self, size: int) -> None:
-        beginning = read_at(self._descriptor, 0, min(size, len(_BEGINNING)))
+    def _refuse_strangers(self, descriptor: int) -> None:
+        beginning = read_at(descriptor, 0, len(_BEGINNING))
         if not _BEGINNING.startswith(beginning):
             raise StoreError(
                 path=str(self.path),
@@ -181,7 +162,11 @@ class ItemJournal:
                 remedy="Name another file; nothing was changed in this one.",
             )
 
-    def _remember(self, number: int, offset: int, line: bytes) -> None:
+    def _remember(self, log: Log) -> None:
+        for number, (offset, line) in enumerate(log.walk(), 1):
+            self._remember_line(number, offset, line)
+
+    def _remember_line(self, number: int, offset: int, line: bytes) -> None:
         try:
             head = decode_head(line)
         except StoreError as error:
@@ -201,40 +186,11 @@ class ItemJournal:
             self._superseded += 1
         self._entries[head.key] = Entry(offset, head.input, head.has_failed)
 
-    def _walk(self, size: int) -> Iterator[tuple[int, bytes]]:
-        """Yields the lines of the file and where each begins."""
-        offset, rest = 0, b""
-        at = 0
-        while at < size:
-            block = read_at(self._descriptor, at, min(_BLOCK_BYTES, size - at))
-            at += len(block)
-            *lines, rest = (rest + block).split(b"\n")
-            for line in lines:
-                yield offset, line
-                offset += len(line) + 1
-
-    def _set_aside(self, start: int, size: int) -> None:
-        """Moves a last line that a crash has torn into a file beside, and says so."""
-        torn = read_at(self._descriptor, start, size - start)
-        number = 1
-        while os.path.lexists(target := f"{self.path}.torn-{number}"):
-            number += 1
-        write_new_file(self._disk, target, torn)
-        self._disk.truncate(self._descriptor, start)
-        self._disk.synchronize(self._descriptor)
-        self.findings.append(
-            Finding(
-                place=str(self.path),
-                message=f"The last line was torn by a crash ({size - start} bytes); it was set "
-                f"aside in {target}, and its item is asked again.",
-            )
-        )
-
     def _choose(self) -> list[int] | None:
         """Returns where the lines begin that stay, as they shall stand; None if all do as is."""
         last: dict[str | int, int] = {}
         indices, offsets = array("q"), array("q")
-        for number, (offset, line) in enumerate(self._walk(self._size)):
+        for number, (offset, line) in enumerate(self._log.walk()):
             head = decode_head(line)
             indices.append(head.index)
             offsets.append(offset)
@@ -252,14 +208,6 @@ class ItemJournal:
                 file.write(self.read(Entry(place, "", False)) + b"\n")
             file.flush()
             self._disk.synchronize(file.fileno())
-
-    def _cut(self) -> None:
-        """Takes back what a failed write has left of a line."""
-        try:
-            self._disk.truncate(self._descriptor, self._size)
-            os.lseek(self._descriptor, 0, os.SEEK_END)
-        except OSError:
-            return  # it is set aside as torn when the file is next opened
 
     def _explain(self, error: OSError) -> StoreError:
         return StoreError(
@@ -280,18 +228,23 @@ def _open(path: Path) -> int:
                 detail=f"{path} is no file, so it cannot be gone on with.",
                 remedy="Name a file.",
             )
-        return locks.acquire(str(path), wait_seconds=0)
-    except StoreError as error:
-        if not error.detail.startswith("Another process"):
-            raise
-        raise StoreError(
-            path=str(path),
-            detail=f"Another batch is writing to {path}.",
-            remedy="Wait until it is done, or name another file.",
-        ) from error
+        return _lock(path)
+    except StoreError:  # is an OSError, too
+        raise
     except OSError as error:
         raise StoreError(
             path=str(path),
             detail=f"{path} cannot be opened: {error.strerror or error}.",
             remedy="Name a file in a folder that is there and can be written to.",
+        ) from error
+
+
+def _lock(path: Path) -> int:
+    try:
+        return locks.acquire(str(path), wait_seconds=0)
+    except StoreError as error:
+        raise StoreError(
+            path=str(path),
+            detail=f"Another batch is writing to {path}.",
+            remedy="Wait until it is done, or name another file.",
         ) from error

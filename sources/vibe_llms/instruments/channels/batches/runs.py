@@ -84,7 +84,7 @@ class Run(Generic[T]):
             self._batch = digest(self._describe())
             self._journal = await _open_aside(self._path, self._batch)
             stack.callback(self._journal.close)
-            self.findings = tuple(self._journal.findings)
+            self.findings = self._journal.findings
             ticking = asyncio.ensure_future(self._synchronize(self._journal))
             stack.push_async_callback(_cancel, ticking)
 

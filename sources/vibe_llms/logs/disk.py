@@ -1,4 +1,4 @@
-"""The few things which the stores ask of a file system, in one place.
+"""The few things which logs and stores ask of a file system, in one place.
 
 Whoever wants to prove what happens when the machine stops between two of them replaces this
 class; nothing else in the stores changes a file.

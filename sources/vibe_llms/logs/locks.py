@@ -1,7 +1,7 @@
 """Locks between processes, which end with the process that holds them however it ends.
 
-A lock is a file that is never written to. ``flock`` belongs to the open file, so that it also
-keeps threads of one process apart.
+A lock is a file, and a log may be its own. ``flock`` belongs to the open file, so that
+it also keeps threads of one process apart.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from vibe_llms.files import naming
 WAIT_SECONDS = 10.0
 """How long a lock is waited for. The longest that one is held is the copying of a parent's
 history into its forks, or a collection of content: seconds for gigabytes."""
+
+_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
+"""Network file systems want a lock to be open for writing; a log is written to at its end."""
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.0002, 0.02
 
@@ -50,7 +53,7 @@ else:
 
 
 def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECONDS) -> int:
-    """Locks the file at a path; returns what :func:`release` takes.
+    """Locks the file at a path; returns its descriptor, which :func:`release` takes.
 
     Raises:
         FileNotFoundError: There is no such file, or it was removed while it was waited for.
@@ -73,7 +76,7 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
 
 def _open(path: str) -> int:
     try:
-        return os.open(path, os.O_RDWR)  # which network file systems want for a lock
+        return os.open(path, _FLAGS)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES):
             raise

@@ -1,4 +1,4 @@
-"""How many lines a conversation was acknowledged to have, beside the file that holds them.
+"""How many lines a log was acknowledged to have, beside the file that holds them.
 
 The tally is written after the lines are on the disk, in place, and is not waited for: whatever
 takes a process or the machine down leaves it right or too low, never too high. So fewer lines than
@@ -15,11 +15,10 @@ import re
 from contextlib import suppress
 from typing import NamedTuple
 
-from vibe_llms.conversations.stores.disk import Disk
-from vibe_llms.conversations.stores.lines import count_lines
 from vibe_llms.exceptions import Finding
+from vibe_llms.logs.disk import Disk
+from vibe_llms.logs.lines import count_lines
 
-MESSAGES_TALLY = "messages.tally"
 _FORM = b"lines = %-20d\nbytes = %-20d\n"  # always as long, so that one write replaces it
 _SIZE_BYTES = len(_FORM % (0, 0))
 _PATTERN = re.compile(rb"lines = (\d+) *\nbytes = (\d+) *\n")
@@ -89,16 +88,6 @@ def advance_tally(disk: Disk, path: str, descriptor: int, size: int, more: Tally
             disk.note(tally, _FORM % (known.lines + more.lines, size + more.size))
         finally:
             os.close(tally)
-
-
-def write_tally(disk: Disk, path: str, tally: Tally) -> None:
-    """Notes how many lines were acknowledged. Never raises, as :func:`advance_tally`."""
-    with suppress(OSError):
-        descriptor = os.open(path, _TO_NOTE, 0o600)
-        try:
-            disk.note(descriptor, encode_tally(tally))
-        finally:
-            os.close(descriptor)
 
 
 def find_loss(path: str, lines: int, place: str) -> Finding | None:

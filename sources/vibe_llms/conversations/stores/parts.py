@@ -1,0 +1,62 @@
+"""Some lines of a conversation's messages, and the canisters that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from vibe_llms.exceptions import CodecError, CorruptionError, Finding
+from vibe_llms.messages.canisters import AnyCanister
+
+
+@attrs.frozen(kw_only=True)
+class Part:
+    """The first lines of one file."""
+
+    path: str
+    data: bytes
+
+
+def decode_part(
+    part: Part, *, tolerant: bool = False
+) -> tuple[Sequence[AnyCanister], list[Finding]]:
+    """Reads the canisters of some lines.
+
+    Args:
+        tolerant: Leave out the lines that do not read, and report them.
+
+    Raises:
+        CorruptionError: A line does not read; says file and line. Not if tolerant.
+    """
+    from vibe_llms.messages.codec import decode_canisters
+
+    if not part.data:
+        return (), []
+    try:
+        canisters = decode_canisters(part.data)
+    except (CodecError, UnicodeDecodeError):
+        return _decode_singly(part, tolerant)
+    if len(canisters) != part.data.count(b"\n"):  # fork points count the empty lines it skips
+        return _decode_singly(part, tolerant)
+    return canisters, []
+
+
+def _decode_singly(part: Part, tolerant: bool) -> tuple[list[AnyCanister], list[Finding]]:
+    from vibe_llms.messages.codec import decode_canister
+
+    canisters: list[AnyCanister] = []
+    findings: list[Finding] = []
+    for number, line in enumerate(part.data.split(b"\n")[:-1], 1):
+        try:
+            canisters.append(decode_canister(line))
+        except (CodecError, UnicodeDecodeError) as error:
+            if not tolerant:
+                raise CorruptionError(
+                    path=part.path,
+                    line=number,
+                    detail=f"The line does not read: {error}.",
+                    remedy="Run `vibe verify` to see all damage; `vibe show` shows what is whole.",
+                ) from error
+            findings.append(Finding(place=part.path, line=number, message=str(error)))
+    return canisters, findings

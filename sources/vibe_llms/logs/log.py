@@ -1,0 +1,202 @@
+"""One file that only grows, while somebody has it open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final, Self
+
+from vibe_llms.exceptions import Finding, StoreError
+from vibe_llms.files import naming, open_regular
+from vibe_llms.logs.disk import Disk, write_new_file
+from vibe_llms.logs.lines import find_line_start, find_torn_start, read_at
+from vibe_llms.logs.tallies import Tally, advance_tally
+
+_BLOCK_BYTES: Final = 1 << 20
+_LINE_BYTES: Final = 1 << 16
+
+
+class Log:
+    """A file of lines, open at its end.
+
+    Opening it to append takes what a crash has torn off its end and sets it aside, in a file of
+    its own beside it. Whoever does so keeps others out, by a lock (:mod:`vibe_llms.logs.locks`):
+    of the file itself, or of one beside it where the file may be replaced.
+
+    Args:
+        path: Of the file, which exists.
+        disk: Performs every change.
+        tally: Where it is written down how many lines were acknowledged; ``None`` for nowhere.
+        reading: Change nothing, so that a disk may be full or read-only: a torn end is merely
+            reported.
+        descriptor: Of the file, where it is open already; :meth:`close` closes it.
+
+    Attributes:
+        descriptor: Of the file.
+        end: How many lines were appended since it was opened, and how large the file is, up to
+            its last whole append.
+        notices: What was found torn.
+
+    Raises:
+        OSError: It cannot be opened or mended.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        disk: Disk,
+        *,
+        tally: str | None = None,
+        reading: bool = False,
+        descriptor: int | None = None,
+    ) -> None:
+        self.path = path
+        self.notices: tuple[Finding, ...] = ()
+        self._disk = disk
+        self._tally = tally
+        self.descriptor = descriptor if descriptor is not None else _open(path, disk, reading)
+        try:
+            with naming(path):
+                start = self._settle(reading)
+        except BaseException:
+            if descriptor is None:
+                self.close()
+            raise
+        self.end = Tally(0, start)  # replaced as a whole: an interrupt leaves the old or the new
+        self._certain = self.end
+        self._is_torn = False
+
+    def _settle(self, reading: bool) -> int:
+        """Returns where the whole appends end, with what is torn behind them put right."""
+        size = os.fstat(self.descriptor).st_size
+        start = find_torn_start(self.descriptor, size)
+        if start < size:
+            fate = "is still there" if reading else self._set_aside(start, size)
+            self.notices = (_describe_torn(self.path, fate, size - start),)
+        return start
+
+    def _set_aside(self, start: int, size: int) -> str:
+        """Moves the torn end into a file of its own.
+
+        The copy is certain before the original is cut off; a crash between leaves both.
+        """
+        torn = read_at(self.descriptor, start, size - start)
+        stem = self.path.removesuffix(".jsonl")
+        number = 1
+        while os.path.lexists(target := f"{stem}.torn-{number}"):
+            number += 1
+        write_new_file(self._disk, target, torn)
+        self._disk.synchronize_folder(os.path.dirname(target) or ".")
+        self._disk.truncate(self.descriptor, start)
+        self._disk.synchronize(self.descriptor)
+        return f"was set aside in {target}"
+
+    # --- writing ---------------------------------------------------------------------------
+
+    def append(self, data: bytes, lines: int = 1, *, certain: bool = False) -> None:
+        """Appends lines. When this returns, they survive the end of this process.
+
+        Args:
+            data: The lines, as :func:`.lines.join_lines` makes them where there are several.
+            lines: How many there are.
+            certain: Wait for the disk, so that they survive the loss of power, too.
+
+        Raises:
+            OSError: They could not be written. Nothing of them is in the file, as after an
+                interrupt.
+        """
+        with naming(self.path):
+            if self._is_torn:
+                self._take_back()
+            try:
+                self._disk.write(self.descriptor, data)
+                if certain:
+                    self._disk.synchronize(self.descriptor)
+                self.end = Tally(self.end.lines + lines, self.end.size + len(data))
+            except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
+                self._is_torn = True
+                with suppress(OSError):  # then the next append, or whoever opens it next, does it
+                    self._take_back()
+                raise
+        if certain:
+            self._note(self.end)
+
+    def _take_back(self) -> None:
+        self._disk.truncate(self.descriptor, self.end.size)
+        self._is_torn = False
+
+    def synchronize(self) -> None:
+        """Returns when all that can be read survives the loss of power. Raises OSError."""
+        end = self.end  # another thread may append meanwhile
+        with naming(self.path):
+            self._disk.synchronize(self.descriptor)
+        self._note(end)
+
+    def _note(self, end: Tally) -> None:
+        """Writes down what is acknowledged by now."""
+        former, self._certain = self._certain, end
+        if self._tally is not None and end.lines > former.lines:
+            more = Tally(end.lines - former.lines, end.size - former.size)
+            advance_tally(self._disk, self._tally, self.descriptor, former.size, more)
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def read(self) -> bytes:
+        """Returns all lines."""
+        with naming(self.path):
+            return read_at(self.descriptor, 0, self.end.size)
+
+    def read_last(self) -> bytes:
+        """Returns the last line, its end included; nothing where there is none."""
+        size = self.end.size
+        with naming(self.path):
+            start = find_line_start(self.descriptor, size - 1) if size else 0
+            return read_at(self.descriptor, start, size - start)
+
+    def read_line(self, offset: int) -> bytes:
+        """Returns the line that begins at a point, without its end.
+
+        Raises:
+            StoreError: There is none any more.
+        """
+        data = read_at(self.descriptor, offset, _LINE_BYTES)
+        while (end := data.find(b"\n")) < 0:
+            more = read_at(self.descriptor, offset + len(data), len(data))
+            if not more:
+                raise StoreError(path=self.path, detail=f"{self.path} was cut meanwhile.")
+            data += more
+        return data[:end]
+
+    def walk(self) -> Iterator[tuple[int, bytes]]:
+        """Yields where each line begins, and the line without its end; a block in memory."""
+        at, offset, rest = 0, 0, b""
+        size = self.end.size
+        while block := read_at(self.descriptor, at, min(_BLOCK_BYTES, size - at)):
+            at += len(block)
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                yield offset, line
+                offset += len(line) + 1
+
+    def close(self) -> None:
+        """Closes the file. Does not wait for the disk."""
+        os.close(self.descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+
+def _open(path: str, disk: Disk, reading: bool) -> int:
+    return open_regular(path) if reading else disk.open_to_append(path)
+
+
+def _describe_torn(path: str, fate: str, size: int) -> Finding:
+    return Finding(
+        place=path,
+        message=f"What was written last was torn by a crash ({size} bytes, never acknowledged);"
+        f" it {fate}.",
+    )

@@ -1,0 +1,148 @@
+"""A log keeps what was acknowledged, whatever happens to its end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disks import Crash, CrashingDisk, HastyDisk
+from properties import examples
+from vibe_llms.logs import Disk, Log
+from vibe_llms.logs.lines import join_lines
+from vibe_llms.logs.tallies import read_tally
+
+LINES = st.binary(max_size=30).map(lambda data: data.replace(b"\n", b"") + b"}")
+APPENDS = st.lists(st.lists(LINES, min_size=1, max_size=3), max_size=5)
+
+
+def produce_log(path: Path, appends: list[list[bytes]], disk: Disk | None = None) -> list[int]:
+    """Writes a log; returns where each append ends."""
+    path.touch()
+    ends = [0]
+    with Log(str(path), disk or HastyDisk(), tally=f"{path}.tally") as log:
+        for lines in appends:
+            log.append(join_lines(b"".join(line + b"\n" for line in lines), len(lines)), len(lines))
+            ends.append(log.end.size)
+            log.synchronize()
+    return ends
+
+
+@examples(200)
+@given(appends=APPENDS, data=st.data())
+def test_a_log_that_is_torn_anywhere_goes_on_after_its_last_whole_append(
+    appends: list[list[bytes]], data: st.DataObject
+) -> None:
+    """What is whole is kept, what is torn lies beside it, and not one byte is lost or doubled."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "events.jsonl")
+        ends = produce_log(path, appends)
+        whole = path.read_bytes()
+        kept = data.draw(st.integers(0, len(whole)))
+        path.write_bytes(whole[:kept])
+        end = max(each for each in ends if each <= kept)
+
+        with Log(str(path), HastyDisk(), reading=True) as seen:
+            assert seen.read() == whole[:end]
+            assert path.read_bytes() == whole[:kept]
+        with Log(str(path), HastyDisk()) as log:
+            assert (log.read(), bool(log.notices)) == (whole[:end], end < kept)
+            log.append(b"{}\n")
+            assert log.read_last() == b"{}\n"
+
+        aside = path.with_name("events.torn-1")
+        assert path.read_bytes() == whole[:end] + b"{}\n"
+        assert (aside.read_bytes() if end < kept else b"") == whole[end:kept]
+        with Log(str(path), HastyDisk()) as log:
+            assert log.notices == ()
+
+
+@examples(50)
+@given(appends=APPENDS)
+def test_a_log_is_walked_line_by_line(appends: list[list[bytes]]) -> None:
+    """Each line is found where it was said to begin."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "events.jsonl")
+        produce_log(path, appends)
+
+        with Log(str(path), HastyDisk(), reading=True) as log:
+            walked = list(log.walk())
+            assert b"".join(line + b"\n" for _, line in walked) == log.read()
+            assert all(log.read_line(offset) == line for offset, line in walked)
+
+
+@examples(50)
+@given(appends=APPENDS, more=APPENDS)
+def test_the_tally_counts_over_all_who_wrote(
+    appends: list[list[bytes]], more: list[list[bytes]]
+) -> None:
+    """It says as many lines and bytes as the file has, when it was waited for."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "events.jsonl")
+        produce_log(path, appends)
+        produce_log(path, more)
+
+        data = path.read_bytes()
+        acknowledged = (data.count(b"\n"), len(data)) if data else None
+        assert read_tally(f"{path}.tally") == acknowledged
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_a_crash_while_a_torn_end_is_set_aside_loses_nothing(tmp_path: Path, steps: int) -> None:
+    """Whatever the step: the torn bytes are in the file, or beside it."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"{}\ntorn")
+
+    with pytest.raises(Crash):
+        Log(str(path), CrashingDisk(steps))
+    with Log(str(path), HastyDisk()) as log:
+        assert log.read() == b"{}\n"
+
+    assert b"torn" in [each.read_bytes() for each in tmp_path.glob("events.torn-*")]
+
+
+def test_what_could_not_be_taken_back_is_taken_back_before_the_next_append(tmp_path: Path) -> None:
+    """So that no line is ever written behind half of another."""
+
+    class FailingDisk(HastyDisk):
+        fails = False
+
+        def write(self, descriptor: int, data: bytes) -> None:
+            if self.fails:
+                os.write(descriptor, data[:3])
+                raise OSError(errno.ENOSPC, "No space left on device")
+            super().write(descriptor, data)
+
+        def truncate(self, descriptor: int, size: int) -> None:
+            if self.fails:
+                raise OSError(errno.EIO, "Input/output error")
+            super().truncate(descriptor, size)
+
+    path, disk = tmp_path / "events.jsonl", FailingDisk()
+    path.touch()
+    with Log(str(path), disk) as log:
+        log.append(b'{"a":1}\n')
+        disk.fails = True
+        with pytest.raises(OSError, match="No space left"):
+            log.append(b'{"b":2}\n')
+        with pytest.raises(OSError, match="Input/output"):
+            log.append(b'{"b":2}\n')
+        disk.fails = False
+        log.append(b'{"c":3}\n')
+
+    assert path.read_bytes() == b'{"a":1}\n{"c":3}\n'
+
+
+def test_a_log_that_is_cut_while_it_is_walked_ends(tmp_path: Path) -> None:
+    """Nobody waits for bytes that are gone."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"{}\n" * 3)
+
+    with Log(str(path), HastyDisk(), reading=True) as log:
+        path.write_bytes(b"{}\n")
+        assert [line for _, line in log.walk()] == [b"{}"]
