@@ -34,6 +34,7 @@ WORDS = {
     "events": "what happens",
     "messages": "what can be said",
     "asynchrony": "the portal for synchronous code",
+    "synchrony": "faces of what is asynchronous",
     "absence": "not given",
     "exceptions": "every error",
     "facts": "what errors are made of",

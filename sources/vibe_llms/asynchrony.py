@@ -15,7 +15,8 @@ import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from vibe_llms.exceptions import ConverseError, Stage
 
@@ -23,6 +24,24 @@ _T = TypeVar("_T")
 
 _SHUTDOWN_SECONDS = 5.0
 """How long the end of the process waits for what still runs behind the portal."""
+
+
+class Closing:
+    """What an asynchronous context closes when it is left."""
+
+    async def close(self) -> None:
+        """Frees what is held. May be called again."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
 
 
 class Portal:

@@ -20,7 +20,9 @@ from vibe_llms import (
     Prompt,
     Request,
     Response,
+    SyncBatchChannel,
     SyncChannel,
+    SyncEngine,
     SyncModel,
     TextualContent,
     UserCanister,
@@ -30,11 +32,14 @@ from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.conversation import ConversationProgressEvent
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ProviderError, Stage
+from vibe_llms.instruments.channels import Reply
+from vibe_llms.instruments.channels.batches import BatchItem
+from vibe_llms.instruments.engines import RunOutcome
 from vibe_llms.instruments.parsers import Parsed
 from vibe_llms.messages.canisters import AnyCanister, Canister
 from vibe_llms.messages.contents import AnyContent, Content
 from vibe_llms.messages.losses import Loss
-from vibe_llms.providers.interfaces import Provider, SyncStream
+from vibe_llms.providers.interfaces import Provider, SyncStream, TokenCount
 
 
 async def asynchronously() -> None:
@@ -85,8 +90,12 @@ async def parsing(model: Model, sync_model: SyncModel) -> None:
     async with model.follow("Paris?", City) as following:
         assert_type(await following.value(), City)
     assert_type(sync_model.parse("Paris?", City), City)
+    assert_type(sync_model.parse("Paris?", {"type": "object"}), Any)
+    assert_type(sync_model.parse_with_response("Paris?", Parser(City)), Parsed[City])
     with sync_model.follow("Paris?", City) as sync_following:
         assert_type(sync_following.value(), City)
+    with sync_model.follow("Paris?", {"type": "object"}) as sync_following_data:
+        assert_type(sync_following_data.value(), Any)
 
 
 async def asking(model: Model) -> None:
@@ -95,6 +104,24 @@ async def asking(model: Model) -> None:
     assert_type((await AsyncChannel(model, parser=City).ask("Hi")).value, City)
     assert_type(SyncChannel(model, parser=Parser(City)), SyncChannel[City])
     assert_type(SyncChannel("scripted:echo", parser=City).fork().ask(place="x").value, City)
+    assert_type(SyncChannel(model, tools=[len]).ask("Hi"), Reply[str])
+    SyncChannel(model, tool=[len])  # type: ignore[call-overload]  # there is no such setting
+
+
+def blocking(model: SyncModel, conversation: Conversation) -> None:
+    """A synchronous face takes what the asynchronous class takes, and refuses what that refuses."""
+    engine = SyncEngine(model, tools=[len], stream=False, strict=True)
+    assert_type(engine.perform("Hello"), RunOutcome)
+    assert_type(engine.run(conversation), Conversation)
+    with engine as entered:
+        assert_type(entered, SyncEngine)
+    assert_type(model.asynchronous, Model)
+    assert_type(model.count_tokens("Hello"), TokenCount)
+    assert_type(model.converse(conversation, reactors=ConversationReactors()), Response)
+    SyncModel("scripted:echo", strict=1)  # type: ignore[arg-type]
+    SyncEngine(model, stream="no")  # type: ignore[arg-type]
+    model.ask("Hello", sytem="x")  # type: ignore[call-arg]  # a slip shows where it was made
+    model.ask(7)  # type: ignore[arg-type]
 
 
 def conversing(store: DirectoryStore) -> None:
@@ -156,6 +183,11 @@ async def batching(model: Model) -> None:
         (await BatchChannel(model, system="Be brief.").collect(["a"])).values[0], str | None
     )
     assert_type((await BatchChannel(measure).collect(["a"])).values[0], int | None)
+    with SyncBatchChannel(model, concurrency=2) as batch:
+        for item in batch.run(["a"], ordered=True):
+            assert_type(item, BatchItem[str])
+    assert_type(SyncBatchChannel(measure).collect(["a"]).values[0], int | None)
+    SyncBatchChannel(measure, system="x")  # type: ignore[call-overload]  # that is a model's
     parsing = BatchChannel(model, parser=Invoice)
     assert_type((await parsing.collect(["a"])).values[0], Invoice | None)
 

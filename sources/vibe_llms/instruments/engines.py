@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any, Self, TypeAlias, TypedDict, Unpack
 from weakref import WeakKeyDictionary
 
 import attrs
 
 from vibe_llms.application import Application
-from vibe_llms.asynchrony import access_portal
+from vibe_llms.asynchrony import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -40,6 +39,7 @@ from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.representation import represent
 from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import MemoryLog, RunLog
+from vibe_llms.synchrony import SyncFace, blocking, constructed_like
 
 Tool: TypeAlias = Ensemble | Invoker | Callable[..., Any]
 """What can be given as a tool: a function, an invoker, or an ensemble of them."""
@@ -68,6 +68,18 @@ class EngineOptions(TypedDict, total=False):
     window: WindowPolicy
     lenient: bool
     native: JsonObject | Native
+
+
+class EngineSettings(EngineOptions, total=False):
+    """All that an engine takes besides its model and its tools; see :class:`Engine`."""
+
+    approver: Approver | None
+    limits: Limits | None
+    store: ConversationStore | None
+    reactors: ConversationReactors | None
+    listener: Callable[[RunEvent], object] | None
+    stream: bool
+    application: Application | None
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -152,7 +164,7 @@ class Run:
         return self.outcome
 
 
-class Engine:
+class Engine(Closing):
     """A model that acts: it is asked, what it invokes is executed, until it has answered.
 
     ::
@@ -309,9 +321,14 @@ class Engine:
             conversation.replace_loaded(loaded)
 
     async def close(self) -> None:
-        """Frees what the model holds and nobody else needs."""
-        if isinstance(self.model, Model):
-            await self.model.close()
+        """Disconnects the ensembles, and frees what the model holds and nobody else needs."""
+        registry, self._registry = self._registry, None
+        try:
+            if registry is not None:
+                await registry.disconnect()
+        finally:
+            if isinstance(self.model, Model):
+                await self.model.close()
 
     async def __aenter__(self) -> Self:
         if self._given is None:
@@ -320,66 +337,20 @@ class Engine:
             self._registry = registry
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        registry, self._registry = self._registry, None
-        try:
-            if registry is not None:
-                await registry.disconnect()
-        finally:
-            await self.close()
 
-
-class SyncEngine:
+class SyncEngine(SyncFace[Engine]):
     """The same for synchronous code. It works anywhere, also where an event loop runs.
 
     Takes what :class:`Engine` takes; use it as a context manager, or close it at the end.
     """
 
-    def __init__(
-        self,
-        client: AnyModel = "",
-        tools: Iterable[Tool] | Tool | Registry = (),
-        **settings: Any,
-    ) -> None:
-        self._engine = Engine(client, tools, **settings)
+    @constructed_like(Engine)
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(Engine(*given, **settings))
 
-    def __repr__(self) -> str:
-        return f"Sync{self._engine!r}"
-
-    @property
-    def asynchronous(self) -> Engine:
-        """The same for asynchronous code."""
-        return self._engine
-
-    def perform(self, conversation: Input, *, approvals: Sequence[Approval] = ()) -> RunOutcome:
-        """Goes on with a conversation; see :meth:`Engine.perform`."""
-        run = self._engine.prepare(conversation, approvals)
-        return access_portal().call(run.perform)
-
-    def run(self, conversation: Conversation) -> Conversation:
-        """Returns the new state of a conversation; see :meth:`Engine.run`."""
-        return access_portal().call(lambda: self._engine.run(conversation))
-
-    def close(self) -> None:
-        """Frees what the model holds and nobody else needs."""
-        access_portal().call(self._engine.close)
-
-    def __enter__(self) -> Self:
-        access_portal().call(self._engine.__aenter__)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        access_portal().call(lambda: self._engine.__aexit__(kind, error, traceback))
+    perform = blocking(Engine.perform)
+    run = blocking(Engine.run)
+    close = blocking(Engine.close)
 
 
 def price_in_cents(origin: Origin) -> float | None:

@@ -6,61 +6,49 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from types import TracebackType
-from typing import Self, TypeAlias, TypedDict, Unpack
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 import attrs
 
 from vibe_llms.application import Application, access_application
-from vibe_llms.asynchrony import access_portal
+from vibe_llms.asynchrony import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.events.reactors import ConversationReactors, join_reactors
 from vibe_llms.exceptions import RequestError
 from vibe_llms.instruments.inputs import Input, gather_canisters, produce_native
-from vibe_llms.instruments.parsing import ParsingModel, SyncParsingModel
+from vibe_llms.instruments.options import ParseOptions, check_options
+from vibe_llms.instruments.options import RequestOptions as RequestOptions
 from vibe_llms.messages.canisters import SupervisorCanister
-from vibe_llms.messages.contents import Native
-from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response, WindowPolicy
-from vibe_llms.nearness import suggest
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.plain import JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
 from vibe_llms.providers.synchrony import PortalStream
 from vibe_llms.providers.wishes import leave_out_controls
 from vibe_llms.representation import represent
+from vibe_llms.synchrony import SyncFace, blocking, constructed_like, direct, entering
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
+    from vibe_llms.instruments.parsers.parsers import Parser
+    from vibe_llms.instruments.parsers.sessions import Following, SyncFollowing
+
+T = TypeVar("T")
+_P = ParamSpec("_P")
 
 
-class RequestOptions(TypedDict, total=False):
-    """What can be said about a request besides its prompt.
-
-    Attributes:
-        system: Instructions, put before everything.
-        invocables: What the model may invoke.
-        invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
-        schema: A JSON Schema to which the answer must conform.
-        continuation: The model shall go on with its own last turn.
-        controls: Values for this request only; they win over the model's own.
-        window: What becomes of the oldest turns where the conversation exceeds the model's window:
-            ``stop``, ``drop`` or ``summarize``.
-        lenient: A control that the model does not take is left out, as a loss that is told.
-        native: Parameters in the words of the vendor who is asked, as it documents them; what the
-            request itself says wins over them, and that is told as a loss.
-    """
-
-    system: str
-    invocables: Sequence[InvocableDescription]
-    invocation_choice: str
-    schema: JsonObject
-    continuation: bool
-    controls: Mapping[str, JsonValue]
-    window: WindowPolicy
-    lenient: bool
-    native: JsonObject | Native
-
-
-class Model(ParsingModel):
+class Model(Closing):
     """A model, by ``provider:name``, with control values.
 
     Args:
@@ -140,7 +128,7 @@ class Model(ParsingModel):
             RequestError: There is nothing to answer.
             TypeError: There is no such option.
         """
-        _check_options(options)
+        check_options(options)
         if isinstance(prompt, Request):
             if options:
                 raise RequestError(
@@ -231,6 +219,88 @@ class Model(ParsingModel):
         async with model.stream(request, await self.join_reactors(reactors)) as stream:
             yield stream
 
+    @overload
+    async def parse(
+        self, prompt: Input | Request, kind: Parser[T] | type[T], **options: Unpack[ParseOptions]
+    ) -> T: ...
+    @overload
+    async def parse(
+        self, prompt: Input | Request, kind: object, **options: Unpack[ParseOptions]
+    ) -> Any: ...
+    async def parse(
+        self, prompt: Input | Request, kind: Any, **options: Unpack[ParseOptions]
+    ) -> Any:
+        """Asks, and returns the answer as a value.
+
+        An answer that does not fit is quoted to the model with its faults, to be mended.
+
+        Args:
+            kind: What the answer shall become: a type, a JSON Schema, or a :class:`.Parser`,
+                which has more to say.
+            options: See :class:`ParseOptions`.
+
+        Raises:
+            ParseError: No answer fits.
+            ConverseError: No answer, or not to its end.
+        """
+        return (await self.parse_with_response(prompt, kind, **options)).value
+
+    @overload
+    async def parse_with_response(
+        self, prompt: Input | Request, kind: Parser[T] | type[T], **options: Unpack[ParseOptions]
+    ) -> Parsed[T]: ...
+    @overload
+    async def parse_with_response(
+        self, prompt: Input | Request, kind: object, **options: Unpack[ParseOptions]
+    ) -> Parsed[Any]: ...
+    async def parse_with_response(
+        self, prompt: Input | Request, kind: Any, **options: Unpack[ParseOptions]
+    ) -> Parsed[Any]:
+        """Returns the value with its response, the mode, and all attempts; see :meth:`parse`."""
+        from vibe_llms.instruments.parsers.dialogue import converse
+
+        return await converse(self.converse, await self._begin(prompt, kind, options))
+
+    @overload
+    def follow(
+        self, prompt: Input | Request, kind: Parser[T] | type[T], **options: Unpack[ParseOptions]
+    ) -> AbstractAsyncContextManager[Following[T]]: ...
+    @overload
+    def follow(
+        self, prompt: Input | Request, kind: object, **options: Unpack[ParseOptions]
+    ) -> AbstractAsyncContextManager[Following[Any]]: ...
+    @asynccontextmanager
+    async def follow(
+        self, prompt: Input | Request, kind: Any, **options: Unpack[ParseOptions]
+    ) -> AsyncIterator[Following[Any]]:
+        """Asks, and shows what has arrived of the value; leaving the context stops the answer.
+
+        ::
+
+            async with model.follow("Tell me about Paris.", City) as following:
+                async for partial in following:
+                    print(partial.name)
+                city = await following.value()
+        """
+        from vibe_llms.instruments.parsers.sessions import Following
+
+        dialogue = await self._begin(prompt, kind, options)
+        async with Following(dialogue, self.stream) as following:
+            yield following
+
+    async def _begin(
+        self, prompt: Input | Request, kind: Any, options: ParseOptions
+    ) -> Dialogue[Any]:
+        from vibe_llms.instruments.parsers.dialogue import Dialogue
+        from vibe_llms.instruments.parsers.parsers import Parser
+
+        listener = options.pop("listener", None)
+        parser = kind if isinstance(kind, Parser) else Parser(kind)
+        request = self.request(prompt, **cast("RequestOptions", options))
+        attributes = (await self.access()).descriptor.attributes
+        composed, choice = parser.compose(request, attributes)
+        return Dialogue(parser=parser, request=composed, choice=choice, listener=listener)
+
     async def count_tokens(self, prompt: Input | Request) -> TokenCount:
         """Counts the tokens which the prompt would occupy as input."""
         model = await self.access()
@@ -242,17 +312,6 @@ class Model(ParsingModel):
     async def close(self) -> None:
         """Frees what nobody else needs in this event loop: connections, loaded weights."""
         await self.application.release(self)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def join_reactors(
         self, reactors: ConversationReactors | None
@@ -270,100 +329,43 @@ class Model(ParsingModel):
         return attrs.evolve(request, canisters=loaded)
 
 
-class SyncModel(SyncParsingModel):
+def following(
+    method: Callable[Concatenate[Any, _P], AbstractAsyncContextManager[Following[T]]],
+) -> Callable[Concatenate[Any, _P], AbstractContextManager[SyncFollowing[T]]]:
+    """Enters a context of a :class:`.Following`, of whatever it is."""
+
+    def produce_face(entered: Following[T]) -> SyncFollowing[T]:
+        from vibe_llms.instruments.parsers.sessions import SyncFollowing
+
+        return SyncFollowing(entered)
+
+    return entering(method, produce_face)
+
+
+def produce_sync_stream(stream: AsyncStream) -> SyncStream:
+    """Produces the synchronous face of a stream."""
+    return PortalStream(stream)
+
+
+class SyncModel(SyncFace[Model]):
     """The same for synchronous code. It works anywhere, also where an event loop runs.
 
     Takes what :class:`Model` takes; use it as a context manager, or close it at the end.
     """
 
-    def __init__(
-        self,
-        address: str = "",
-        *,
-        application: Application | None = None,
-        reactors: ConversationReactors | None = None,
-        strict: bool = False,
-        window: WindowPolicy | None = None,
-        lenient: bool | None = None,
-        **controls: JsonValue,
-    ) -> None:
-        self._model = Model(
-            address,
-            application=application,
-            reactors=reactors,
-            strict=strict,
-            window=window,
-            lenient=lenient,
-            **controls,
-        )
+    @constructed_like(Model)
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(Model(*given, **settings))
 
-    def __repr__(self) -> str:
-        return f"Sync{self._model!r}"
-
-    @property
-    def asynchronous(self) -> Model:
-        """The same for asynchronous code."""
-        return self._model
-
-    def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:
-        """Builds a request without sending it; see :meth:`Model.request`."""
-        return self._model.request(prompt, **options)
-
-    def ask(
-        self, prompt: Input | Request, *, stream: bool = True, **options: Unpack[RequestOptions]
-    ) -> Response:
-        """Asks and waits for the whole answer; see :meth:`Model.ask`."""
-        return self.converse(prompt, stream=stream, **options)
-
-    def converse(
-        self,
-        prompt: Input | Request,
-        *,
-        reactors: ConversationReactors | None = None,
-        stream: bool = True,
-        **options: Unpack[RequestOptions],
-    ) -> Response:
-        """Answers a request or a conversation; see :meth:`Model.converse`."""
-        return access_portal().call(
-            lambda: self._model.converse(prompt, reactors=reactors, stream=stream, **options)
-        )
-
-    @contextmanager
-    def stream(
-        self,
-        prompt: Input | Request,
-        *,
-        reactors: ConversationReactors | None = None,
-        **options: Unpack[RequestOptions],
-    ) -> Iterator[SyncStream]:
-        """Answers piece by piece; see :meth:`Model.stream`."""
-        portal = access_portal()
-        context = self._model.stream(prompt, reactors=reactors, **options)
-        stream = portal.call(context.__aenter__)
-        try:
-            yield PortalStream(stream)
-        finally:
-            portal.release(stream.close)
-            portal.release(lambda: context.__aexit__(None, None, None))
-
-    def count_tokens(self, prompt: Input | Request) -> TokenCount:
-        """Counts the tokens which the prompt would occupy as input."""
-        return access_portal().call(lambda: self._model.count_tokens(prompt))
-
-    def close(self) -> None:
-        """Frees what no other synchronous model needs: connections, loaded weights."""
-        access_portal().call(self._model.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    request = direct(Model.request)
+    ask = blocking(Model.ask)
+    converse = blocking(Model.converse)
+    stream = entering(Model.stream, produce_sync_stream)
+    parse = blocking(Model.parse)
+    parse_with_response = blocking(Model.parse_with_response)
+    follow = following(Model.follow)
+    count_tokens = blocking(Model.count_tokens)
+    close = blocking(Model.close)
 
 
 AnyModel: TypeAlias = Model | SyncModel | ConverserModel | str
@@ -389,12 +391,3 @@ def read_model(given: AnyModel, application: Application | None = None) -> Model
         f"A model is wanted (its address, a Model, or what a provider gives access to), and not "
         f"{given!r}."
     )
-
-
-def _check_options(options: Mapping[str, object]) -> None:
-    for name in options.keys() - RequestOptions.__optional_keys__:
-        hint = suggest(name, RequestOptions.__optional_keys__)
-        raise TypeError(
-            f"There is no option {name!r}{hint} The value of a control goes into "
-            f"'controls', as in controls={{{name!r}: …}}."
-        )

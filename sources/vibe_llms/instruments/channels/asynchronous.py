@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from vibe_llms.absence import ABSENT
+from vibe_llms.asynchrony import Closing
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.states import Reason
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.channels.replies import Reply
-from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
+from vibe_llms.instruments.engines import Engine, EngineSettings, RunOutcome, Tool
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.parsers.choosing import Choice, Mode
@@ -36,7 +35,15 @@ from vibe_llms.representation import represent
 T = TypeVar("T")
 
 
-class AsyncChannel(Generic[T]):
+class ChannelSettings(EngineSettings, total=False):
+    """What a channel takes besides its model and its parser; see :class:`AsyncChannel`."""
+
+    prompt: Composing | str | None
+    tools: Iterable[Tool] | Tool
+    conversation: Conversation | None
+
+
+class AsyncChannel(Closing, Generic[T]):
     """A model, a prompt, a parser and the state of a conversation, put together.
 
     ::
@@ -67,33 +74,24 @@ class AsyncChannel(Generic[T]):
         self: AsyncChannel[str],
         model: AnyModel = "",
         *,
-        prompt: Composing | str | None = None,
         parser: None = None,
-        tools: Iterable[Tool] | Tool = (),
-        conversation: Conversation | None = None,
-        **settings: Any,
+        **settings: Unpack[ChannelSettings],
     ) -> None: ...
     @overload
     def __init__(
         self: AsyncChannel[T],
         model: AnyModel = "",
         *,
-        prompt: Composing | str | None = None,
         parser: Parser[T] | type[T],
-        tools: Iterable[Tool] | Tool = (),
-        conversation: Conversation | None = None,
-        **settings: Any,
+        **settings: Unpack[ChannelSettings],
     ) -> None: ...
     @overload
     def __init__(
         self: AsyncChannel[Any],
         model: AnyModel = "",
         *,
-        prompt: Composing | str | None = None,
         parser: object,
-        tools: Iterable[Tool] | Tool = (),
-        conversation: Conversation | None = None,
-        **settings: Any,
+        **settings: Unpack[ChannelSettings],
     ) -> None: ...
     def __init__(
         self,
@@ -177,14 +175,6 @@ class AsyncChannel(Generic[T]):
     async def __aenter__(self) -> Self:
         await self._link.open()
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def _compose(
         self, said: Input | None, variables: dict[str, Any]
@@ -270,7 +260,7 @@ class AsyncChannel(Generic[T]):
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
-    known = {*inspect.signature(Engine.__init__).parameters, *EngineOptions.__optional_keys__}
+    known = EngineSettings.__optional_keys__
     for name in settings.keys() - known:
         raise TypeError(f"There is no setting {name!r}{suggest(name, known)}")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Final, Self
 
+from vibe_llms.asynchrony import Closing
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
 from vibe_llms.instruments.channels.composing import Composing
@@ -25,7 +25,7 @@ DEPTH_LIMIT: Final = 3
 _depth: ContextVar[int] = ContextVar("vibe_llms_channel_depth", default=0)
 
 
-class ToolChannel:
+class ToolChannel(Closing):
     """A channel that another engine is given as a tool. Each call is a conversation of its own.
 
     ::
@@ -129,14 +129,6 @@ class ToolChannel:
     async def __aenter__(self) -> Self:
         await self._channel.__aenter__()
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 def _derive_schema(prompt: Composing | None) -> JsonObject:

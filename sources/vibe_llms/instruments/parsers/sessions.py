@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, TypeVar
 
 from vibe_llms.absence import ABSENT
-from vibe_llms.asynchrony import access_portal
+from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
 from vibe_llms.instruments.parsers.following import Follower
 from vibe_llms.instruments.parsers.items import ItemReader
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.interfaces import AsyncStream
+from vibe_llms.synchrony import SyncFace, blocking, iterating
 
 T = TypeVar("T")
 
 Open = Callable[[Request], AbstractAsyncContextManager[AsyncStream]]
 
-_END = object()
 
-
-class Following(Generic[T]):
+class Following(Closing, Generic[T]):
     """A value on its way. Iterating yields what has arrived of it, and the value itself last.
 
     An answer that does not fit is mended as long as there are attempts: then what arrives
@@ -114,38 +113,15 @@ class Following(Generic[T]):
             yield item
 
 
-class SyncFollowing(Generic[T]):
+class SyncFollowing(SyncFace[Following[T]], Generic[T]):
     """The same for synchronous code."""
-
-    def __init__(self, following: Following[T]) -> None:
-        self._following = following
 
     @property
     def attempt(self) -> int:
         """Which answer is arriving, counted from 1."""
-        return self._following.attempt
+        return self.asynchronous.attempt
 
-    def __iter__(self) -> Iterator[Any]:
-        return _iterate(aiter(self._following))
-
-    def items(self) -> Iterator[Any]:
-        """Yields the items of a list; see :meth:`Following.items`."""
-        return _iterate(self._following.items())
-
-    def parsed(self) -> Parsed[T]:
-        """Receives the rest, and returns the value with all that led to it."""
-        return access_portal().call(self._following.parsed)
-
-    def value(self) -> T:
-        """Receives the rest, and returns the value."""
-        return access_portal().call(self._following.value)
-
-
-def _iterate(steps: AsyncIterator[Any]) -> Iterator[Any]:
-    portal = access_portal()
-
-    async def take() -> Any:
-        return await anext(steps, _END)
-
-    while (step := portal.call(take)) is not _END:
-        yield step
+    __iter__ = iterating(Following.__aiter__)
+    items = iterating(Following[T].items)
+    parsed = blocking(Following[T].parsed)
+    value = blocking(Following[T].value)

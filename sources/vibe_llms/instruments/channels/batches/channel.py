@@ -12,11 +12,10 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from vibe_llms.exceptions import (
-    Finding,
-)
+from vibe_llms.asynchrony import Closing
+from vibe_llms.exceptions import Finding
 from vibe_llms.instruments.channels.batches.asking import Acting, Asking, Wording
 from vibe_llms.instruments.channels.batches.crews import perform_all
 from vibe_llms.instruments.channels.batches.items import (
@@ -44,7 +43,22 @@ _WINDOW = 4
 came before their turn wait in this room, and where it is full nothing more is begun."""
 
 
-class BatchChannel(Generic[T]):
+class JournalSettings(TypedDict, total=False):
+    """What every batch takes; see :class:`BatchChannel`."""
+
+    concurrency: int
+    journal: Path | str | None
+    retry_failed: bool
+    progress: Callable[[BatchTally], None] | None
+
+
+class BatchSettings(JournalSettings, RequestOptions, total=False):
+    """What a batch takes whose work is a model; see :class:`BatchChannel`."""
+
+    prompt: Composing | None
+
+
+class BatchChannel(Closing, Generic[T]):
     """Does the same work on each of many inputs, so many at a time.
 
     Args:
@@ -60,7 +74,7 @@ class BatchChannel(Generic[T]):
         retry_failed: Whether inputs that the journal has as failed are tried again.
         progress: Called after each item, with counts that go on changing.
         options: What is said to the model besides each prompt; see
-            :class:`vibe_llms.instruments.models.RequestOptions`.
+            :class:`vibe_llms.instruments.options.RequestOptions`.
 
     How often requests may be sent to a vendor is a setting of its provider:
     ``requests_per_minute`` and ``tokens_per_minute``. An input whose work fails is an item with an
@@ -82,40 +96,21 @@ class BatchChannel(Generic[T]):
         self: BatchChannel[str],
         work: Model | SyncModel | Engine | SyncEngine | str,
         *,
-        prompt: Composing | None = ...,
         parser: None = ...,
-        concurrency: int = ...,
-        journal: Path | str | None = ...,
-        retry_failed: bool = ...,
-        progress: Callable[[BatchTally], None] | None = ...,
-        **options: Unpack[RequestOptions],
+        **settings: Unpack[BatchSettings],
     ) -> None: ...
-
     @overload
     def __init__(
         self,
         work: Model | SyncModel | str,
         *,
-        prompt: Composing | None = ...,
         parser: Parser[T] | type[T],
-        concurrency: int = ...,
-        journal: Path | str | None = ...,
-        retry_failed: bool = ...,
-        progress: Callable[[BatchTally], None] | None = ...,
-        **options: Unpack[RequestOptions],
+        **settings: Unpack[BatchSettings],
     ) -> None: ...
-
     @overload
     def __init__(
-        self,
-        work: Callable[[Any], Awaitable[T]],
-        *,
-        concurrency: int = ...,
-        journal: Path | str | None = ...,
-        retry_failed: bool = ...,
-        progress: Callable[[BatchTally], None] | None = ...,
+        self, work: Callable[[Any], Awaitable[T]], **settings: Unpack[JournalSettings]
     ) -> None: ...
-
     def __init__(
         self,
         work: Work,

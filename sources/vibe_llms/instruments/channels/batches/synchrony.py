@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack, overload
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar, Unpack, overload
 
-from vibe_llms.asynchrony import access_portal
 from vibe_llms.instruments.channels.batches.channel import (
     BatchChannel,
-    Inputs,
+    BatchSettings,
+    JournalSettings,
     Work,
 )
-from vibe_llms.instruments.channels.batches.items import BatchItem, BatchReport, BatchTally
-from vibe_llms.instruments.channels.composing import Composing
+from vibe_llms.instruments.channels.batches.items import BatchTally
 from vibe_llms.instruments.engines import Engine, SyncEngine
-from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
+from vibe_llms.instruments.models import Model, SyncModel
 from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.synchrony import SyncFace, blocking, iterating
 
 T = TypeVar("T")
 
 
-class SyncBatchChannel(Generic[T]):
+class SyncBatchChannel(SyncFace[BatchChannel[T]], Generic[T]):
     """Does the same work on each of many inputs; see :class:`BatchChannel`.
 
     It works anywhere, also where an event loop runs. Use it as a context manager, or close it.
@@ -33,83 +31,30 @@ class SyncBatchChannel(Generic[T]):
         self: SyncBatchChannel[str],
         work: Model | SyncModel | Engine | SyncEngine | str,
         *,
-        prompt: Composing | None = ...,
         parser: None = ...,
-        concurrency: int = ...,
-        journal: Path | str | None = ...,
-        retry_failed: bool = ...,
-        progress: Callable[[BatchTally], None] | None = ...,
-        **options: Unpack[RequestOptions],
+        **settings: Unpack[BatchSettings],
     ) -> None: ...
-
     @overload
     def __init__(
         self,
         work: Model | SyncModel | str,
         *,
-        prompt: Composing | None = ...,
         parser: Parser[T] | type[T],
-        concurrency: int = ...,
-        journal: Path | str | None = ...,
-        retry_failed: bool = ...,
-        progress: Callable[[BatchTally], None] | None = ...,
-        **options: Unpack[RequestOptions],
+        **settings: Unpack[BatchSettings],
     ) -> None: ...
-
     @overload
     def __init__(
-        self,
-        work: Callable[[Any], Awaitable[T]],
-        *,
-        concurrency: int = ...,
-        journal: Path | str | None = ...,
-        retry_failed: bool = ...,
-        progress: Callable[[BatchTally], None] | None = ...,
+        self, work: Callable[[Any], Awaitable[T]], **settings: Unpack[JournalSettings]
     ) -> None: ...
-
     def __init__(self, work: Work, **settings: Any) -> None:
         produce: Any = BatchChannel  # its shapes are those of this class
-        self._channel: BatchChannel[T] = produce(work, **settings)
-
-    def __repr__(self) -> str:
-        return f"Sync{self._channel!r}"
+        super().__init__(produce(work, **settings))
 
     @property
     def tally(self) -> BatchTally:
         """How far it has come."""
-        return self._channel.tally
+        return self.asynchronous.tally
 
-    def run(
-        self, inputs: Inputs, *, ordered: bool = False, stored: bool = True
-    ) -> Iterator[BatchItem[T]]:
-        """Does the work, and yields each item once it is done; see :meth:`BatchChannel.run`."""
-        portal = access_portal()
-        items = self._channel.run(inputs, ordered=ordered, stored=stored)
-
-        async def take() -> BatchItem[T] | None:
-            return await anext(items, None)
-
-        try:
-            while (item := portal.call(take)) is not None:
-                yield item
-        finally:
-            portal.release(items.aclose)
-
-    def collect(self, inputs: Inputs) -> BatchReport[T]:
-        """Does all the work, and returns what it amounts to; see :meth:`BatchChannel.collect`."""
-        return access_portal().call(lambda: self._channel.collect(inputs))
-
-    def close(self) -> None:
-        """Frees what only this batch's model needed."""
-        access_portal().call(self._channel.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    run = iterating(BatchChannel[T].run, closes=True)
+    collect = blocking(BatchChannel[T].collect)
+    close = blocking(BatchChannel[T].close)
