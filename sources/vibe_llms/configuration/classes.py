@@ -48,11 +48,16 @@ class Source(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One value, the way to it through the tables, and its source."""
+    """One value, the way to it through the tables, and its source.
+
+    Attributes:
+        written: The way as it was written, where that is by another name of a provider.
+    """
 
     path: tuple[str, ...]
     value: Any
     source: Source
+    written: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return _represent(self, without="value")

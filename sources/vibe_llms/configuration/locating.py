@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from vibe_llms.configuration.classes import Configuration, Layer, Source
+from vibe_llms.configuration.classes import Configuration, Layer, Setting
 from vibe_llms.exceptions import ConfigurationError, Finding
 
 _STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
@@ -33,22 +33,24 @@ def locating(configuration: Configuration) -> Iterator[None]:
 
 
 def _locate(configuration: Configuration, finding: Finding) -> Finding:
-    source = None if finding.line else _find_source(configuration, finding.place)
-    if source is None or not source.place or source.layer is Layer.DEFAULTS:
+    setting = None if finding.line else _find_setting(configuration, finding.place)
+    if setting is None or not setting.source.place or setting.source.layer is Layer.DEFAULTS:
         return finding
-    message = f"{finding.place}: {finding.message}"
-    return Finding(place=source.place, line=source.line, message=message)
+    name, source = finding.place, setting.source
+    if setting.written:
+        name = ".".join((*setting.written[:2], *name.split(".")[2:]))
+    return Finding(place=source.place, line=source.line, message=f"{name}: {finding.message}")
 
 
-def _find_source(configuration: Configuration, name: str) -> Source | None:
-    """Returns where a setting, or else the nearest around it, was written, or ships."""
+def _find_setting(configuration: Configuration, name: str) -> Setting | None:
+    """Returns a setting, or else the nearest around it, as it was written, or ships."""
     while name:
-        sources = [
-            setting.source
+        found = [
+            setting
             for known, setting in configuration.settings.items()
             if known == name or known.startswith(f"{name}.")
         ]
-        if sources:
-            return max(sources, key=lambda source: (_STRENGTHS[source.layer], -source.line))
+        if found:
+            return max(found, key=lambda each: (_STRENGTHS[each.source.layer], -each.source.line))
         name = name.rpartition(".")[0]
     return None

@@ -195,7 +195,9 @@ class LayerReader:
     def _add(
         self, path: tuple[str, ...], value: Any, written: tuple[str, ...] | None = None
     ) -> None:
-        self.settings[path] = Setting(path, value, self.produce_source(written or path))
+        written = path if written is None else written
+        other = () if written == path else written
+        self.settings[path] = Setting(path, value, self.produce_source(written), other)
 
     def _report_unknown(self, path: tuple[str, ...]) -> None:
         name = ".".join(path)

@@ -80,14 +80,10 @@ SETTINGS: Final[Mapping[str, _Check]] = {
 TRANSPORTS: Final = ("direct", "sdk")
 """The transports that ship; plugins bring others."""
 
-_LEFT_TO_PACKAGES: Final = (
-    "certificate_authorities",
-    "client_certificate",
-    "client_key",
-    "connect_seconds",
-    "headers",
-    "proxy",
-)
+TLS_FILES: Final = ("certificate_authorities", "client_certificate", "client_key")
+"""The settings that name files (PEM)."""
+
+_LEFT_TO_PACKAGES: Final = (*TLS_FILES, "connect_seconds", "headers", "proxy")
 """What holds for our own connections only: an official package has its own."""
 
 

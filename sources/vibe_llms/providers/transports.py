@@ -9,13 +9,13 @@ from typing import Self
 
 import attrs
 
-from vibe_llms.exceptions import ConverseError, PluginError, Stage
+from vibe_llms.exceptions import ConfigurationError, ConverseError, PluginError, Stage
 from vibe_llms.plugins.specification import (
     ProviderContext,
     TransportContext,
     TransportSpecification,
 )
-from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.providers.settings import TLS_FILES, RemoteSettings
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 
 
@@ -45,6 +45,16 @@ def produce_transport(context: ProviderContext, settings: RemoteSettings) -> Tra
     if all(callable(getattr(made, name, None)) for name in ("send", "close")):
         return PluggedTransport(made, blame)
     raise blame.compose(f"cannot be made: the factory returned {type(made).__name__}")
+
+
+def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:
+    """Sees whether the certificates and keys that a provider's table names can be used.
+
+    Raises:
+        ConfigurationError: One cannot.
+    """
+    if any(name in settings.values for name in TLS_FILES):
+        _produce_direct(context, settings)
 
 
 @attrs.frozen
@@ -151,11 +161,18 @@ class PluggedExchange:
 def _produce_direct(context: ProviderContext, settings: RemoteSettings) -> Transport:
     from vibe_llms.wire.direct import DirectTransport
 
-    return DirectTransport(
-        limits=context.limits,
-        timeouts=settings.timeouts,
-        proxy=settings.access_secret("proxy"),
-        certificate_authorities=settings.access_path("certificate_authorities"),
-        client_certificate=settings.access_path("client_certificate"),
-        client_key=settings.access_path("client_key"),
-    )
+    try:
+        return DirectTransport(
+            limits=context.limits,
+            timeouts=settings.timeouts,
+            proxy=settings.access_secret("proxy"),
+            certificate_authorities=settings.access_path("certificate_authorities"),
+            client_certificate=settings.access_path("client_certificate"),
+            client_key=settings.access_path("client_key"),
+        )
+    except ConfigurationError as error:
+        table = f"providers.{context.name}"
+        error.findings = tuple(
+            attrs.evolve(each, place=f"{table}.{each.place}") for each in error.findings
+        )
+        raise

@@ -15,6 +15,7 @@ from vibe_llms.providers.credentials import acquire_key, advise_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
 from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable
 from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
+from vibe_llms.providers.transports import ensure_files
 from vibe_llms.secrets import Secret
 
 if TYPE_CHECKING:
@@ -64,8 +65,13 @@ class Vendor(abc.ABC):
         )
 
     def survey_needs(self) -> tuple[Need, ...]:
-        """Says what is missing before anything can be asked. Asks nobody but this machine."""
+        """Says what is missing before anything can be asked. Asks nobody but this machine.
+
+        Raises:
+            ConfigurationError: A file that the settings name cannot be used.
+        """
         name, values = self.context.name, self.settings.values
+        ensure_files(self.context, self.settings)
         needs = find_variable(name, self.settings.missing_variables, "base_url")
         if values.get("transport") in (None, *TRANSPORTS) and not values.get("proxy"):
             needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))

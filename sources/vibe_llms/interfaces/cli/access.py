@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.configuration.definitions import DIRECTORY_STORE
+from vibe_llms.interfaces.cli.program import remember_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,9 @@ def load_configuration(**command_line: Any) -> Configuration:
     from vibe_llms.configuration.sources import load_configuration as load
 
     given = {name: value for name, value in command_line.items() if value not in (None, "")}
-    return load(command_line=given)
+    configuration = load(command_line=given)
+    remember_names(configuration)
+    return configuration
 
 
 def load_application(*, yes: bool = False, **command_line: Any) -> Application:

@@ -19,11 +19,12 @@ def survey_mistakes(application: Application, *, about: Sequence[str] = ()) -> I
     Args:
         about: The parts of the name of a setting: only what is said of its table.
     """
-    place = ".".join(about[:2])
+    places = {".".join(about[:2])}
     if about[:1] == ("providers",) and len(about) > 1:
-        place = f"providers.{application.configuration.follow_aliases(about[1])}"
+        places.add(f"providers.{application.configuration.follow_aliases(about[1])}")
+    beginnings = tuple(f"{place}{end}" for place in places for end in (".", ":"))
     for finding in _survey(application):
-        if not about or finding.message.startswith((f"{place}.", f"{place}:")):
+        if not about or finding.message.startswith(beginnings):
             yield finding
 
 

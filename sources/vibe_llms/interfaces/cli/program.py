@@ -7,9 +7,14 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vibe_llms.configuration.classes import Configuration
 
 _NAME = "vibe"
 _arguments: list[str] = []
+_spoken: dict[str, str] = {}
 
 
 def name_program() -> str:
@@ -38,6 +43,18 @@ def remember_arguments(arguments: Sequence[str]) -> None:
     _arguments[:] = arguments
 
 
+def remember_names(configuration: Configuration) -> None:
+    """Remembers by which other name a person speaks of a provider, for :func:`respell`."""
+    given = (*_arguments, configuration.model)
+    words = {part for word in given for part in re.split("[:=]", word)}
+    _spoken.clear()
+    for word in words & configuration.aliases.keys():
+        meant = configuration.follow_aliases(word)
+        is_other = word not in configuration.providers and meant not in words
+        if is_other and meant in configuration.providers:
+            _spoken[meant] = word
+
+
 def is_surely_given(option: str, value: str) -> bool:
     """Tells whether a value that an option may lack is the option's, and no word that follows."""
     return _arguments[-2:] == [option, value] or f"{option}={value}" in _arguments
@@ -50,7 +67,13 @@ def compose_again(*more: str) -> str:
 
 
 def respell(text: str) -> str:
-    """Returns a text in which commands of ours, such as ``vibe list``, run as they are printed."""
+    """Returns a text in which commands of ours, such as ``vibe list``, run as they are printed.
+
+    Providers are called in it what the person calls them.
+    """
+    for name, word in _spoken.items():
+        before = r"(?:(?<![\w./\\-])|(?<=\[providers\.))"  # but no part of a path or a module
+        text = re.sub(rf"{before}{re.escape(name)}(?![\w/-])", word, text)
     if f"{_NAME} " not in text:
         return text
     program = name_program()

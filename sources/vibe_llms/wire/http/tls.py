@@ -7,7 +7,7 @@ import ssl
 from functools import lru_cache
 from pathlib import Path
 
-from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.files import open_regular
 
 
@@ -29,15 +29,14 @@ def produce_tls_context(
     """Produces the context of all TLS connections; ``None`` where the usual one will do.
 
     Raises:
-        ConfigurationError: A file is missing, is none of the kind, or does not fit another.
+        ConfigurationError: A file is missing, is none of the kind, or does not fit another. The
+            finding's place is the name of the setting, such as ``client_key``.
     """
     if authorities is None and certificate is None:
         if key is None:
             return None
-        raise ConfigurationError(
-            detail="There is a client key, but no client certificate.",
-            remedy="Name the certificate (PEM) which the key belongs to.",
-        )
+        message = "Its certificate is missing: name it in client_certificate."
+        raise _refuse("client_key", message)
     context = _produce_context()
     if authorities is not None:
         is_folder = authorities.is_dir()
@@ -49,15 +48,18 @@ def produce_tls_context(
                 capath=authorities if is_folder else None,
             )
         except OSError as error:  # ssl.SSLError is one
-            raise _refuse_file("certificate authorities", authorities, error) from error
+            raise _refuse_file("certificate_authorities", authorities, error) from error
     if certificate is not None:
+        place, file = "client_certificate", certificate
         try:
-            for file in filter(None, (certificate, key)):
-                _ensure_file(file)
+            _ensure_file(certificate)
+            if key is not None:
+                place, file = "client_key", key
+                _ensure_file(key)
             # An empty password, so that an encrypted key is an error and not a question.
             context.load_cert_chain(certificate, key, password="")
         except OSError as error:
-            raise _refuse_file("client certificate", certificate, error) from error
+            raise _refuse_file(place, file, error) from error
     return context
 
 
@@ -66,9 +68,11 @@ def _ensure_file(path: Path) -> None:
     os.close(open_regular(str(path)))
 
 
-def _refuse_file(kind: str, path: Path, error: OSError) -> ConfigurationError:
+def _refuse_file(place: str, path: Path, error: OSError) -> ConfigurationError:
     reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
-    return ConfigurationError(
-        detail=f"The {kind} in {path} cannot be loaded: {reason}.",
-        remedy="They must be readable PEM files, a key unencrypted and the certificate's own.",
-    )
+    needed = "It must be a readable PEM file; a key unencrypted, and that of the certificate."
+    return _refuse(place, f"{path} cannot be loaded: {reason}. {needed}")
+
+
+def _refuse(place: str, message: str) -> ConfigurationError:
+    return ConfigurationError(findings=(Finding(place=place, message=message),))

@@ -293,6 +293,40 @@ def test_programs_read_what_the_check_finds(
     assert outcome.err == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "client_certificate = 'none.pem'",
+            "client_certificate: none.pem cannot be loaded: No such",
+        ),
+        ("client_certificate = '~/not.pem'", "not.pem cannot be loaded: "),
+        ("certificate_authorities = 'none'", "certificate_authorities: none cannot be loaded: No"),
+        ("client_key = 'some.key'", "client_key: Its certificate is missing"),
+        (
+            "client_certificate = 'not.pem'\nclient_key = 'none'",
+            "client_key: none cannot be loaded",
+        ),
+        ("api_key_file = 'none'", "api_key_file: none cannot be read: No such file"),
+    ],
+)
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_files_that_a_provider_names_are_looked_at(
+    vibe: Vibe, home: Path, file: Path, provider: str, text: str, words: str
+) -> None:
+    """Before the first question: with file, line, and the name that stands there."""
+    (home / "not.pem").write_text("no certificate")
+    file.write_text(f'model = "scripted:echo"\n[providers.{provider}]\n{text}\n')
+
+    outcome = vibe("config", "check")
+
+    assert outcome.code == ExitCode.CONFIGURATION
+    line = 2 + len(text.splitlines())
+    assert f"{file}:{line}: providers.{provider}." in outcome.err
+    assert words in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
+
+
 def test_programs_read_that_nothing_is_wrong(vibe: Vibe, file: Path) -> None:
     """An empty list, and nothing besides."""
     file.write_text('model = "scripted:echo"\n')

@@ -53,6 +53,24 @@ async def _chat(session: ChatSession, *lines: str, is_interactive: bool = True) 
 
 
 @pytest.mark.parametrize(
+    "words", [("-m", "openai"), ("--provider", "openai"), ("--model=openai:o3",), ()]
+)
+def test_a_provider_is_called_what_the_person_calls_it(
+    vibe: Vibe, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """Its own name, in the error, the table and the command, would be news to them."""
+    monkeypatch.setenv("VIBE_LLMS_MODEL", "scripted:echo" if words else "openai")
+
+    outcome = vibe("ask", *words, "Hi")
+
+    assert "There is no key for openai." in outcome.err
+    assert "[providers.openai]" in outcome.err
+    assert "vibe keys set openai" in outcome.err
+    assert "openai_responses" not in outcome.err
+    assert "no key for openai_responses." in vibe("ask", "-m", "openai_responses", "Hi").err
+
+
+@pytest.mark.parametrize(
     ("address", "missing", "remedy"),
     [
         ("anthropic", "key for anthropic", "vibe keys set anthropic"),
