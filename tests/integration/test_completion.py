@@ -39,6 +39,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     (folder / "skills").mkdir()
     (folder / "skills" / "sailor.toml").write_text('prompt = "Ahoy"\n')
     (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "ocean.toml").write_text("")
     program = tmp_path / "bin" / "vibe"
     program.parent.mkdir()
     run = "from vibe_llms.interfaces.cli.entry import main; main()"
@@ -92,6 +93,9 @@ def complete(environment: dict[str, str], tmp_path: Path) -> Complete:
         ("vibe keys set openr", ["openrouter"]),
         ("vibe ask --approver ter", ["terminal"]),
         ("vibe ask --approver cl", ["clerk", "clumsy"]),
+        ("vibe search --role su", ["supervisor"]),
+        ("vibe plugins remove ", ["desk"]),
+        ("vibe tools show -t io write_", ["write_file"]),
         ("vibe conf", ["config", "conformance"]),
     ],
 )
@@ -132,6 +136,12 @@ def test_a_line_is_completed_as_it_is_typed(environment: dict[str, str], tmp_pat
         os.write(terminal, b"vibe ask -m anthropic:claude-fab\t")
         shown = _read_until(terminal, b"claude-fable-5-2 ")
         assert b"anthropic:claude-fable-5-2 " in shown
+        for typed in (b"--mcp oce", b"--skill oce", b"-f oce", b"--schema=oce"):
+            os.write(terminal, b"\x15vibe ask " + typed + b"\t")
+            _read_until(terminal, typed + b"an.toml ")
+        for typed in (b"batch p -o oce", b"plugins add oce", b"import oce"):
+            os.write(terminal, b"\x15vibe " + typed + b"\t")
+            _read_until(terminal, typed + b"an.toml ")
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)

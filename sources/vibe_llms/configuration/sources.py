@@ -63,15 +63,20 @@ def load_configuration(
     Raises:
         ConfigurationError: Something does not hold; ``findings`` has all mistakes at once.
     """
-    environment = os.environ if environment is None else environment
-    directory = Path.cwd() if working_directory is None else working_directory.resolve()
-    loader = _Loader(environment, directory, user_text)
+    loader = _Loader(environment, working_directory, user_text)
     configuration = loader.load(command_line or {})
     if loader.findings:
         from vibe_llms.exceptions import ConfigurationError  # needed after a mistake only
 
         raise ConfigurationError(findings=tuple(loader.findings))
     return configuration
+
+
+def load_what_holds() -> tuple[Configuration, tuple[Finding, ...]]:
+    """Loads what holds of the configuration, and returns all mistakes beside it."""
+    loader = _Loader()
+    configuration = loader.load({})
+    return configuration, tuple(loader.findings)
 
 
 class _File(NamedTuple):
@@ -84,11 +89,15 @@ class _File(NamedTuple):
 
 class _Loader:
     def __init__(
-        self, environment: Mapping[str, str], working_directory: Path, user_text: str | None
+        self,
+        environment: Mapping[str, str] | None = None,
+        working_directory: Path | None = None,
+        user_text: str | None = None,
     ) -> None:
-        self.environment = environment
+        directory = Path.cwd() if working_directory is None else working_directory.resolve()
+        self.environment = os.environ if environment is None else environment
+        self.working_directory = directory
         self.user_text = user_text
-        self.working_directory = working_directory
         self.findings: list[Finding] = []
         self.definitions: dict[str, Definition] = dict(SETTINGS)
         self.synonyms: dict[str, str] = {}

@@ -13,6 +13,7 @@ from vibe_llms.exceptions import (
     RequestError,
     UnknownNameError,
 )
+from vibe_llms.files import advise
 from vibe_llms.messages.losses import Translation
 from vibe_llms.nearness import find_nearest
 from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
@@ -65,16 +66,18 @@ def choose_importer(forms: Sequence[ImporterSpecification], path: Path) -> Impor
     Raises:
         RequestError: The file cannot be read, or none recognizes it.
     """
-    for form in _select_by_suffix(forms, path):
-        try:
-            if form.recognize(path):
-                return form
-        except OSError as error:
-            raise RequestError(
-                path=str(path), detail=f"{path} cannot be read: {error.strerror or error}."
-            ) from error
-        except Exception as error:
-            raise _blame(form, "recognize", path, error) from error
+    try:
+        path.stat()  # what is not there is in no form
+        for form in _select_by_suffix(forms, path):
+            try:
+                if form.recognize(path):
+                    return form
+            except OSError:
+                raise
+            except Exception as error:
+                raise _blame(form, "recognize", path, error) from error
+    except OSError as error:
+        raise _describe_unreadable(path, error) from error
     known = "; ".join(f"{form.name} ({form.summary})" for form in forms) or "none"
     raise RequestError(
         path=str(path),
@@ -112,9 +115,7 @@ def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translati
     except ConverseError:
         raise
     except OSError as error:
-        raise RequestError(
-            path=str(path), detail=f"{path} cannot be read: {error.strerror or error}."
-        ) from error
+        raise _describe_unreadable(path, error) from error
     except Exception as error:
         raise _blame(form, "read", path, error) from error
 
@@ -145,6 +146,14 @@ def write_document(
 def _select_by_suffix(forms: Sequence[_S], path: Path) -> list[_S]:
     name = path.name.lower()
     return [form for form in forms if any(name.endswith(suffix) for suffix in form.suffixes)]
+
+
+def _describe_unreadable(path: Path, error: OSError) -> RequestError:
+    return RequestError(
+        path=str(path),
+        detail=f"{path} cannot be read: {error.strerror or error}.",
+        remedy=advise(error),
+    )
 
 
 def _blame(

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import LimitError, RequestError
-from vibe_llms.files import read_beginning
+from vibe_llms.files import advise, read_beginning
 from vibe_llms.messages.canisters import DocumentCanister
 from vibe_llms.messages.contents import (
     AudioContent,
@@ -80,7 +80,7 @@ def read_attachment(path: str, *, limit_bytes: float, must_be_image: bool = Fals
     if must_be_image and not media_type.startswith("image/"):
         raise RequestError(
             path=path,
-            detail=f"{path} is no picture but {media_type}.",
+            detail=f"{_describe_place(path)} is no picture but {media_type}.",
             remedy="Attach it as a file.",
         )
     if media_type.startswith("text/"):
@@ -107,6 +107,7 @@ def produce_attachment(data: bytes, media_type: str, name: str) -> Attachment:
 
 
 def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
+    shown = _describe_place(path)
     try:
         if path == "-":
             name, data = "", sys.stdin.buffer.read(limit_bytes + 1)
@@ -117,14 +118,14 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
     except OSError as error:
         raise RequestError(
             path=path,
-            detail=f"{path} cannot be read: {error.strerror or error}.",
-            remedy="Check the path.",
+            detail=f"{shown} cannot be read: {error.strerror or error}.",
+            remedy=advise(error),
         ) from error
     if len(data) > limit_bytes:
         raise LimitError(
             limit="attachment_bytes",
             value=limit_bytes,
-            detail=f"{path} has more than the {limit_bytes} bytes that a file may have.",
+            detail=f"{shown} has more than the {limit_bytes} bytes that a file may have.",
             remedy="Set limits.attachment_bytes in the configuration to allow more.",
         )
     return name, data
@@ -155,9 +156,13 @@ def _refuse_misencoded(data: bytes, path: str) -> None:
     found = find_misencoding(data)
     if found is not None:
         is_file = " " not in path and path != "-"
-        place = "Standard input" if path == "-" else path
         remedy = found.compose_remedy(path if is_file else "")
-        raise RequestError(path=path, detail=found.describe(place), remedy=remedy)
+        raise RequestError(path=path, detail=found.describe(_describe_place(path)), remedy=remedy)
+
+
+def _describe_place(path: str) -> str:
+    """Returns what a person calls the place that has this path."""
+    return "Standard input" if path == "-" else path
 
 
 def _is_misencoded(data: bytes, guessed: str) -> bool:

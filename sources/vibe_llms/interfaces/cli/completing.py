@@ -147,6 +147,11 @@ def survey_invocables(incomplete: str) -> Candidates:
     return _select(words, incomplete, several=True)
 
 
+def survey_invocable(incomplete: str) -> Candidates:
+    """One of those of :func:`survey_invocables`."""
+    return [each for each in survey_invocables(incomplete) if each[0] != "all"]
+
+
 def survey_approvers(incomplete: str) -> Candidates:
     """The person, and those whom plugins bring; the plugins are loaded for that."""
     from vibe_llms.interfaces.cli.access import load_configuration
@@ -164,6 +169,28 @@ def survey_controls(incomplete: str) -> Candidates:
 
     controls = {f"{key.name}=": "" for key in KEYS if key.role is KeyRole.CONTROL}
     return _select(controls, incomplete)
+
+
+def survey_plugins(incomplete: str) -> Candidates:
+    """The plugins that the user has added."""
+    from vibe_llms.configuration.classes import Layer
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    entries = load_configuration().plugins
+    own = {each.name: each.module for each in entries if each.source.layer is Layer.USER}
+    return _select(own, incomplete)
+
+
+def survey_roles(incomplete: str) -> Candidates:
+    """Who can have said something."""
+    from vibe_llms.conversations.index.words import ROLES
+
+    return _select(dict.fromkeys(ROLES, ""), incomplete)
+
+
+def complete_path(incomplete: str) -> list[CompletionItem]:
+    """Lets the shell look for files."""
+    return [CompletionItem(incomplete, type="file")]
 
 
 def complete_safely(survey: Callable[[str], Candidates], incomplete: str) -> list[CompletionItem]:

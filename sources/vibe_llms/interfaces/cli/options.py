@@ -14,11 +14,17 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _Completed(click.ParamType[str]):
-    """A text for which the shell is offered what there is; it never fails while completing."""
+    """A text for which the shell is offered what there is; it never fails while completing.
 
-    def __init__(self, name: str, survey: str) -> None:
+    Args:
+        survey: The end of the name of the function that says what there is.
+        is_path: Whether it may be a file, too, for which the shell looks by itself.
+    """
+
+    def __init__(self, name: str, survey: str, *, is_path: bool = False) -> None:
         self.name = name
         self._survey = survey
+        self._is_path = is_path
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -27,19 +33,23 @@ class _Completed(click.ParamType[str]):
 
         with ctx.scope(cleanup=False):
             survey = getattr(completing, f"survey_{self._survey}")
-            return completing.complete_safely(survey, incomplete)
+            found = completing.complete_safely(survey, incomplete)
+        return found or completing.complete_path(incomplete) if self._is_path else found
 
 
 APPROVER = _Completed("text", "approvers")
 CONTROL = _Completed("text", "controls")
 CONVERSATION = _Completed("id", "conversations")
 ENSEMBLES = _Completed("text", "ensembles")
+INVOCABLE = _Completed("text", "invocable")
 INVOCABLES = _Completed("text", "invocables")
 MODEL = _Completed("model", "models")
 PROVIDER = _Completed("provider", "providers")
-SERVER = _Completed("text", "servers")
+PLUGIN = _Completed("text", "plugins")
+ROLE = _Completed("text", "roles")
+SERVER = _Completed("text", "servers", is_path=True)
 SETTING = _Completed("setting", "settings")
-SKILL = _Completed("text", "skills")
+SKILL = _Completed("text", "skills", is_path=True)
 
 
 class Command(click.Command):

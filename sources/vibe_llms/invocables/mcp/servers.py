@@ -44,7 +44,9 @@ def access_servers(
         elif source.endswith(".toml") or Path(source).is_file():
             found = read_servers(Path(source).expanduser())
         else:
-            raise UnknownNameError(kind="MCP server", name=source, known=tuple(configured))
+            remedy = f"Configure it: [mcp.{source}] with its command or its url; or name a file."
+            known = tuple(configured)
+            raise UnknownNameError(kind="MCP server", name=source, known=known, remedy=remedy)
         servers |= {server.name: server for server in found}
     directory = configuration.cache_directory / "mcp"
     return tuple(_ensure_log(server, directory) for server in servers.values())

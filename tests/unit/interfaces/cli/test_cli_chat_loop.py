@@ -254,9 +254,10 @@ async def test_two_slashes_say_one(session: ChatSession) -> None:
     assert "Yes: /etc is a folder" in output.text
 
 
-async def test_quit_leaves(session: ChatSession) -> None:
+@pytest.mark.parametrize("word", ["/quit", "/exit"])
+async def test_quit_leaves(session: ChatSession, word: str) -> None:
     """What follows is not read."""
-    output = await _chat(session, "/quit", "Hello")
+    output = await _chat(session, word, "Hello")
 
     assert output.text == ""
 

@@ -327,6 +327,22 @@ def test_files_that_a_provider_names_are_looked_at(
     assert len(outcome.err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("text", ["[x", "stream = 5", 'modell = "x"', "\xff"])
+def test_the_paths_are_told_although_a_file_does_not_hold(
+    vibe: Vibe, file: Path, text: str
+) -> None:
+    """Whoever has to mend it wants to know where it is."""
+    file.write_bytes(text.encode("latin-1"))
+
+    outcome = vibe("config", "path")
+    paths = vibe("config", "path", "--json")
+
+    assert (outcome.code, paths.code) == (0, 0)
+    assert f"user\t{file}" in outcome.out
+    assert f"{file}:1: " in outcome.err
+    assert paths.read_json()["user"] == str(file)
+
+
 def test_programs_read_that_nothing_is_wrong(vibe: Vibe, file: Path) -> None:
     """An empty list, and nothing besides."""
     file.write_text('model = "scripted:echo"\n')

@@ -187,7 +187,7 @@ async def test_new_begins_anew_under_the_same_instructions(session: ChatSession)
 async def test_compact_goes_on_with_a_summary(session: ChatSession) -> None:
     """The summary begins a conversation of its own; the other stays as it was."""
     session.instruct("Be brief.")
-    await _chat(session, "Hello")
+    await _chat(session, "Hello", "/name Logbook")
     former = session.conversation.id
 
     output = await _chat(session, "/compact", "Why?")
@@ -200,6 +200,7 @@ async def test_compact_goes_on_with_a_summary(session: ChatSession) -> None:
         ("user", "Why?"),
         ("assistant", "Yes: Why?"),
     ]
+    assert kept.metadata.name == "Logbook"
     assert former in output.remarks[0]
     assert "(it took 30 tokens in, 3 out)" in output.remarks[0]
     assert len(Conversation.restore(session.store, former)) == 3

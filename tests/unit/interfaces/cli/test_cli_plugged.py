@@ -160,6 +160,7 @@ def test_a_file_in_no_known_form_is_refused(home: Path, plug: Plug) -> None:
     """The error names the file and the forms that there are."""
     forms = survey_importers()
     (home / "other.json").write_text('{"hello": 1}')
+    (home / "other.txt").write_text("hello")
 
     for name, words in (
         ("other.json", "in no form that is known here. Known: json (what"),

@@ -90,6 +90,60 @@ def test_another_word_for_a_command_leads_to_it(
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--mcp", "nope"), "no MCP server 'nope'. Known: harbour. Configure it: [mcp.nope]"),
+        (("--mcp", "harbor"), "no MCP server 'harbor'; did you mean 'harbour'? Configure it"),
+        (("-t", "shel"), "There is no ensemble 'shel'; did you mean 'shell'?"),
+        (("--skill", "plainwords"), "There is no skill 'plainwords'; did you mean 'plain-words'?"),
+        (("-m", "antropic"), "no provider or model 'antropic'; did you mean 'anthropic'?"),
+    ],
+)
+def test_a_slip_in_a_name_is_answered_with_the_names_that_there_are(
+    vibe: Vibe, home: Path, words: tuple[str, ...], said: str
+) -> None:
+    """Whatever is named, and what to do where the name was meant."""
+    file = home / ".config/vibe-llms/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('[mcp.harbour]\ncommand = "true"\n')
+
+    outcome = vibe("ask", *words, "Hello")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ask", "-f", "none", "Hi"), "none cannot be read: No such file or directory. Check the"),
+        (("ask", "--schema", "none", "Hi"), "The schema none cannot be read: No such file or"),
+        (("import", "none"), "none cannot be read: No such file or directory. Check the path"),
+        (("batch", "none"), "none cannot be read: No such file or directory."),
+    ],
+)
+def test_a_file_that_is_not_there_is_told_so(vibe: Vibe, words: tuple[str, ...], said: str) -> None:
+    """Rather than of what might be in it."""
+    outcome = vibe(*words)
+
+    assert outcome.code != 0
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize("words", [("ask",), ("ask", "Hi"), ("ask", "-f", "-", "Hi")])
+def test_what_was_piped_is_called_standard_input(vibe: Vibe, home: Path, words: tuple[str]) -> None:
+    """Nobody who pipes has typed a dash."""
+    file = home / ".config/vibe-llms/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("[limits]\nattachment_bytes = 10\n")
+
+    outcome = vibe(*words, stdin=b"more than ten bytes")
+
+    assert outcome.code == ExitCode.LIMIT
+    assert "error: Standard input has more than the 10 bytes" in outcome.err
+
+
+@pytest.mark.parametrize(
     ("line", "meant"), [("/exit", "/quit"), ("/reset", "/new"), ("/models", "/model")]
 )
 def test_another_word_for_a_slash_command_leads_to_it(line: str, meant: str) -> None:

@@ -227,9 +227,11 @@ _ALL = (
     SlashCommand("/usage", "", "Tell what was used: tokens, money, time.", usage),
     SlashCommand("/tokens", "", "Count the tokens of the conversation so far.", tokens),
     SlashCommand("/export", "[PATH]", "Write it to a file: .md, .json or .html.", export),
-    SlashCommand("/quit", "", "Leave; so does Ctrl-D.", leave),
+    SlashCommand("/quit", "", "Leave; so do /exit and Ctrl-D.", leave),
 )
 COMMANDS: dict[str, SlashCommand] = {command.name: command for command in _ALL}
+_ALSO = {"/exit": "/quit"}
+"""What other programs have taught everybody's fingers."""
 
 KEYS = (
     "Enter sends. Alt-Enter (or Esc, Enter), or a backslash before Enter, begins a new line;\n"
@@ -245,11 +247,12 @@ async def perform(loop: ChatLoop, line: str) -> None:
         UnknownNameError: There is no such command.
     """
     word, _, argument = line.partition(" ")
-    command = COMMANDS.get(word.strip())
+    word = word.strip()
+    command = COMMANDS.get(_ALSO.get(word, word))
     if command is None:
         from vibe_llms.interfaces.cli.synonyms import find_command
 
-        nearest = find_command(word.strip(), COMMANDS)
+        nearest = find_command(word, COMMANDS)
         raise UnknownNameError(
             kind="command",
             name=word,

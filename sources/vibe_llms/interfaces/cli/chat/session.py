@@ -323,7 +323,8 @@ class ChatSession:
     async def compact(self) -> Summary:
         """Goes on in a new conversation, which begins with a summary of the former one.
 
-        A message that was not answered yet is its last. The former conversation stays as it is.
+        It has the same name. A message that was not answered yet is its last. The former
+        conversation stays as it is.
 
         Raises:
             RequestError: There is nothing to summarize.
@@ -346,7 +347,9 @@ class ChatSession:
         request = instrument.request(canisters, continuation=True)
         summary = await summarize(model, request, canisters[:count], "", (room or 8192) // 2)
         document = DocumentCanister(summary.text, title=SUMMARY_TITLE)
+        name = self.conversation.metadata.name
         self.conversation = self._produce_conversation([document, *canisters[count:]])
+        self.conversation.metadata = attrs.evolve(self.conversation.metadata, name=name)
         self._save()
         self._summaries += summary.origins
         return summary

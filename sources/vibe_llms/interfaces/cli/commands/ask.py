@@ -146,7 +146,8 @@ def read_schema(path: str | None) -> dict[str, Any] | None:
 
         raise click.UsageError(explain_misencoding(raw, path)) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise click.UsageError(f"The schema {path} cannot be read: {error}.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise click.UsageError(f"The schema {path} cannot be read: {reason}.") from error
     if not isinstance(schema, dict):
         raise click.UsageError(f"The schema {path} is not an object.")
     _check_schema(schema, path)

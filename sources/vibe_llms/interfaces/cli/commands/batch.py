@@ -36,7 +36,13 @@ _STANDARD = "-"
 
 @command("batch")
 @click.argument("prompts", metavar="FILE", type=click.Path(allow_dash=True))
-@click.option("--output", "-o", default=_STANDARD, help="Where the answers go, a line each.")
+@click.option(
+    "--output",
+    "-o",
+    default=_STANDARD,
+    type=click.Path(allow_dash=True),
+    help="Where the answers go, a line each.",
+)
 @click.option("--model", "-m", type=MODEL, help="The model, as provider:model.")
 @click.option("--provider", type=PROVIDER, help="The provider; its default model.")
 @click.option("--system", "-s", help="Instructions, before each prompt.")

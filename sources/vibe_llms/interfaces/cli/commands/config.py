@@ -140,11 +140,14 @@ def _keep(draft: Draft, name: str) -> None:
 @config.command("path", cls=Command)
 @json_option
 def path(as_json: bool) -> None:
-    """Print where the configuration is read from, and where data are kept."""
-    from vibe_llms.interfaces.cli.access import load_configuration
-    from vibe_llms.interfaces.cli.output import write_json, write_table
+    """Print where the configuration is read from, and where data are kept.
 
-    configuration = load_configuration()
+    Also where a file of it does not hold, which is then said on standard error.
+    """
+    from vibe_llms.configuration.sources import load_what_holds
+    from vibe_llms.interfaces.cli.output import note, write_json, write_table
+
+    configuration, findings = load_what_holds()
     rows = [
         (str(file.layer), str(file.path), "" if file.exists else "not there")
         for file in configuration.files
@@ -155,6 +158,8 @@ def path(as_json: bool) -> None:
         write_json({name: place for name, place, _ in rows})
     else:
         write_table(rows, headers=("layer", "path", ""), styles=("cyan", "", "dim"), whole=True)
+    for finding in findings:
+        note(str(finding))
 
 
 def _format(value: object) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from vibe_llms.interfaces.cli.options import Command, Group, json_option
+from vibe_llms.interfaces.cli.options import PLUGIN, Command, Group, json_option
 
 
 @click.group("plugins", cls=Group, invoke_without_command=True)
@@ -65,7 +65,7 @@ def list_(every: bool, as_json: bool) -> None:
 
 
 @plugins.command("add", cls=Command)
-@click.argument("package")
+@click.argument("package", type=click.Path())
 @click.option("--yes", "-y", is_flag=True, help="Agree to installing it and running its code.")
 def add(package: str, yes: bool) -> None:
     """Install the plugin PACKAGE and write its tables into your configuration.
@@ -84,7 +84,7 @@ def add(package: str, yes: bool) -> None:
 
 
 @plugins.command("remove", cls=Command)
-@click.argument("name")
+@click.argument("name", type=PLUGIN)
 def remove(name: str) -> None:
     """Take the plugin NAME out of your configuration, and remove its package."""
     from vibe_llms.interfaces.cli.access import load_configuration

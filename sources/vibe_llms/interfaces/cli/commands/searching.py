@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.options import ROLE, command, json_option
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.index import SearchHit
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
-@click.option("--role", help="Only what this role said, such as user or assistant.")
+@click.option("--role", type=ROLE, help="Only what this role said, such as user or assistant.")
 @json_option
 def search(words: tuple[str, ...], limit: int, role: str | None, as_json: bool) -> None:
     """Search for words in all conversations, the best match first.

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.options import Command, Group, consent_option, json_option
+from vibe_llms.interfaces.cli.options import (
+    INVOCABLE,
+    Command,
+    Group,
+    consent_option,
+    json_option,
+)
 from vibe_llms.interfaces.cli.tooling import (
     ensure_allowed,
     produce_ensembles,
@@ -72,7 +78,7 @@ def list_(as_json: bool, **options: Any) -> None:
 
 
 @tools.command("show", cls=Command)
-@click.argument("name")
+@click.argument("name", type=INVOCABLE)
 @tool_options
 @json_option
 def show(name: str, as_json: bool, **options: Any) -> None:
@@ -112,7 +118,7 @@ def show(name: str, as_json: bool, **options: Any) -> None:
 
 
 @tools.command("call", cls=Command)
-@click.argument("name")
+@click.argument("name", type=INVOCABLE)
 @click.argument("arguments", nargs=-1)
 @tool_options
 @consent_option
