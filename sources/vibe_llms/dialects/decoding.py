@@ -53,6 +53,11 @@ def is_blank(value: object) -> bool:
     return all(map(is_blank, value)) if isinstance(value, list) else not value
 
 
+def read_text(value: object) -> str | None:
+    """Returns a value that is text; ``None`` for any other."""
+    return value if isinstance(value, str) else None
+
+
 def produce_emptiness(provider: str) -> ConverseError:
     """Produces the error of an answer without a content, and without a word on why it has none.
 

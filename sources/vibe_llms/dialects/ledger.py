@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import attrs
-import msgspec
 
+from vibe_llms.dialects.residues import is_mark, read_native, unescape
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.contents import MediaContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
 
 _Medium = TypeVar("_Medium", bound=MediaContent)
-
-MARK: Final = "$"
-"""Where a residue says how its object was written, which means nothing to anybody else."""
 
 
 @attrs.define(kw_only=True)
@@ -160,32 +157,10 @@ class Ledger:
         fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
-        names = ", ".join(sorted(unescape(name) for name in fields if not _is_mark(name)))
+        names = ", ".join(sorted(unescape(name) for name in fields if not is_mark(name)))
         if names:
             self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
         return {}
-
-
-def escape(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of others such that none can be taken for a mark of ours."""
-    return {MARK + name if name.startswith(MARK) else name: v for name, v in fields.items()}
-
-
-def unescape(name: str) -> str:
-    """Returns the name that a field had before :func:`escape`."""
-    return name[len(MARK) :] if name.startswith(2 * MARK) else name
-
-
-def read_native(native: Native, path: str) -> dict[str, Any]:
-    """Returns the fields of a native. Raises RequestError where it holds no JSON object."""
-    try:
-        return msgspec.json.decode(native.data, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise RequestError(
-            path=f"{path}.native",
-            detail=f"What {path} has of its vendor is no JSON object: {error}.",
-            remedy="Leave the native out; the common fields go without it.",
-        ) from error
 
 
 @contextlib.contextmanager
@@ -209,20 +184,6 @@ def reading_natives(canister: AnyCanister, path: str) -> Iterator[None]:
             detail=f"What {path} has of its vendor makes no sense there: {error!r}.",
             remedy="Leave its natives out; the common fields go without them.",
         ) from error
-
-
-def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
-    """Returns what has no common word as a native; None where there is nothing."""
-    return seal_native(protocol, fields) if fields else None
-
-
-def seal_native(protocol: str, fields: Mapping[str, Any]) -> Native:
-    """Returns fields, perhaps none, as a native: it also says whose a seal is."""
-    return Native(protocol=protocol, data=msgspec.json.encode(fields).decode("utf-8"))
-
-
-def _is_mark(name: str) -> bool:
-    return name.startswith(MARK) and not name.startswith(2 * MARK)
 
 
 def _whose(native: Native, canister: AnyCanister | None) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from vibe_llms.dialects.ledger import MARK, read_native
+from vibe_llms.dialects.residues import read_native, without
 from vibe_llms.messages.descriptions import InvocableDescription
 
 _TAKING_TEXT: Final = frozenset({"chat_completions", "responses"})
@@ -24,6 +25,14 @@ def is_vendors_own(invocable: InvocableDescription) -> bool:
     fields = read_native(native, "the description of an invocable")
     if native.protocol not in _TAKING_TEXT:
         return invocable.schema is None or fields.get("type") not in (None, "custom")
-    marks = fields.get(MARK)
-    absent = marks.get("absent", ()) if isinstance(marks, dict) else ()
-    return "type" in fields or "type" in absent
+    return "type" in fields
+
+
+def keep_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is kept of a vendor's own tool: its type, be it none, says that it is whole."""
+    return {"type": None, **tool}
+
+
+def open_tool(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the tool of which :func:`keep_tool` has made what is kept."""
+    return dict(kept) if kept.get("type") is not None else without(kept, "type")

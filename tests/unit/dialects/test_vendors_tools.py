@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fidelity.meanings import distil
 from hostility import FACES
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import LossKind, Translation
@@ -96,12 +97,12 @@ def test_a_choice_among_nothing_is_told(protocol: str, tool: dict[str, Any], oth
 def test_a_function_is_one_whether_its_type_is_said_or_not(
     protocol: str, tool: dict[str, Any]
 ) -> None:
-    """Mistral and others let clients leave it out; it comes back as it was."""
+    """Mistral and others let clients leave it out."""
     (invocable,) = read(protocol, tool)
 
     assert (invocable.name, invocable.schema) == ("f", SCHEMA)
     written: Any = write(protocol, (invocable,))
-    assert written.value["tools"] == [tool] or protocol == "ollama_chat"
+    assert distil(protocol, written.value["tools"]) == distil(protocol, [tool])
     assert written.losses == ()
 
 
@@ -135,15 +136,15 @@ def test_a_tool_of_free_text_is_nobodys_own(source: str, other: str) -> None:
 
 
 @pytest.mark.parametrize("strict", [True, False, None])
-def test_what_anthropic_was_told_of_strictness_comes_back(strict: bool | None) -> None:
-    """False says what silence says, but a client may say it."""
+def test_anthropic_is_told_of_strictness_where_there_is_some(strict: bool | None) -> None:
+    """False says what silence says."""
     tool = {"name": "f", "input_schema": SCHEMA, "strict": strict}
 
     (invocable,) = read("messages", tool)
 
     assert invocable.enforced is bool(strict)
-    written: Any = write("messages", (invocable,))
-    assert written.value["tools"] == [tool]
+    (written,) = write("messages", (invocable,)).value["tools"]  # type: ignore[misc]
+    assert written.get("strict", False) is bool(strict)
 
 
 def test_a_requirement_of_gemini_beside_its_own_tools_comes_back() -> None:

@@ -24,10 +24,9 @@ from vibe_llms.dialects.chat_completions.merging import grow, update
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS
 from vibe_llms.dialects.chat_completions.sounds import Sound
-from vibe_llms.dialects.chat_completions.spellings import spell_message
 from vibe_llms.dialects.chat_completions.thinking import Thinking
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -135,9 +134,7 @@ class Answer:
                 self._read_call(piece, whole=whole)
         if (piece := message.get("function_call")) and not is_blank(piece):
             self._read_legacy_call(piece)
-        self._keep(message, whole=whole)
-        if whole:
-            self.leftover |= spell_message(message, _READ)
+        self._keep(message)
 
     def cite(self, citation: Citation) -> None:
         """Puts a citation on the text, at the end where there is none yet."""
@@ -195,11 +192,11 @@ class Answer:
             self._natives[call.index] = call.kept
         else:
             calls = list(self._kept.pop("$calls", {}).values())
-            told: dict[str, Any] = {"tool_calls": calls, "content": None} if calls else {}
+            told: dict[str, Any] = {"tool_calls": calls} if calls else {}
             self.leftover = told | self._kept | self.leftover
         self._kept = {}
 
-    def _keep(self, message: Mapping[str, Any], *, whole: bool) -> None:
+    def _keep(self, message: Mapping[str, Any]) -> None:
         for name, value in message.items():
             if name in _READ:
                 if name in FIELDS and value and not isinstance(value, str):
@@ -208,8 +205,6 @@ class Answer:
                 update(self.leftover, {name: value})
             elif value not in (None, "", [], {}):
                 grow(self._kept, {name: value})
-            elif whole:
-                self.leftover[name] = value
 
     def _start(self, kind: ContentKind, index: int | None = None, **fields: Any) -> int:
         if kind != "invocation":
@@ -258,12 +253,12 @@ class Answer:
             plain = False
             self.text_index = None
             self._items[self._start("native")] = _keep_part(part)
-        if whole and plain and parts:
-            self._kept["$shape"] = "parts"
+        if whole and plain and len(parts) > 1:
+            self._kept["$parts"] = True
 
     def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
         """Reads a part of text, and tells whether it is nothing but text."""
-        rest = {name: value for name, value in part.items() if name not in ("type", "text")}
+        rest = leave(part, "type", "text")
         if whole or rest:
             self.text_index = None
         self._add("text", part["text"])
@@ -298,10 +293,10 @@ class Answer:
         if kind == "custom" or piece.get("type") == "custom":
             call.form = "text"
         other = "function" if kind == "custom" else "custom"
-        rest = {k: v for k, v in piece.items() if k not in ("id", "index", kind)}
+        rest = leave(piece, "id", "index", kind)
         if is_blank(rest.get(other)):
             rest.pop(other, None)
-        if rest.get("type") in (None, "function", "custom"):
+        if rest.get("type") in ("function", "custom"):
             rest.pop("type", None)
         grow(call.kept, {**rest, kind: inner} if any(inner.values()) else rest)
         self._argue(call, arguments)
@@ -313,8 +308,7 @@ class Answer:
             legacy = Call(name=piece.get("name"), kept={"function_call": {}})
             legacy.invocation_id = f"function_call_{self.response_id}"
             self.calls.calls.append(legacy)
-        rest = {k: v for k, v in piece.items() if k not in ("name", "arguments")}
-        grow(legacy.kept["function_call"], rest)
+        grow(legacy.kept["function_call"], leave(piece, "name", "arguments"))
         self._argue(legacy, piece.get("arguments"))
 
     def _argue(self, call: Call, arguments: Any) -> None:

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.payloads import read_payload, read_url
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.chat_completions.residues import mark_absent
-from vibe_llms.dialects.ledger import MARK, escape, keep_native, seal_native
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -41,7 +40,7 @@ def read_part(part: Any) -> AnyContent:
     if not isinstance(part, Mapping):
         raise TypeError(f"a part must be an object, not {type(part).__name__}")
     kind = str(part.get("type", "part"))
-    rest = escape({name: value for name, value in part.items() if name not in ("type", kind)})
+    rest = leave(part, "type", kind)
     read = _READERS.get(kind)
     content = None if read is None else read(part.get(kind), rest)
     if content is not None:
@@ -111,73 +110,67 @@ def _nest(name: str, inner: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[
     return {**rest, name: inner} if inner else dict(rest)
 
 
-def _split(value: Any, name: str, rest: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+def _split(value: Any, name: str) -> tuple[str, dict[str, Any]] | None:
     """Returns the one text of a part, which may stand in an object, and what is left beside it.
 
     Args:
         name: Of the text within the object.
     """
     if isinstance(value, str):
-        return value, {"$shape": "text", **rest}
+        return value, {}
     if not isinstance(value, Mapping) or not isinstance(value.get(name), str):
         return None
-    inner = {field: each for field, each in value.items() if field != name}
-    return value[name], {**rest, "inner": inner}
+    return value[name], leave(value, name)
 
 
 def _read_image(value: Any, rest: dict[str, Any]) -> AnyContent | None:
-    found = _split(value, "url", rest)
+    found = _split(value, "url")
     if found is None:
         return None
-    url, kept = found
-    inner = kept.pop("inner", {})
+    url, inner = found
     detail = inner.pop("detail") if isinstance(inner.get("detail"), str) else None
+    kept = _nest("image_url", inner, rest)
     return ImageContent(
-        **read_url(url, "image/*"),
-        detail=detail,
-        native=keep_native(PROTOCOL, _nest("image_url", inner, kept)),
+        **read_url(url, "image/*"), detail=detail, native=keep_native(PROTOCOL, kept)
     )
 
 
 def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
     """Reads sound in base 64; Mistral gives no format, or a URL."""
-    found = _split(value, "data", rest)
+    found = _split(value, "data")
     if found is None:
         return None
-    data, kept = found
-    inner = kept.pop("inner", {})
+    data, inner = found
     word = inner.pop("format") if inner.get("format") in _AUDIO_TYPES else inner.get("format")
     mime_type = _AUDIO_TYPES.get(str(word), f"audio/{word if isinstance(word, str) else '*'}")
-    if not word and "$shape" not in kept:
-        inner |= mark_absent(inner, "format")
-    is_url = "$shape" in kept and data.startswith(("http:", "https:", "data:"))
+    is_bare = isinstance(value, str)
+    is_url = is_bare and data.startswith(("http:", "https:", "data:"))
     fields = read_url(data, mime_type) if is_url else read_payload(data, mime_type)
-    if is_url and "data" in fields:
-        kept["$payload"] = "url"
-    native = keep_native(PROTOCOL, _nest("input_audio", inner, kept))
-    return AudioContent(**fields, native=native)
+    kept = _nest("input_audio", inner, rest) | ({"$bare": True} if is_bare else {})
+    keep = keep_native if word else seal_native  # a client's own may go without a format
+    return AudioContent(**fields, native=keep(PROTOCOL, kept))
 
 
 def _read_audio_url(value: Any, rest: dict[str, Any]) -> AnyContent | None:
-    found = _split(value, "url", rest)
+    found = _split(value, "url")
     if found is None:
         return None
-    url, kept = found
-    kept = _nest("audio_url", kept.pop("inner", {}), {"type": "audio_url", **kept})
+    url, inner = found
+    kept = _nest("audio_url", inner, {"type": "audio_url", **rest})
     return AudioContent(**read_url(url, "audio/*"), native=seal_native(PROTOCOL, kept))
 
 
 def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
-    found = _split(value, "url", rest)
+    found = _split(value, "url")
     if found is None:
         return None
-    url, kept = found
-    kept = _nest("video_url", kept.pop("inner", {}), kept)
+    url, inner = found
+    kept = _nest("video_url", inner, rest)
     return VideoContent(**read_url(url, "video/*"), native=seal_native(PROTOCOL, kept))
 
 
 def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
-    inner = dict(file) if isinstance(file, Mapping) else {}
+    inner = leave(file) if isinstance(file, Mapping) else {}
     fields: dict[str, Any] = {"mime_type": "application/octet-stream"}
     if isinstance(inner.get("file_id"), str):
         fields["file_id"] = inner.pop("file_id")
@@ -186,14 +179,12 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
         data = None if given.startswith("data:") else decode_bare(given)
         fields |= data or read_url(given, "application/octet-stream")
         if data:
-            rest = {**rest, "$shape": "text"}
+            rest = {**rest, "$bare": True}
         elif not given.startswith("data:"):
             rest = {**rest, "type": "file"}  # some take a URL there, others do not
     if len(fields) == 1:
         return None
     name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None
-    if name is None and "file_id" not in fields:
-        rest = {**rest, MARK: {"nameless": True}}
     # Of an uploaded file also an empty native is kept: it says whose the file is.
     keep = seal_native if "file_id" in fields else keep_native
     return FileContent(**fields, name=name, native=keep(PROTOCOL, _nest("file", inner, rest)))
@@ -207,15 +198,15 @@ def decode_bare(text: str) -> dict[str, Any] | None:
 
 def _read_file_url(kind: str, value: Any, rest: dict[str, Any]) -> AnyContent | None:
     """Reads a file as Perplexity and Mistral have it: by its URL, or in bare base 64."""
-    found = _split(value, "url", {"type": kind, **rest})
+    found = _split(value, "url")
     if found is None:
         return None
-    url, kept = found
-    kept = _nest(kind, kept.pop("inner", {}), kept)
+    url, inner = found
+    kept = _nest(kind, inner, {"type": kind, **rest})
     mime_type = "application/pdf" if kind == "pdf_url" else "application/octet-stream"
     bare = None if ":" in url else decode_bare(url)
     if bare:
-        kept["$payload"] = "bare"
+        kept["$bare"] = True
     word = FILE_NAMES[kind]
     name = kept.pop(word) if isinstance(kept.get(word), str) else None
     return FileContent(

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ControlError
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -34,24 +32,10 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 """From a control to the fields in which vendors of this dialect take it."""
 
 
-@attrs.frozen
-class Consumed:
-    """Which fields of a request became controls, and which of them were spelt unusually."""
-
-    fields: frozenset[str]
-    spelt: Mapping[str, str]
-
-
 def nativize_controls(
-    controls: Mapping[str, JsonValue],
-    attributes: ModelAttributes,
-    quirks: Quirks,
-    spelt: Mapping[str, str] | None = None,
+    controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
 ) -> Translation[JsonObject]:
     """Returns the parameters; a control that only a model's data know goes by its own name.
-
-    Args:
-        spelt: From a control to the field that a client used for it.
 
     Raises:
         ControlError: The model has no such control, or the value is outside its domain.
@@ -59,26 +43,21 @@ def nativize_controls(
     checked = check_controls(controls, attributes.controls)
     native: dict[str, Any] = {}
     losses: list[Loss] = []
-    spelt = spelt or {}
     for name, value in checked.items():
         if name == "stop":
-            value, cut = _write_stop(value, quirks, spelt.get("stop_shape"))
+            value, cut = _write_stop(value, quirks)
             losses += cut
         if name == "reasoning_effort" and quirks.switches_thinking:
             native["thinking"] = {"type": "disabled" if value == "none" else "enabled"}
             if value == "none":
                 continue
-        _put(native, spelt.get(name) or quirks.fields.get(name, name), value)
+        _put(native, quirks.fields.get(name, name), value)
     return Translation(native, losses)
 
 
-def _write_stop(
-    value: Any, quirks: Quirks, shape: str | None
-) -> tuple[JsonValue, tuple[Loss, ...]]:
+def _write_stop(value: Any, quirks: Quirks) -> tuple[JsonValue, tuple[Loss, ...]]:
     """Returns the stop sequences, no more than the vendor takes."""
     limit = quirks.maximum_stops
-    if shape == "text" and len(value) == 1:
-        return value[0], ()
     if limit is None or len(value) <= limit:
         return value, ()
     reason = f"the vendor takes no more than {limit} stop sequences; the first ones go"
@@ -120,20 +99,10 @@ def normalize_controls(
     return Translation(controls)
 
 
-def survey_consumed(native: Mapping[str, Any], controls: Mapping[str, JsonValue]) -> Consumed:
-    """Tells which fields of a request the control values were read from."""
-    fields = []
-    spelt: dict[str, str] = {}
-    usual = Quirks().fields
-    for name in controls:
-        spellings = SPELLINGS.get(name, (name,))
-        field = next(field for field in spellings if native.get(field) is not None)
-        fields.append(field)
-        if field != usual.get(name, name):
-            spelt[name] = field
-        if name == "stop" and isinstance(native[field], str):
-            spelt["stop_shape"] = "text"
-    return Consumed(frozenset(fields), spelt)
+def list_fields(native: Mapping[str, Any], controls: Mapping[str, JsonValue]) -> list[str]:
+    """Returns the fields of a request from which the control values were read."""
+    spellings = (SPELLINGS.get(name, (name,)) for name in controls)
+    return [next(each for each in names if native.get(each) is not None) for names in spellings]
 
 
 _OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "tool_choice"})

@@ -7,7 +7,7 @@ or the response.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import attrs
@@ -18,16 +18,9 @@ from vibe_llms.dialects.chat_completions.contents import find_text
 from vibe_llms.dialects.chat_completions.errors import produce_error, tells_failure
 from vibe_llms.dialects.chat_completions.merging import grow, update
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.chat_completions.residues import mark_absent
-from vibe_llms.dialects.chat_completions.spellings import (
-    find_answer,
-    spell_body,
-    spell_choice,
-    spell_choices,
-)
 from vibe_llms.dialects.chat_completions.usage import normalize_usage
 from vibe_llms.dialects.decoding import decode_json, produce_emptiness
-from vibe_llms.dialects.ledger import escape, keep_native, seal_native
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     NativeEvent,
@@ -68,11 +61,8 @@ STOP_REASONS: Final = {
 }
 """From a vendor's word; any other is unknown, and is kept beside."""
 
-_TOP_READ: Final = frozenset({"choices", "id", "model", "object", "usage"})
-_WRITTEN: Final = ("choices", "id", "object", "created", "model", "usage")
-"""What is written of every response, whether the vendor has said it or not."""
-_PADDING: Final = frozenset({"obfuscation", "p"})
-"""Random texts which hide the size of a chunk; they say nothing."""
+_TOP_READ: Final = frozenset({"choices", "id", "model", "object", "obfuscation", "p", "usage"})
+"""What is read around the choices; the obfuscation hides the size of a chunk, and says nothing."""
 _CHOICE_READ: Final = frozenset({"delta", "finish_reason", "index", "logprobs", "message"})
 
 
@@ -140,7 +130,6 @@ class Decoder:
         self._created: Any = None
         self._choice: dict[str, Any] = {}
         self._others: dict[int, dict[str, Any]] = {}
-        self._said: set[str] = set()
 
     def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
         """Returns the events of one chunk, given as data or as the bytes of their JSON.
@@ -233,10 +222,9 @@ class Decoder:
         choices = chunk.get("choices") or ()
         if not choices and tells_failure(chunk, amid=self._begun):
             self._fail(chunk)
-        answer = find_answer(choices) if whole else None
+        answer = _find_answer(choices) if whole else None
         if whole:
             self._begin(chunk)
-            self._leftover |= spell_choices(chunk, answer)
         for position, choice in enumerate(choices):
             if choice.get("error"):
                 self._fail(choice)
@@ -249,19 +237,14 @@ class Decoder:
                     self._begin(chunk)
                 self._read_choice(choice, whole=whole)
         self._read_usage(chunk)
-        self._keep(chunk, whole=whole)
+        self._keep(chunk)
 
-    def _keep(self, chunk: Mapping[str, Any], *, whole: bool) -> None:
+    def _keep(self, chunk: Mapping[str, Any]) -> None:
         """Keeps what is around the choices and has no common word."""
-        self._said |= chunk.keys()
-        read = _TOP_READ if whole else _TOP_READ | _PADDING
-        rest = {name: value for name, value in chunk.items() if name not in read}
-        update(self._leftover, escape(rest))
+        update(self._leftover, leave(chunk, *_TOP_READ))
         if self._created:  # some begin anew with each chunk, or begin with nothing
             self._leftover["created"] = self._created
         self._created = self._created or chunk.get("created")
-        if whole:
-            self._leftover |= spell_body(chunk)
 
     def _pass_on(self, chunk: Mapping[str, Any], event: str) -> None:
         """Lets through what is no chunk of a response, nor an error in any words known."""
@@ -280,7 +263,7 @@ class Decoder:
 
     def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
         delta, message = choice.get("delta"), choice.get("message")
-        rest = {name: value for name, value in choice.items() if name not in _CHOICE_READ}
+        rest = leave(choice, *_CHOICE_READ)
         if message is not None and (whole or delta is None):
             self._answer.read(message, whole=whole)
             if delta is not None:
@@ -288,9 +271,9 @@ class Decoder:
         elif delta:
             self._answer.read(delta, whole=False)
         update(self._choice, rest)
-        if whole:
-            self._choice |= spell_choice(choice)
-        if "logprobs" in choice:
+        if choice.get("index"):
+            self._choice["index"] = choice["index"]
+        if choice.get("logprobs") is not None:
             grow(self._choice, {"logprobs": choice["logprobs"]})
         reason = choice.get("finish_reason")
         if not isinstance(reason, str | None):
@@ -339,8 +322,7 @@ class Decoder:
         if self._answer.leftover:
             first["message"] = self._answer.leftover
         choices = [first, *(self._others[index] for index in sorted(self._others))]
-        marks = mark_absent(dict.fromkeys(self._said), *_WRITTEN)
-        return self._leftover | marks | ({"choices": choices} if any(choices) else {})
+        return self._leftover | ({"choices": choices} if any(choices) else {})
 
     def _find_stop_reason(self, *, is_empty: bool) -> StopReason:
         word = (self._reason or "").lower().partition(":")[0]  # Google says more after it
@@ -367,6 +349,13 @@ class Decoder:
         """Tells whether not a word was said because the input had filled the window."""
         usage = self._usage
         return usage is not None and usage.total_output_tokens == 0
+
+
+def _find_answer(choices: Sequence[Mapping[str, Any]]) -> int | None:
+    """Returns the place of the choice that is the answer: the first of the lowest number."""
+    said = [choice.get("index") for choice in choices]
+    numbers = [place if number is None else float(number) for place, number in enumerate(said)]
+    return min(range(len(choices)), key=lambda place: numbers[place], default=None)
 
 
 @attrs.frozen

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.chat_completions.residues import mark_absent, merge
-from vibe_llms.dialects.ledger import Ledger, keep_native, read_native, seal_native
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.naming import find_free_name
+from vibe_llms.dialects.residues import keep_native, leave, merge, read_native, seal_native
 from vibe_llms.dialects.schemas import is_closed
-from vibe_llms.dialects.tools import is_vendors_own
-from vibe_llms.messages.contents import Native
+from vibe_llms.dialects.tools import is_vendors_own, keep_tool, open_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject, JsonValue
 
-_NO_ARGUMENTS: Final = {"type": "object", "properties": {}}
+_NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
 
 
 def nativize_invocables(
@@ -81,7 +81,7 @@ def _nativize_tool(
     native = invocable.native
     if native is not None and is_vendors_own(invocable):
         if ledger.admits(native):
-            return "tools", merge({"type": None}, read_native(native, path))
+            return "tools", open_tool(read_native(native, path))
         if invocable.schema is None:
             ledger.withhold(path, f"{invocable.name} is known to its own vendor alone")
             return "tools", None
@@ -89,7 +89,6 @@ def _nativize_tool(
         kept = {}
     else:
         kept = ledger.open(native, path)
-    shape, kind = kept.pop("$shape", ""), kept.pop("$type", "function")
     if invocable.schema is None:
         if not quirks.takes_custom:
             reason = f"{invocable.name} takes free text, and the vendor has no such tools"
@@ -103,12 +102,9 @@ def _nativize_tool(
         function["strict"] = True
     elif invocable.enforced:
         ledger.drop(f"{path}.enforced", "the vendor holds no arguments to their schema")
-    if shape == "bare" and invocable.schema == _NO_ARGUMENTS:
-        del function["parameters"]
     if "functions" in kept:
         return "functions", merge(function, kept["functions"])
-    typed = {} if kind == "absent" else {"type": kind}
-    return "tools", merge({**typed, "function": function}, kept)
+    return "tools", merge({"type": "function", "function": function}, kept)
 
 
 def _describe(invocable: InvocableDescription) -> dict[str, Any]:
@@ -154,7 +150,10 @@ def _normalize_tool(tool: Mapping[str, Any], taken: set[str]) -> InvocableDescri
                     native=seal_native(PROTOCOL, kept),
                 )
     return InvocableDescription(
-        name=_find_name(tool, taken), description="", schema=None, native=_keep_whole(tool)
+        name=_find_name(tool, taken),
+        description="",
+        schema=None,
+        native=seal_native(PROTOCOL, keep_tool(tool)),
     )
 
 
@@ -166,23 +165,12 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
 def _normalize_function(
     tool: Mapping[str, Any], taken: set[str], field: str = "function"
 ) -> InvocableDescription:
-    kept = {name: value for name, value in tool.items() if name not in ("type", "function")}
-    if field == "function" and tool.get("type") is None:
-        kept["$type"] = tool.get("type", "absent")
-    inner = dict(tool["function"])
-    name = inner.pop("name")
-    description = inner.pop("description", None)
-    schema = inner.pop("parameters", None)
-    if not description and "description" in tool["function"]:
-        inner["description"] = description
-    if schema is None:
-        if "parameters" in tool["function"]:
-            inner["parameters"] = None
-        kept["$shape"] = "bare"
-        schema = _NO_ARGUMENTS
-    enforced = inner.get("strict") is True
-    if enforced:
-        del inner["strict"]
+    kept = leave(tool, "type", "function")
+    function = tool["function"]
+    name, description = function["name"], function.get("description")
+    schema = function.get("parameters")
+    enforced = function.get("strict") is True
+    inner = leave(function, "name", "description", "parameters", *(("strict",) if enforced else ()))
     if inner or field == "functions":
         kept[field] = inner
     taken.add(name)
@@ -190,24 +178,15 @@ def _normalize_function(
     return InvocableDescription(
         name=name,
         description=description or "",
-        schema=schema,
+        schema=_NO_ARGUMENTS if schema is None else schema,
         enforced=enforced,
         native=keep_native(PROTOCOL, kept) if described else seal_native(PROTOCOL, kept),
     )
 
 
-def _keep_whole(tool: Mapping[str, Any]) -> Native:
-    return seal_native(PROTOCOL, {**tool, **mark_absent(tool, "type")})
-
-
 def _find_name(tool: Mapping[str, Any], taken: set[str]) -> str:
     """Returns a name for a vendor's own tool that no other of the request has."""
-    name = str(tool.get("name") or tool.get("type") or "tool")
-    number = 1
-    unique = name
-    while unique in taken:
-        number += 1
-        unique = f"{name}_{number}"
+    unique = find_free_name(str(tool.get("name") or tool.get("type") or "tool"), taken)
     taken.add(unique)
     return unique
 
@@ -232,8 +211,8 @@ def compare_choice(
     native: Mapping[str, Any], choice: str, invocables: Sequence[InvocableDescription]
 ) -> bool:
     """Tells whether a client's choice would be written as the client has written it."""
-    written = nativize_invocables(invocables, choice).value
-    return "tool_choice" in written and written["tool_choice"] == native["tool_choice"]
+    written = nativize_invocables(invocables, choice).value.get("tool_choice", "auto")
+    return written == (native.get("tool_choice") or "auto")
 
 
 def nativize_schema(

@@ -8,18 +8,18 @@ a loss that is reported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
 from vibe_llms.dialects.chat_completions.alternation import alternate, bridge
-from vibe_llms.dialects.chat_completions.parts import PartsWriter, write_bare
+from vibe_llms.dialects.chat_completions.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.chat_completions.turns import write_turn
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import NO_RESULT, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -34,9 +34,6 @@ from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, TextualConten
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
-
-EMPTY: Final[Mapping[str, Any]] = {"null": None, "empty": "", "parts": []}
-"""From the shape that a client gave to a content without words to that content."""
 
 
 def nativize_canisters(
@@ -111,17 +108,12 @@ class _MessagesWriter:
     ) -> None:
         ledger = self.parts.ledger
         kept = ledger.open(canister.native, path, canister)
-        shape, bare = kept.pop("$shape", ""), kept.pop("$bare", ())
+        as_parts = bool(kept.pop("$parts", False))
         if isinstance(canister, ResultCanister):
-            message = self._write_result(canister, path, kept, shape)
+            message = self._write_result(canister, path, kept, as_parts=as_parts)
         else:
             self._show()
-            message = self._write_words(canister, path, kept, shape)
-        message["content"] = write_bare(message["content"], bare)
-        if not message["content"] and shape in EMPTY:
-            message["content"] = EMPTY[shape]
-        elif not message["content"] and shape == "absent":
-            del message["content"]
+            message = self._write_words(canister, path, kept, as_parts=as_parts)
         self.messages.append((merge(message, kept), path))
 
     def _write_words(
@@ -129,9 +121,9 @@ class _MessagesWriter:
         canister: UserCanister | SupervisorCanister | DocumentCanister,
         path: str,
         kept: dict[str, Any],
-        shape: str,
+        *,
+        as_parts: bool,
     ) -> dict[str, Any]:
-        as_parts = shape == "parts"
         if isinstance(canister, SupervisorCanister):
             roles = self.parts.quirks.supervisor_roles
             role = kept.pop("role", roles[0])
@@ -145,19 +137,17 @@ class _MessagesWriter:
             contents, shift = frame_document(canister)
             self.parts.ledger.coerce(path, "a document goes as the user's words, between marks")
         positions = range(-shift, len(contents) - shift)
-        content = self.parts.write_content(
-            contents, path, canister, as_parts=as_parts, positions=positions
-        )
+        content = self.parts.write_content(contents, path, canister, positions=positions)
         return {"role": "user", "content": content}
 
     def _write_result(
-        self, canister: ResultCanister, path: str, kept: Mapping[str, Any], shape: str
+        self, canister: ResultCanister, path: str, kept: Mapping[str, Any], *, as_parts: bool
     ) -> dict[str, Any]:
         parts = self.parts
         contents: Sequence[AnyContent] = canister.content
         content: Any
-        if shape == "parts" and parts.quirks.takes_parts:  # whoever asks has put media in there
-            content = parts.write_content(contents, path, canister, as_parts=True)
+        if as_parts and parts.quirks.takes_parts:  # whoever asks has put several, or media, there
+            content = parts.write_content(contents, path, canister)
         else:
             media = {i: c for i, c in enumerate(contents) if isinstance(c, MEDIA_CLASSES)}
             others = {i: c for i, c in enumerate(contents) if i not in media}

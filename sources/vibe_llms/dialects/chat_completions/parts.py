@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, assert_never
 
 import attrs
@@ -15,8 +15,7 @@ from vibe_llms.dialects.chat_completions.payloads import (
     has_payload,
 )
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.dialects.chat_completions.residues import merge
-from vibe_llms.dialects.ledger import MARK, Ledger
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import (
     admit_type,
     ensure_capability,
@@ -24,6 +23,7 @@ from vibe_llms.dialects.media_types import (
     takes_type,
 )
 from vibe_llms.dialects.naming import name_file
+from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -66,13 +66,11 @@ class PartsWriter:
         path: str,
         canister: AnyCanister | None = None,
         *,
-        as_parts: bool = False,
         positions: Iterable[int] | None = None,
     ) -> str | list[JsonObject]:
         """Returns what a user's message holds: a text where that says it all, else parts.
 
         Args:
-            as_parts: A list even where a text would do.
             positions: Of the contents in the canister, where they are not all of it.
 
         Raises:
@@ -83,9 +81,9 @@ class PartsWriter:
         if not self.quirks.takes_parts and all(part.get("type") == "text" for part in parts):
             return self._join(parts, path)
         if not parts:
-            return [] if as_parts else ""
+            return ""
         is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
-        return str(parts[0]["text"]) if is_text and not as_parts else parts
+        return str(parts[0]["text"]) if is_text else parts
 
     def write_words(
         self,
@@ -181,26 +179,20 @@ class PartsWriter:
             return None
         content = settled
         kept = self.ledger.open(content.native, path, canister)
-        shape, kind = kept.pop("$shape", ""), kept.pop("type", "")
-        payload = kept.pop("$payload", "")
-        is_nameless = bool(kept.get(MARK, {}).get("nameless"))
+        is_bare, kind = bool(kept.pop("$bare", False)), kept.pop("type", "")
         part, native = None, content.native
         is_own = native is not None and self.ledger.admits(native, canister)
         match content:
             case ImageContent() if content.file_id is None or has_payload(content) or content.url:
-                part = write_image(content, path, shape)
+                part = write_image(content, path)
             case AudioContent():
-                part = self._write_audio(content, path, kind, shape, payload, is_own)
+                part = self._write_audio(content, path, kind, is_bare=is_bare, is_own=is_own)
             case VideoContent() if is_own or "video_url" in self.quirks.media:
                 if content.url or has_payload(content):
-                    url = compose_url(content, path)
-                    held: Any = url if shape == "text" else {"url": url}
-                    part = {"type": "video_url", "video_url": held}
+                    part = {"type": "video_url", "video_url": {"url": compose_url(content, path)}}
             case FileContent():
                 word = kind or self._find_file_part(content)
-                part = self._write_file(content, path, word, shape, is_nameless=is_nameless)
-                if payload == "bare" and part is not None:
-                    part = _write_file_url(kind, encode_payload(content, path), content, shape)
+                part = self._write_file(content, path, word, is_bare=is_bare)
         if part is None:
             reason = f"{content.type} of this kind ({content.mime_type}) cannot be sent this way"
             self.ledger.drop(path, reason)
@@ -216,17 +208,15 @@ class PartsWriter:
         return self.quirks.file_part or ""
 
     def _write_audio(
-        self, content: AudioContent, path: str, kind: str, shape: str, payload: str, is_own: bool
+        self, content: AudioContent, path: str, kind: str, *, is_bare: bool, is_own: bool
     ) -> JsonObject | None:
-        if shape == "text" and kind != "audio_url":
-            is_url = payload == "url" or not has_payload(content)
-            text = compose_url(content, path) if is_url else encode_payload(content, path)
-            return {"type": "input_audio", "input_audio": text}
+        if is_bare:
+            compose = encode_payload if has_payload(content) else compose_url
+            return {"type": "input_audio", "input_audio": compose(content, path)}
         takes_url = kind == "audio_url" or "audio_url" in self.quirks.media
         is_elsewhere = content.url is not None and not has_payload(content)
         if kind == "audio_url" or (takes_url and is_elsewhere):
-            url = compose_url(content, path)
-            return {"type": "audio_url", "audio_url": url if shape == "text" else {"url": url}}
+            return {"type": "audio_url", "audio_url": {"url": compose_url(content, path)}}
         word = _AUDIO_FORMATS.get(content.mime_type)
         if word is None and is_own:
             word = content.mime_type.removeprefix("audio/")
@@ -234,29 +224,26 @@ class PartsWriter:
             return None
         if content.data is None and content.url is None and content.file_id is not None:
             return None
-        return {
-            "type": "input_audio",
-            "input_audio": {"data": encode_payload(content, path), "format": word},
-        }
+        form = {} if word == "*" else {"format": word}
+        audio = {"data": encode_payload(content, path), **form}
+        return {"type": "input_audio", "input_audio": audio}
 
     def _write_file(
-        self, content: FileContent, path: str, kind: str, shape: str, *, is_nameless: bool
+        self, content: FileContent, path: str, kind: str, *, is_bare: bool
     ) -> JsonObject | None:
+        compose = encode_payload if is_bare else compose_url
         if kind in FILE_NAMES:
-            return _write_file_url(kind, compose_url(content, path), content, shape)
+            return _write_file_url(kind, compose(content, path), content)
         if kind != "file":
             return None
         file: dict[str, Any] = {}
         if content.file_id is not None:
             file["file_id"] = content.file_id
         if content.url is not None or content.data is not None or not file:
-            is_bare = shape == "text"
-            file["file_data"] = (
-                encode_payload(content, path) if is_bare else compose_url(content, path)
-            )
+            file["file_data"] = compose(content, path)
         if content.name is not None:
             file["filename"] = content.name
-        elif "file_data" in file and not is_nameless:
+        elif "file_data" in file:
             file["filename"] = content.title or name_file(content)
             self.ledger.synthesize(f"{path}.name", "the vendor takes no file without a name")
         return {"type": "file", "file": file}
@@ -266,31 +253,15 @@ def _count(positions: Iterable[int] | None) -> Iterable[int]:
     return itertools.count() if positions is None else positions
 
 
-def write_bare(content: Any, places: Container[int]) -> Any:
-    """Returns a content whose parts at some places are texts alone, where they say no more."""
-    if not places or not isinstance(content, list):
-        return content
-    return [
-        part["text"] if place in places and part.keys() == {"type", "text"} else part
-        for place, part in enumerate(content)
-    ]
-
-
-def write_image(content: ImageContent, path: str, shape: str) -> JsonObject:
-    """Returns the part of a picture. Raises RequestError where its bytes are not there.
-
-    Args:
-        shape: ``text`` where its URL stands in no object.
-    """
-    url = compose_url(content, path)
-    if shape == "text":
-        return {"type": "image_url", "image_url": url}
+def write_image(content: ImageContent, path: str) -> JsonObject:
+    """Returns the part of a picture. Raises RequestError where its bytes are not there."""
     detail = {} if content.detail is None else {"detail": content.detail}
-    return {"type": "image_url", "image_url": {"url": url, **detail}}
+    return {"type": "image_url", "image_url": {"url": compose_url(content, path), **detail}}
 
 
-def _write_file_url(kind: str, url: str, content: FileContent, shape: str) -> JsonObject:
-    part: dict[str, Any] = {"type": kind, kind: url if shape == "text" else {"url": url}}
+def _write_file_url(kind: str, url: str, content: FileContent) -> JsonObject:
+    """Returns a file by its URL, which Mistral wants alone, and others in an object."""
+    part: dict[str, Any] = {"type": kind, kind: url if kind == "document_url" else {"url": url}}
     if content.name is not None:
         part[FILE_NAMES[kind]] = content.name
     return part

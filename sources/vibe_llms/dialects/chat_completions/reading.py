@@ -12,10 +12,8 @@ from vibe_llms.dialects.chat_completions.calls import find_kind, is_known
 from vibe_llms.dialects.chat_completions.contents import read_citation, read_part
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import DETAILS, FIELDS, read_reasoning
-from vibe_llms.dialects.chat_completions.residues import mark_absent
-from vibe_llms.dialects.chat_completions.turns import SAYING
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.ledger import escape, keep_native, seal_native
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -113,9 +111,6 @@ class _MessagesReader:
         contents, kept = _read_words(message, ("role", "content", "tool_call_id"))
         identity = str(message.get("tool_call_id") or "")
         if not identity:
-            kept |= mark_absent(message, "tool_call_id")
-            if "tool_call_id" in message:
-                kept["tool_call_id"] = message["tool_call_id"]
             if not self._unanswered:
                 raise TypeError("it does not say which call it answers")
             identity = self._unanswered.pop(0)
@@ -151,9 +146,7 @@ class _MessagesReader:
             if is_known(call):
                 first = kept if not contents and not invocations else {}
                 invocations.append(self._read_call(call, turn_id, first))
-        if is_blank(message.get("function_call")):
-            kept |= {k: v for k, v in message.items() if k == "function_call" and v}
-        else:
+        if not is_blank(message.get("function_call")):
             first = kept if not contents and not invocations else {}
             invocations.append(self._read_legacy_call(message["function_call"], turn_id, first))
         if contents or not invocations:
@@ -176,8 +169,9 @@ class _MessagesReader:
         self, function: Mapping[str, Any], turn_id: str, message: JsonObject
     ) -> InvocationCanister:
         self.legacy += 1
-        rest = {k: v for k, v in function.items() if k not in ("name", "arguments")}
-        kept = {"function_call": rest} | ({"$message": message} if message else {})
+        kept = {"function_call": leave(function, "name", "arguments")} | (
+            {"$message": message} if message else {}
+        )
         return InvocationCanister(
             invocation_id=f"function_call_{self.legacy}",
             name=function["name"],
@@ -192,16 +186,14 @@ def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
     kind = find_kind(call)
     form: Literal["json", "text"] = "json" if kind == "function" else "text"
     word = "arguments" if kind == "function" else "input"
-    inner = {k: v for k, v in call[kind].items() if k != "name"}
-    inner |= mark_absent(inner, word)
-    arguments = inner.pop(word, "")
+    inner = leave(call[kind], "name", word)
+    arguments = call[kind].get(word) or ""
     if not isinstance(arguments, str):  # servers of templates take data, and so may be given them
         inner[word] = arguments
         arguments = msgspec.json.encode(arguments).decode("utf-8")
-    rest = {k: v for k, v in call.items() if k not in ("id", kind) and (k, v) != ("type", kind)}
-    rest = escape(rest) | mark_absent(call, "type", "id")
-    if not call.get("id") and "id" in call:
-        rest["id"] = call["id"]
+    rest = leave(call, "id", kind)
+    if rest.get("type") == kind:
+        del rest["type"]
     return {
         "invocation_id": call.get("id"),
         "name": call[kind]["name"],
@@ -215,15 +207,11 @@ def _read_words(
     message: Mapping[str, Any], known: Sequence[str]
 ) -> tuple[list[AnyContent], dict[str, Any]]:
     """Returns the contents of a message of words, and what has no common word."""
-    kept = escape({name: value for name, value in message.items() if name not in known})
-    if "content" not in message:
-        return [], kept | {"$shape": "absent"}
-    content = message["content"]
-    contents = read_content(content)
-    kept |= _find_bare(content)
-    is_result = "tool_call_id" in known or "name" in known
-    shape = "parts" if is_result and isinstance(content, list) else _find_shape(content, contents)
-    return contents, kept | ({"$shape": shape} if shape else {})
+    kept = leave(message, *known)
+    contents = read_content(message.get("content"))
+    if len(contents) > 1 and message["role"] != "user":  # whose contents are parts anyway
+        kept["$parts"] = True
+    return contents, kept
 
 
 def read_content(content: str | Sequence[Any] | None) -> list[AnyContent]:
@@ -236,46 +224,23 @@ def read_content(content: str | Sequence[Any] | None) -> list[AnyContent]:
     return [read_part(part) for part in texts]
 
 
-def _find_bare(content: Any) -> dict[str, Any]:
-    """Returns the residue which says which parts of a content are texts alone."""
-    if not isinstance(content, list):
-        return {}
-    bare = [place for place, part in enumerate(content) if isinstance(part, str)]
-    return {"$bare": bare} if bare else {}
-
-
-def _find_shape(content: Any, contents: Sequence[AnyContent]) -> str:
-    """Names the shape of the content, where it is not the one in which it would be written."""
-    if content is None:
-        return "null"
-    if isinstance(content, str):
-        return ""
-    is_plain = all(isinstance(item, TextualContent) and item.native is None for item in contents)
-    return "parts" if is_plain else ""
-
-
 def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str, Any]]:
     """Returns the contents of the model's message, and what has no common word."""
-    kept = escape({name: value for name, value in message.items() if name not in _TURN_FIELDS})
-    content = message.get("content")
-    kept |= _find_bare(content)
-    spoken = [_own(each) for each in read_content(content)]
+    kept = leave(message, *_TURN_FIELDS)
+    spoken = [_own(each) for each in read_content(message.get("content"))]
     contents: list[AnyContent] = [*read_reasoning(message), *spoken]
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         contents.append(RefusalContent(message["refusal"]))
     if message.get("audio"):
         contents.append(_read_audio(message["audio"]))
     for name in FIELDS:
-        if message.get(name) and not isinstance(message[name], str):
-            kept[name] = message[name]
+        said = message.get(name)
+        if said is not None and not (isinstance(said, str) and said):
+            kept[name] = said  # some vendors insist on reasoning, be it empty
     if message.get("annotations"):
         _cite(contents, message["annotations"], kept)
-    shape = _find_turn_shape(message, spoken)
-    if shape:
-        kept["$shape"] = shape
-    for name in _TURN_FIELDS:
-        if name in message and not message[name] and name not in ("content", "role"):
-            kept[name] = message[name]  # an empty field, as the client has it
+    if len(spoken) > 1:
+        kept["$parts"] = True
     return contents, kept
 
 
@@ -284,16 +249,6 @@ def _own(content: AnyContent) -> AnyContent:
     if isinstance(content, MEDIA_CLASSES) and content.native is None:
         return attrs.evolve(content, native=seal_native(PROTOCOL, {}))
     return content
-
-
-def _find_turn_shape(message: Mapping[str, Any], spoken: Sequence[AnyContent]) -> str:
-    content = message.get("content")
-    if "content" not in message:
-        return "absent"
-    if spoken or content is None:
-        has_else = any(message.get(name) for name in SAYING)
-        return _find_shape(content, spoken) if spoken or not has_else else ""
-    return "parts" if isinstance(content, list) else "empty"
 
 
 def _cite(contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str, Any]) -> None:
@@ -308,7 +263,5 @@ def _cite(contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str
 
 
 def _read_audio(audio: Mapping[str, Any]) -> AudioContent:
-    rest = {name: value for name, value in audio.items() if name != "id"}
-    return AudioContent(
-        mime_type="audio/*", file_id=str(audio["id"]), native=seal_native(PROTOCOL, rest)
-    )
+    native = seal_native(PROTOCOL, leave(audio, "id"))
+    return AudioContent(mime_type="audio/*", file_id=str(audio["id"]), native=native)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.ledger import seal_native
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.contents import ReasoningContent
 
 FIELDS: Final = ("reasoning", "reasoning_content")

@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.chat_completions.controls import (
+    list_fields,
     normalize_controls,
-    survey_consumed,
 )
 from vibe_llms.dialects.chat_completions.invocations import (
     compare_choice,
@@ -20,9 +20,9 @@ from vibe_llms.dialects.chat_completions.invocations import (
 from vibe_llms.dialects.chat_completions.processors import produce_processors
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.reading import normalize_messages
-from vibe_llms.dialects.chat_completions.residues import merge
-from vibe_llms.dialects.ledger import Ledger, escape, keep_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts
+from vibe_llms.dialects.residues import keep_native, leave, merge, without
 from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
@@ -57,7 +57,6 @@ def nativize_request(
     parts = nativize_parts(request, model, processors or produce_processors(quirks))
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     kept = ledger.open(request.native, "request")
-    kept.pop("$spelt", None)
     schema = nativize_schema(request.schema, quirks)
     body: dict[str, Any] = {
         "model": attributes.address.name or request.model,
@@ -94,14 +93,10 @@ def normalize_request(
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
     invocables, choice = tools.value
-    consumed = survey_consumed(native, controls.value)
-    kept = escape({k: v for k, v in native.items() if k not in consumed.fields and k not in _OWN})
-    if consumed.spelt:
-        kept["$spelt"] = consumed.spelt
-    if "tool_choice" in native and not compare_choice(native, choice, invocables):
+    kept = leave(native, *_OWN, *list_fields(native, controls.value))
+    if not compare_choice(native, choice, invocables):
         kept["$choice"] = {"said": native["tool_choice"], "meant": choice}
     kept |= _keep_format(native, schema.value)
-    kept |= {k: native[k] for k in ("tools", "functions") if k in native and not native[k]}
     canisters = messages.value
     request = Request(
         canisters=canisters,
@@ -122,8 +117,7 @@ def _complete(
     """Adds what has no common word, and how the answer shall come."""
     if not streaming:
         kept.pop("stream_options", None)
-        kept = {k: v for k, v in kept.items() if k != "stream" or not v}
-        return merge(body, kept)
+        return merge(body, without(kept, "stream"))
     body = merge(body, kept)
     body["stream"] = True
     if quirks.stream_options:
@@ -140,16 +134,15 @@ def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request
 
 def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[str, Any]:
     """Returns what a wanted format says beyond its schema."""
-    if "response_format" not in native:
+    wanted = native.get("response_format")
+    if wanted is None:
         return {}
-    wanted = native["response_format"]
     if schema is None or not isinstance(wanted, Mapping):
         return {"response_format": wanted}
     inner = wanted.get("json_schema")
     if not isinstance(inner, Mapping):
         return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
-    rest = {name: value for name, value in inner.items() if name != "schema"}
-    return {"$wanted": {**wanted, "json_schema": rest}}
+    return {"$wanted": {**wanted, "json_schema": without(inner, "schema")}}
 
 
 def _restore_format(

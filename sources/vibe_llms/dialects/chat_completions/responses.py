@@ -10,12 +10,11 @@ import msgspec
 from vibe_llms.dialects.chat_completions.decoder import STOP_REASONS
 from vibe_llms.dialects.chat_completions.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.chat_completions.residues import merge
-from vibe_llms.dialects.chat_completions.spellings import ANSWER
 from vibe_llms.dialects.chat_completions.turns import write_turn
 from vibe_llms.dialects.chat_completions.usage import nativize_usage
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.stops import keeps_word, tell_stop
 from vibe_llms.messages.canisters import (
     AssistantCanister,
@@ -53,16 +52,13 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)
     kept = ledger.open(metadata.native, "metadata")
-    given = kept.pop("choices", [{}])
-    first_rest, *others = given or [{}]
-    place = kept.pop(ANSWER, 0)
+    rest, *others = kept.pop("choices", [{}])
     message = _write_message(response, ledger)
     first = {"index": 0, "message": message}
     first["finish_reason"] = _find_word(origin, message, ledger)
     body: dict[str, Any] = {"id": origin.response_id or _name(response)}
     body |= {"object": "chat.completion", "created": _date(response), "model": origin.model}
-    others.insert(place, merge(first, first_rest))
-    body["choices"] = others if given or response.canisters else given
+    body["choices"] = [merge(first, rest), *others]
     if origin.usage is not None:
         native = origin.usage.native if origin.protocol == PROTOCOL else None
         body["usage"] = msgspec.json.decode(native) if native else nativize_usage(origin.usage)

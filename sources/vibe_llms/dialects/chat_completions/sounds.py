@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.dialects.chat_completions.payloads import decode_exactly, read_payload
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.ledger import seal_native
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.contents import AudioContent
 
 _BEGINNINGS: Final = (

@@ -9,7 +9,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.arguments import write_arguments
-from vibe_llms.dialects.chat_completions.parts import PartsWriter, write_bare, write_image
+from vibe_llms.dialects.chat_completions.parts import PartsWriter, write_image
 from vibe_llms.dialects.chat_completions.payloads import encode_payload
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.reasoning import (
@@ -19,9 +19,9 @@ from vibe_llms.dialects.chat_completions.reasoning import (
     write_detail,
     write_thinking,
 )
-from vibe_llms.dialects.chat_completions.residues import merge
 from vibe_llms.dialects.history import Placed
-from vibe_llms.dialects.ledger import read_native, reading_natives
+from vibe_llms.dialects.ledger import reading_natives
+from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -113,11 +113,8 @@ class _TurnWriter:
     def compose(self, path: str) -> dict[str, Any]:
         """Returns the message."""
         kept = self._kept
-        shape, bare = kept.pop("$shape", ""), kept.pop("$bare", ())
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": write_bare(self._join(shape), bare),
-        }
+        content = self._join(as_parts=bool(kept.pop("$parts", False)))
+        message: dict[str, Any] = {"role": "assistant", "content": content}
         if self._details:
             message[DETAILS] = [write_detail(item, rest) for item, rest in self._details]
         for name in self._echoes:
@@ -128,21 +125,17 @@ class _TurnWriter:
             self._calls.insert(int(place), call)
         if self._calls:
             message["tool_calls"] = self._calls
-        if shape == "absent" and not message["content"]:
-            del message["content"]
         return merge(message, kept)
 
-    def _join(self, shape: str) -> Any:
+    def _join(self, *, as_parts: bool) -> Any:
         """Returns the content: a text where that says it all, null where there is none."""
         quirks = self.parts.quirks
         if not self._content:
-            if shape in ("null", "empty", "parts"):
-                return {"null": None, "empty": "", "parts": []}[shape]
             is_reasoned = self.answering and bool(self._fields or self._details)
             has_else = is_reasoned or self._calls or self._fields.keys() & SAYING
             return None if has_else and (quirks.takes_null or self.answering) else ""
         is_plain = all(part.keys() == {"type", "text"} for part in self._content)
-        if is_plain and (shape != "parts" or not quirks.takes_parts):
+        if is_plain and not (as_parts and quirks.takes_parts):
             for place in self._joined:
                 self.parts.ledger.coerce(place, "its texts are joined: the message has one")
             return "".join(
@@ -177,8 +170,8 @@ class _TurnWriter:
                 ledger.omit(content, path, "name", reason="a shown picture has none")
                 kept = ledger.open(content.native, path, canister)
                 kept.pop("images", None)
-                image = write_image(content, path, kept.pop("$shape", ""))
-                self._fields.setdefault("images", []).append(merge(image, kept))
+                image = merge(write_image(content, path), kept)
+                self._fields.setdefault("images", []).append(image)
             case ImageContent() | AudioContent() | VideoContent() | FileContent() if (
                 content.native is not None and ledger.admits(content.native, canister)
             ):

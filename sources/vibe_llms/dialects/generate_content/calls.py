@@ -7,9 +7,10 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.generate_content.fields import merge_residue, without, write_json
+from vibe_llms.dialects.generate_content.fields import write_json
 from vibe_llms.dialects.generate_content.partials import PartialArguments
 from vibe_llms.dialects.generate_content.reading import read_call_residue
+from vibe_llms.dialects.residues import merge, without
 
 _STREAMED = ("partialArgs", "willContinue")
 
@@ -33,10 +34,7 @@ class Call:
     def add(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
         """Takes a part in; ``piece`` is its call. Raises ValueError for a path to nowhere."""
         plain = {**part, "functionCall": without(piece, *_STREAMED)}
-        residue = read_call_residue(plain)
-        if self.goes_on:  # what only the first piece says must not be taken back by the others
-            residue = without(residue, "functionCall")
-        self.residue = merge_residue(self.residue, residue)
+        self.residue = merge(self.residue, read_call_residue(plain))
         if piece.get("args") is not None:
             self._args = piece["args"]
         for given in piece.get("partialArgs") or ():

@@ -133,20 +133,14 @@ def _access_common_control(name: str) -> Control:
 
 
 def remove_controls(native: dict[str, Any], controls: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """Returns a request's parameters without those which have become controls.
-
-    A level spelled in capitals stays, beside its control: it goes back as it was spelled.
-    """
+    """Returns a request's parameters without those which have become controls."""
     rest = dict(native)
     config = camelize(rest.pop("generationConfig", None) or {})
     thinking = camelize(config.pop("thinkingConfig", None) or {})
-    spelled = thinking.get("thinkingLevel")
     for name in controls:
         for table, fields in ((FIELDS, config), (THINKING_FIELDS, thinking), (TOP_FIELDS, rest)):
             if name in table:
                 fields.pop(table[name], None)
-    if "reasoning_effort" in controls and spelled != controls["reasoning_effort"]:
-        thinking["thinkingLevel"] = spelled
     if thinking:
         config["thinkingConfig"] = thinking
     if config:

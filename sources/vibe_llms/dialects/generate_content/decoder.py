@@ -19,7 +19,7 @@ import msgspec
 from vibe_llms.dialects.decoding import decode_json, produce_emptiness
 from vibe_llms.dialects.generate_content.calls import Call
 from vibe_llms.dialects.generate_content.errors import produce_error
-from vibe_llms.dialects.generate_content.fields import camelize, without
+from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.leftovers import Leftovers
 from vibe_llms.dialects.generate_content.parts import (
     SEAL,
@@ -33,7 +33,7 @@ from vibe_llms.dialects.generate_content.parts import (
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.stops import normalize_stop
 from vibe_llms.dialects.generate_content.usage import normalize_usage
-from vibe_llms.dialects.ledger import MARK, keep_native, seal_native
+from vibe_llms.dialects.residues import NAMELESS, keep_native, seal_native, without
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -108,8 +108,6 @@ class Decoder:
         self._natives: dict[int, Native | None] = {}
         self._call: Call | None = None
         self._calls = 0
-        self._lengths: dict[int, list[int]] | None = None
-        """Of the plain parts that a content joins; none are kept of a stream."""
         self._vendor_id = ""
         self._leftovers = Leftovers()
         self._usage: msgspec.Raw | Mapping[str, Any] | None = None
@@ -149,7 +147,6 @@ class Decoder:
         Raises:
             ConverseError: It makes no sense, is an error of the vendor, or is not complete.
         """
-        self._lengths = {}
         events = self.decode(body)
         # An object comes whole or not at all; an array may be a stream that was cut off.
         self._is_whole = self._leftovers.is_answer and not self._is_array
@@ -189,7 +186,7 @@ class Decoder:
             ResponseFinishedEvent(
                 stop_reason=stop,
                 native_stop_reason=reason,
-                native=keep_native(PROTOCOL, self._leftovers.produce() | self._mark_joints()),
+                native=keep_native(PROTOCOL, self._leftovers.produce()),
             )
         )
         return events
@@ -295,15 +292,7 @@ class Decoder:
                 self._natives[self._open] = None
         if not thought:
             self._texts[self._open].append(text)
-        if self._lengths is not None:
-            self._lengths.setdefault(self._open, []).append(len(text))
         self._events.append(ContentDeltaEvent(self._open, text))
-
-    def _mark_joints(self) -> dict[str, Any]:
-        """Returns where the plain parts of a whole response were parted, if anywhere."""
-        lengths = list((self._lengths or {}).values())
-        is_joined = self._is_whole and any(len(each) > 1 for each in lengths)
-        return {MARK: {"lengths": lengths}} if is_joined else {}
 
     def _end_open(self) -> None:
         """Ends what pieces might have joined; a text only stops to grow, for its citations."""
@@ -373,7 +362,7 @@ class Decoder:
         self._events.append(
             ContentStartedEvent(index=index, kind="invocation", invocation_id=identity, name=name)
         )
-        return Call(index=index)
+        return Call(index=index, residue={} if piece.get("id") else dict(NAMELESS))
 
     def _finish_call(self) -> None:
         call, self._call = self._call, None

@@ -33,27 +33,6 @@ def _spell(key: str) -> str:
     return first + "".join(word[:1].upper() + word[1:] for word in others)
 
 
-def merge_residue(fields: Mapping[str, Any], residue: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an object with its residue beside what the common fields say, which holds.
-
-    A residue of ``None`` tells that the vendor had left the field out.
-    """
-    merged = dict(fields)
-    for name, value in residue.items():
-        if value is None:
-            merged.pop(name, None)
-        elif name not in merged:
-            merged[name] = value
-        elif isinstance(value, Mapping) and isinstance(merged[name], Mapping):
-            merged[name] = merge_residue(merged[name], value)
-    return merged
-
-
-def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Returns the fields except those named."""
-    return {key: value for key, value in fields.items() if key not in names}
-
-
 def decode_base64(text: object) -> bytes | None:
     """Returns the bytes of a text in either alphabet of base 64; ``None`` where it is neither."""
     if not isinstance(text, str):

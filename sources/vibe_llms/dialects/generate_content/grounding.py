@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
-from vibe_llms.dialects.ledger import seal_native
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.contents import Citation, TextualContent
 
 _KINDS: Final = ("web", "retrievedContext", "maps", "image")

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without
+from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
-from vibe_llms.dialects.ledger import MARK, Ledger, keep_native, seal_native
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native, without
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -31,8 +32,7 @@ def nativize_invocables(
 ) -> Translation[JsonObject]:
     """Returns ``tools`` and ``toolConfig``; nothing where there are no invocables.
 
-    Functions share one tool. Arguments go as JSON Schema; in the older form, which knows less
-    of it, only where they came so and have not changed.
+    Functions share one tool.
     """
     del quirks  # no vendor of this dialect has any of these
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
@@ -65,17 +65,11 @@ def nativize_invocables(
 
 def _write_function(invocable: InvocableDescription, path: str, ledger: Ledger) -> dict[str, Any]:
     residue = ledger.open(invocable.native, path)
-    older = residue.pop("parameters", None)
     native: dict[str, Any] = {"name": invocable.name, "description": invocable.description}
     if not invocable.description:
         del native["description"]
-    if older is not None and normalize_schema_form(older) == invocable.schema:
-        native["parameters"] = older
-    else:
-        native["parametersJsonSchema"] = invocable.schema
-    if invocable.schema != NO_ARGUMENTS:
-        residue.pop("parametersJsonSchema", None)
-    return merge_residue(native, residue)
+    native["parametersJsonSchema"] = invocable.schema
+    return merge(native, residue)
 
 
 def _write_choice(
@@ -137,17 +131,13 @@ def _derive_names(kind: str) -> Any:
 
 
 def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDescription:
-    residue = without(function, "name", "description", "parametersJsonSchema", "parameters")
+    residue = leave(function, "name", "description", "parametersJsonSchema", "parameters")
     schema: JsonObject | None = function.get("parametersJsonSchema")
     if schema is None and function.get("parameters") is not None:
-        residue["parameters"] = function["parameters"]
         schema = normalize_schema_form(function["parameters"])
     elif schema is None:
         schema = NO_ARGUMENTS
-        residue["parametersJsonSchema"] = None
     description = function.get("description") or ""
-    if not description and "description" in function:
-        residue["description"] = function["description"]
     # A description is ours to demand, not the vendor's: a native vouches for its absence.
     keep = keep_native if description.strip() else seal_native
     return InvocableDescription(
@@ -210,28 +200,25 @@ def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None
 
 
 def remove_schema(native: dict[str, Any]) -> dict[str, Any]:
-    """Returns a request's parameters without its schema; one in the older form stays beside."""
+    """Returns a request's parameters without its schema.
+
+    One whose answer is no JSON, as of an enumeration, stays: it goes in the older form alone.
+    """
     config = camelize(native.get("generationConfig") or {})
-    newer, older = config.pop("responseJsonSchema", None), config.get("responseSchema")
-    if newer is None and older is None:
+    if config.get("responseJsonSchema") is None and config.get("responseSchema") is None:
         return native
-    if newer is not None and older is not None:
-        config[MARK] = {"newer": newer}
-    if config.get("responseMimeType") == _JSON:
-        del config["responseMimeType"]
-    else:
-        config.setdefault("responseMimeType", None)
+    config.pop("responseJsonSchema", None)
+    if config.get("responseMimeType", _JSON) == _JSON:
+        config = without(config, "responseMimeType", "responseSchema")
     return {**native, "generationConfig": config}
 
 
 def restore_schema(native: dict[str, Any], schema: JsonObject | None) -> dict[str, Any]:
-    """Returns a body whose schema is in the older form, where that says the same."""
+    """Returns a body whose schema is in the older form, where it has to be and says the same."""
     config = dict(native.get("generationConfig") or {})
-    older, mark = config.pop("responseSchema", None), config.pop(MARK, None)
+    older = config.pop("responseSchema", None)
     if older is None:
         return native
-    if isinstance(mark, Mapping) and mark.get("newer") == schema:
-        config |= {"responseJsonSchema": schema, "responseSchema": older}
-    elif schema is not None and normalize_schema_form(older) == schema:
+    if schema is not None and normalize_schema_form(older) == schema:
         config = {**without(config, "responseJsonSchema"), "responseSchema": older}
     return {**native, "generationConfig": config}

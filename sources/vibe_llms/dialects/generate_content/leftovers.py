@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.generate_content.fields import camelize, without
+from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.parts import read_residue
+from vibe_llms.dialects.residues import leave, without
+
+_ANSWERING: Final = frozenset({"candidates", "promptFeedback", "usageMetadata"})
+"""The fields of which an answer has at least one."""
 
 
 @attrs.define
@@ -19,30 +23,21 @@ class Leftovers:
         first: The fields of the first candidate but for its parts and why it ended.
         reason: Why it ended, or why there is none; ``None`` as long as it goes on.
         is_blocked: Whether there is no candidate because of what was asked.
+        is_answer: Whether anything was said that belongs to an answer.
     """
 
     first: dict[str, Any] = attrs.field(factory=dict)
     reason: str | None = None
     is_blocked: bool = False
+    is_answer: bool = False
     _others: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
     _response: dict[str, Any] = attrs.field(factory=dict, init=False)
-    _said: set[str] = attrs.field(factory=set, init=False)
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether anything was said that belongs to an answer."""
-        return bool(self._said & {"candidates", "promptFeedback", "usageMetadata"})
 
     def add_first(self, candidate: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Takes in the first candidate; keys in camel case."""
         self.reason = _ensure_word(candidate.get("finishReason")) or self.reason
-        self._said |= {"candidate", *(f"content.{name}" for name in content)}
-        self._said |= {name for name in candidate if name != "content" or content}
-        self.first |= without(candidate, "content", "finishReason")
-        rest = without(content, "parts")
-        if rest.get("role") == "model":
-            del rest["role"]
-        if rest:
+        self.first |= leave(candidate, "content", "finishReason")
+        if rest := leave(content, "parts", "role"):
             self.first["content"] = rest
 
     def add_candidate(self, candidate: Mapping[str, Any], position: int) -> None:
@@ -59,32 +54,16 @@ class Leftovers:
 
     def add_response(self, chunk: Mapping[str, Any]) -> None:
         """Takes in what is around the candidates; keys in camel case."""
-        self._said |= chunk.keys()
-        self._response |= without(
-            chunk, "candidates", "usageMetadata", "modelVersion", "responseId"
-        )
+        self.is_answer |= not _ANSWERING.isdisjoint(chunk)
+        self._response |= leave(chunk, "candidates", "usageMetadata", "modelVersion", "responseId")
         blocked = _ensure_word(camelize(chunk.get("promptFeedback") or {}).get("blockReason"))
         if blocked and self.reason is None and not chunk.get("candidates"):
             self.reason, self.is_blocked = blocked, True
 
     def produce(self) -> dict[str, Any]:
-        """Returns the response without what has common words.
-
-        ``None`` tells of what is always written and the vendor has never said.
-        """
-        native = dict(self._response)
-        if "modelVersion" not in self._said:
-            native["modelVersion"] = None
-        if "candidate" not in self._said:
-            return native if self.is_blocked else native | {"candidates": None}
-        for name in ("role", "parts"):
-            if f"content.{name}" not in self._said:
-                self.first["content"] = {**self.first.get("content", {}), name: None}
-        self.first |= {n: None for n in ("content", "finishReason") if n not in self._said}
-        others = [self._others[index] for index in sorted(self._others)]
-        if self.first or others:
-            native["candidates"] = [self.first, *others]
-        return native
+        """Returns the response without what has common words."""
+        candidates = [self.first, *(self._others[index] for index in sorted(self._others))]
+        return self._response | ({"candidates": candidates} if any(candidates) else {})
 
 
 def _join_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:

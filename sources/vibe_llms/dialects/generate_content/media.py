@@ -6,15 +6,10 @@ import mimetypes
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.generate_content.fields import (
-    camelize,
-    decode_base64,
-    encode_base64,
-    merge_residue,
-    without,
-)
+from vibe_llms.dialects.generate_content.fields import camelize, decode_base64, encode_base64
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import keep_native, merge, seal_native, without
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import (
     AudioContent,
@@ -52,7 +47,6 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
     else:
         return None
     if not mime_type:
-        rest["mimeType"] = None
         mime_type = "video/*" if _is_video(source.get("fileUri") or "") else _UNKNOWN_TYPE
     residue = without(part, name) | ({name: rest} if rest else {})
     produce = _CLASSES.get(mime_type.partition("/")[0], FileContent)
@@ -85,7 +79,7 @@ def write_media(
             source["displayName"] = content.name
         elif content.name:
             ledger.drop(f"{path}.name", "data inline have no name here")
-        return merge_residue({"inlineData": source}, residue)
+        return merge({"inlineData": source}, residue)
     address = content.file_id if content.file_id and "/" in content.file_id else content.url
     if address is None:
         if content.file_id is None:
@@ -96,13 +90,14 @@ def write_media(
             )
         ledger.withhold(path, f"the file {content.file_id} is with another vendor")
         return None
-    source = {"fileUri": address, "mimeType": content.mime_type}
-    if content.mime_type.endswith("/*"):
-        guessed = mimetypes.guess_type(address.partition("?")[0])[0]
-        source = {"fileUri": address, **({"mimeType": guessed} if guessed else {})}
+    source, kind = {"fileUri": address}, content.mime_type
+    if kind.endswith("/*") or kind == _UNKNOWN_TYPE:
+        kind = mimetypes.guess_type(address.partition("?")[0])[0] or ""
+    if kind:
+        source["mimeType"] = kind
     if content.name:
         source["displayName"] = content.name
-    return merge_residue({"fileData": source}, residue)
+    return merge({"fileData": source}, residue)
 
 
 def _report_words(content: MediaContent, path: str, ledger: Ledger) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 import attrs
 
 from vibe_llms.dialects.framing import frame_document
-from vibe_llms.dialects.generate_content.fields import merge_residue, without
 from vibe_llms.dialects.generate_content.parts import PartsWriter
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
 from vibe_llms.dialects.generate_content.results import write_result
 from vibe_llms.dialects.generate_content.seals import begin_with_user, join_calls, seal_calls
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger, reading_natives
+from vibe_llms.dialects.residues import NAMELESS, merge
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -75,7 +75,7 @@ def nativize_canisters(
 class WrittenContent:
     """A content that is being written; ``paths`` tells whence each of its parts is.
 
-    Instructions have no role; what another role than ours is called is in the residue.
+    Instructions have no role.
     """
 
     role: str
@@ -91,9 +91,8 @@ class WrittenContent:
 
     def produce(self) -> dict[str, Any]:
         """Returns the content as the protocol has it."""
-        role = self.residue.get("role", self.role)
-        fields = {"role": role, "parts": self.parts} if role else {"parts": self.parts}
-        return merge_residue(fields, without(self.residue, "role"))
+        role = {"role": self.role} if self.role else {}
+        return merge({**role, "parts": self.parts}, self.residue)
 
 
 @attrs.define(kw_only=True)
@@ -186,10 +185,12 @@ class ContentsWriter:
     ) -> list[dict[str, Any]]:
         call = self._calls.get(result.invocation_id, {"id": ""})
         name = result.name or call.get("name") or "function"
+        written = write_result(
+            result, name, residue, path, self.parts, takes_media=self.takes_media
+        )
         if "id" not in call:  # the call went without an id, and so must its result
-            block = {**residue.get("functionResponse", {}), "id": None}
-            residue = {**residue, "functionResponse": block}
-        return write_result(result, name, residue, path, self.parts, takes_media=self.takes_media)
+            del written[0]["functionResponse"]["id"]
+        return written
 
 
 def write_call(
@@ -205,8 +206,7 @@ def write_call(
     else:
         parts.ledger.coerce(f"{path}.arguments", "what is no object goes as the text of one")
         arguments = {"input": invocation.arguments}
-    call = {"id": invocation.invocation_id, "name": invocation.name, "args": arguments}
-    block = residue.get("functionCall")
-    if arguments and isinstance(block, dict):
-        residue = {**residue, "functionCall": {k: v for k, v in block.items() if k != "args"}}
-    return merge_residue({"functionCall": call}, residue)
+    call: dict[str, Any] = {"name": invocation.name, "args": arguments}
+    if not residue.keys() & NAMELESS.keys():
+        call = {"id": invocation.invocation_id, **call}
+    return merge({"functionCall": call}, residue)

@@ -13,21 +13,17 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.generate_content.fields import (
-    merge_residue,
-    open_object,
-    without,
-    write_json,
-)
+from vibe_llms.dialects.generate_content.fields import open_object, write_json
 from vibe_llms.dialects.generate_content.media import read_media, write_media
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import (
     admit_type,
     ensure_capability,
     read_words,
     takes_type,
 )
+from vibe_llms.dialects.residues import keep_native, merge, seal_native, without
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -100,14 +96,8 @@ def read_residue(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_thought(part: Mapping[str, Any]) -> ReasoningContent:
-    residue = without(part, "thought", "text", SEAL)
-    if part.get("text") == "":
-        residue["text"] = ""
-    return ReasoningContent(
-        text=part.get("text") or "",
-        seal=part.get(SEAL) or None,
-        native=seal_native(PROTOCOL, residue),
-    )
+    native = seal_native(PROTOCOL, without(part, "thought", "text", SEAL))
+    return ReasoningContent(text=part.get("text") or "", seal=part.get(SEAL) or None, native=native)
 
 
 def read_vendor_part(
@@ -177,7 +167,7 @@ class PartsWriter:
             case RefusalContent():
                 self.ledger.coerce(path, "a refusal goes as text")
                 residue = self.ledger.open(content.native, path, canister)
-                return merge_residue({"text": content.text}, residue)
+                return merge({"text": content.text}, residue)
             case ReasoningContent():
                 return self._write_thought(content, path, canister)
             case NativeContent():
@@ -225,7 +215,7 @@ class PartsWriter:
         if not content.text and not admitted:
             self.ledger.drop(path, "an empty text is refused")
             return None
-        return merge_residue({"text": content.text}, residue)
+        return merge({"text": content.text}, residue)
 
     def _write_thought(
         self, content: ReasoningContent, path: str, canister: AnyCanister
@@ -237,7 +227,7 @@ class PartsWriter:
         residue = self.ledger.open(content.native, path, canister)
         text = content.text or "\n\n".join(content.summary)
         part: dict[str, Any] = {"thought": True}
-        if text or "text" in residue:
+        if text:
             part["text"] = text
         if content.seal and ours:
             part[SEAL] = content.seal
@@ -245,4 +235,4 @@ class PartsWriter:
             self.ledger.withhold(f"{path}.seal", "the seal is another vendor's")
         if content.summary and (content.text or len(content.summary) > 1):
             self.ledger.coerce(f"{path}.summary", "a thought has one text and no summaries")
-        return merge_residue(part, residue)
+        return merge(part, residue)

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.generate_content.fields import camelize, without, write_json
+from vibe_llms.dialects.generate_content.fields import camelize, write_json
 from vibe_llms.dialects.generate_content.parts import (
     VENDOR_CALLS,
     VENDOR_RESULTS,
@@ -17,7 +17,7 @@ from vibe_llms.dialects.generate_content.parts import (
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.results import read_result
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.residues import NAMELESS, keep_native, leave, seal_native, without
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -76,9 +76,7 @@ def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dic
         return "user", [{"text": content}], {}
     fields = camelize(content)
     role = fields.get("role")
-    residue: dict[str, Any] = without(fields, "role", "parts")
-    if not role:
-        residue["role"] = None
+    residue = leave(fields, "role", "parts")
     parts = fields.get("parts") or []
     return role or "user", [parts] if isinstance(parts, Mapping) else list(parts), residue
 
@@ -88,11 +86,7 @@ def _read_system(content: str | Mapping[str, Any] | Sequence[Any]) -> Supervisor
         content = {"parts": [{"text": each} if isinstance(each, str) else each for each in content]}
     if isinstance(content, Mapping) and "text" in content:
         content = {"parts": [content]}
-    role, parts, residue = _open_content(content)
-    # Instructions have no role unless a client gives them one.
-    residue = {"role": role, **residue} if "role" not in residue else without(residue, "role")
-    if isinstance(content, str):
-        residue = {}
+    _, parts, residue = _open_content(content)
     native = keep_native(PROTOCOL, {"content": residue} if residue else {})
     return SupervisorCanister([read_content(part) for part in parts], native=native)
 
@@ -108,8 +102,6 @@ class _ContentsReader:
         if role == "model":
             yield from self._read_turn([open_part(part) for part in parts], residue)
         elif role in ("user", "function", "tool"):
-            if role != "user":
-                residue["role"] = role
             yield from self._read_input([open_part(part) for part in parts], residue)
         else:
             raise RequestError(path="role", detail=f"There is no role {role!r}.")
@@ -159,7 +151,10 @@ class _ContentsReader:
             name=call.get("name") or "",
             arguments=write_json(call.get("args") or {}),
             turn_id=turn_id,
-            native=keep_native(PROTOCOL, {**read_call_residue(part), **wrapper}),
+            native=keep_native(
+                PROTOCOL,
+                {**read_call_residue(part), **wrapper, **({} if call.get("id") else NAMELESS)},
+            ),
         )
 
     def _read_input(
@@ -204,13 +199,8 @@ class _ContentsReader:
 
 
 def read_call_residue(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a part with ``functionCall`` holds beside id, name and arguments.
-
-    A residue of ``None`` says that the vendor had left the field out.
-    """
-    call = camelize(part["functionCall"])
-    rest = without(call, "id", "name", "args")
-    rest |= {name: None for name in ("id", "args") if not call.get(name) and call.get(name) != {}}
+    """Returns what a part with ``functionCall`` holds beside id, name and arguments."""
+    rest = leave(camelize(part["functionCall"]), "id", "name", "args")
     return without(part, "functionCall") | ({"functionCall": rest} if rest else {})
 
 

@@ -12,8 +12,7 @@ from vibe_llms.dialects.generate_content.controls import (
     normalize_controls,
     remove_controls,
 )
-from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without
-from vibe_llms.dialects.generate_content.grouping import find_groups, restore_groups
+from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.invocations import (
     nativize_schema,
     normalize_invocables,
@@ -25,8 +24,9 @@ from vibe_llms.dialects.generate_content.invocations import (
 from vibe_llms.dialects.generate_content.processors import produce_processors
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.reading import normalize_messages
-from vibe_llms.dialects.ledger import MARK, Ledger, keep_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts
+from vibe_llms.dialects.residues import keep_native, merge, without
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
@@ -61,29 +61,10 @@ def nativize_request(
     parts = nativize_parts(request, model, processors or produce_processors(quirks))
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     body: dict[str, Any] = {**parts.messages, **parts.invocations}
-    body = merge_residue(body, parts.controls)
-    body = merge_residue(body, nativize_schema(request.schema))
-    residue = ledger.open(request.native, "request")
-    _ensure_words(residue, body)
-    body = merge_residue(body, residue)
-    body = restore_schema(body, request.schema)
-    groups = body.pop(MARK, {}).get("tools")
-    body = body if groups is None else restore_groups(body, groups)
-    return Translation(body, (*parts.losses, *ledger.losses))
-
-
-def _ensure_words(residue: Mapping[str, Any], body: Mapping[str, Any]) -> None:
-    """Lets a level go as it was spelled, and an answer be of the type that was asked for.
-
-    The level must still be the one that is meant; the type may be one for enumerations.
-    """
-    said, config = residue.get("generationConfig", {}), body.get("generationConfig", {})
-    spelled = said.get("thinkingConfig", {}).get("thinkingLevel")
-    thinking = config.get("thinkingConfig", {})
-    if spelled is not None and thinking.get("thinkingLevel") == str(spelled).lower():
-        thinking["thinkingLevel"] = spelled
-    if said.get("responseMimeType") and "responseMimeType" in config:
-        config["responseMimeType"] = said["responseMimeType"]
+    body = merge(body, parts.controls)
+    body = merge(body, nativize_schema(request.schema))
+    body = merge(body, ledger.open(request.native, "request"))
+    return Translation(restore_schema(body, request.schema), (*parts.losses, *ledger.losses))
 
 
 def normalize_request(
@@ -109,9 +90,6 @@ def normalize_request(
         rest = remove_schema(remove_controls(rest, controls.value))
         if any(description.schema is not None for description in descriptions):
             rest = remove_choice(rest, choice)
-        tools = fields.get("tools")
-        if isinstance(tools, list) and (groups := find_groups(tools)) is not None:
-            rest[MARK] = {"tools": groups}
         rest = {k: v for k, v in rest.items() if v is not None and (k != "generationConfig" or v)}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, RequestError):

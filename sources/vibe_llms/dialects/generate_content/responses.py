@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.generate_content.fields import merge_residue
 from vibe_llms.dialects.generate_content.grounding import write_grounding
 from vibe_llms.dialects.generate_content.messages import ContentsWriter
 from vibe_llms.dialects.generate_content.parts import PartsWriter
@@ -13,7 +12,8 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.stops import nativize_stop, normalize_stop
 from vibe_llms.dialects.generate_content.usage import nativize_usage
 from vibe_llms.dialects.history import Placed
-from vibe_llms.dialects.ledger import MARK, Ledger
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.stops import keeps_word, tell_stop
 from vibe_llms.messages.canisters import AssistantCanister, Origin
 from vibe_llms.messages.contents import TextualContent
@@ -32,26 +32,23 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     is_ours = origin.protocol == PROTOCOL
     parts = _write_parts(response, ledger)
     rest = ledger.open(response.metadata.native, "response")
-    parts = _part(parts, rest.pop(MARK, {}).get("lengths", ()))
-    candidates = rest.pop("candidates", [])
-    first, *others = candidates or [{}]
+    first, *others = rest.pop("candidates", [{}])
     reason = _find_reason(origin, parts, ledger)
     body: dict[str, Any] = {}
     blocked = (rest.get("promptFeedback") or {}).get("blockReason")
-    if parts or (candidates is not None and (not blocked or blocked != reason)):
-        role = (first.get("content") or {}).get("role") or "model"
-        candidate = {"content": {"role": role, "parts": parts}, "finishReason": reason}
-        first = _forget_absence(first) if parts else first
+    if parts or not blocked or blocked != reason:
+        candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}}
+        candidate |= {} if reason is None else {"finishReason": reason}
         grounding = {} if is_ours else write_grounding(_find_texts(response))
         if grounding:
             candidate["groundingMetadata"] = grounding
-        body["candidates"] = [merge_residue(candidate, first), *others]
+        body["candidates"] = [merge(candidate, first), *others]
     if origin.usage is not None:
         body["usageMetadata"] = nativize_usage(origin.usage, is_ours=is_ours)
     body["modelVersion"] = origin.model
     if origin.response_id:
         body["responseId"] = origin.response_id
-    return Translation(merge_residue(body, rest), ledger.losses)
+    return Translation(merge(body, rest), ledger.losses)
 
 
 def _find_reason(origin: Origin, parts: Sequence[Mapping[str, Any]], ledger: Ledger) -> str | None:
@@ -61,31 +58,6 @@ def _find_reason(origin: Origin, parts: Sequence[Mapping[str, Any]], ledger: Led
     calls = any("functionCall" in part for part in parts)
     tell_stop(origin, word, normalize_stop(word, calls=calls), ledger)
     return word
-
-
-def _part(parts: list[dict[str, Any]], lengths: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """Parts plain texts where they were parted, as long as they are the same."""
-    remaining = list(lengths)
-    parted: list[dict[str, Any]] = []
-    for part in parts:
-        is_plain = "text" in part and part.keys() <= {"text", "thought"}
-        sizes = remaining.pop(0) if is_plain and remaining else ()
-        if sum(sizes) != len(part.get("text", "")):
-            sizes = ()
-        start = 0
-        for size in sizes:
-            parted.append({**part, "text": part["text"][start : start + size]})
-            start += size
-        parted += [] if sizes else [part]
-    return parted
-
-
-def _forget_absence(first: dict[str, Any]) -> dict[str, Any]:
-    """Returns the rest of a candidate whose contents there are, though the vendor sent none."""
-    content = first.get("content")
-    if content is None:
-        return {name: value for name, value in first.items() if name != "content"}
-    return {**first, "content": {k: v for k, v in content.items() if k != "parts" or v}}
 
 
 def _write_parts(response: Response, ledger: Ledger) -> list[dict[str, Any]]:

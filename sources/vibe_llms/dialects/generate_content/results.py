@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.generate_content.fields import camelize, merge_residue, without, write_json
+from vibe_llms.dialects.generate_content.fields import camelize, write_json
 from vibe_llms.dialects.generate_content.parts import PartsWriter, read_content
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
-from vibe_llms.dialects.ledger import MARK, keep_native
+from vibe_llms.dialects.residues import keep_native, leave, merge, without
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
@@ -39,13 +39,7 @@ def read_result(
     """
     block = camelize(part["functionResponse"])
     response = block.get("response")
-    rest = without(block, "id", "name", "response", "parts")
-    if not block.get("id"):
-        rest["id"] = None
-    if response is None:
-        rest["response"] = None
-    elif not isinstance(response, Mapping):
-        rest[MARK] = {"bare": True}
+    rest = leave(block, "id", "name", "response", "parts")
     is_error = isinstance(response, Mapping) and "error" in response and "output" not in response
     residue = without(part, "functionResponse")
     if rest:
@@ -103,24 +97,17 @@ def write_result(
             writer.ledger.drop(place, f"a result has no place for {content.type}")
     if len(texts) > 1 or any(text.mime_type != JSON_TYPE for text in texts):
         _report_types(result, path, writer)
-    rest = dict(residue)
-    block_rest = dict(rest.get("functionResponse", {}))
-    is_bare = bool(block_rest.pop(MARK, None))
     if len(texts) > 1:
         reason = "its texts go as one, parted by empty lines: a result has one output"
         writer.ledger.coerce(f"{path}.content", reason)
     response = _write_response(texts, is_error=result.is_error)
-    if is_bare and response.keys() == {"output"}:
-        response = response["output"]
     block: dict[str, Any] = {"id": result.invocation_id, "name": name, "response": response}
     if shown and takes_media:
         block["parts"] = shown
         shown = []
     elif shown:
         writer.ledger.coerce(path, "media in a result follow it: this model takes them so")
-    if "functionResponse" in rest:
-        rest["functionResponse"] = _keep_response(block_rest) if result.content else block_rest
-    return [merge_residue({"functionResponse": block}, rest), *shown]
+    return [merge({"functionResponse": block}, residue), *shown]
 
 
 def _report_types(result: ResultCanister, path: str, writer: PartsWriter) -> None:
@@ -128,11 +115,6 @@ def _report_types(result: ResultCanister, path: str, writer: PartsWriter) -> Non
         if isinstance(content, TextualContent):
             reason = "only a text alone can be said to be JSON, and nothing else"
             writer.ledger.omit(content, f"{path}.content[{index}]", "mime_type", reason=reason)
-
-
-def _keep_response(residue: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the residue without its word that there was no response: there is one now."""
-    return {k: v for k, v in residue.items() if k != "response" or v is not None}
 
 
 def _write_response(texts: list[TextualContent], *, is_error: bool) -> Any:

@@ -1,7 +1,7 @@
 """The protocol's older way to write schemas (a part of OpenAPI 3.0) as JSON Schema.
 
 Newer fields (``parametersJsonSchema``, ``responseJsonSchema``) take JSON Schema itself; these
-are what a request is written with, unless it came in the older form and has not changed.
+are what a request is written with.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from typing import Any, assert_never
 
 import attrs
 
-from vibe_llms.dialects.ledger import Ledger, read_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_type, ensure_capability
 from vibe_llms.dialects.messages.citations import nativize_citations
-from vibe_llms.dialects.messages.fields import merge
 from vibe_llms.dialects.messages.media import nativize_document, nativize_image
 from vibe_llms.dialects.messages.quirks import Quirks
+from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vibe_llms.dialects.ledger import Ledger, seal_native
-from vibe_llms.dialects.messages.fields import read_text
+from vibe_llms.dialects.decoding import read_text
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import Citation
 

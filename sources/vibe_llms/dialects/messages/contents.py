@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.messages.citations import normalize_citation
-from vibe_llms.dialects.messages.fields import leave, read_text
 from vibe_llms.dialects.messages.media import (
     normalize_document,
     normalize_image,
     normalize_upload,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.messages.contents import (
     AnyContent,
     NativeContent,

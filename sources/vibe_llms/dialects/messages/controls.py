@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.messages.fields import merge
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.residues import merge
 from vibe_llms.exceptions import ControlError
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import Capability, ModelAttributes

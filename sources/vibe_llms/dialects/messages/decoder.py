@@ -13,14 +13,13 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json, produce_emptiness
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.decoding import decode_json, produce_emptiness, read_text
 from vibe_llms.dialects.messages.citations import normalize_citation
 from vibe_llms.dialects.messages.errors import produce_error
-from vibe_llms.dialects.messages.fields import leave, read_text
 from vibe_llms.dialects.messages.growth import GrowingBlock, begin_block
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.usage import normalize_usage
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.events.stream import (
     Channel,
     ContentCitedEvent,

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.ledger import seal_native
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import TextualContent
 

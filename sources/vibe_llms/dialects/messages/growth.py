@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.messages.citations import normalize_citation
 from vibe_llms.dialects.messages.contents import (
     keep_block,
@@ -23,8 +23,8 @@ from vibe_llms.dialects.messages.executions import (
     normalize_result,
     write_arguments,
 )
-from vibe_llms.dialects.messages.fields import leave, read_text
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,

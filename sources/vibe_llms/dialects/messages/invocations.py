@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.ledger import MARK, Ledger, keep_native, read_native, seal_native
-from vibe_llms.dialects.messages.fields import leave, merge
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.naming import find_free_name
+from vibe_llms.dialects.residues import keep_native, leave, merge, read_native, seal_native
 from vibe_llms.dialects.tools import is_vendors_own
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -70,11 +70,8 @@ def _write_tool(
     if invocable.description:
         tool["description"] = invocable.description
     residue = ledger.open(invocable.native, path)
-    marked = residue.pop(MARK, {})
     if invocable.enforced:
         tool["strict"] = True
-    elif "strict" in marked:
-        tool["strict"] = marked["strict"]
     return merge(tool, residue)
 
 
@@ -107,8 +104,6 @@ def _read_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescr
             native=seal_native(PROTOCOL, tool),
         )
     residue = leave(tool, "name", "description", "input_schema", "strict")
-    if "strict" in tool and tool["strict"] is not True:  # which is what silence means, too
-        residue[MARK] = {"strict": tool["strict"]}
     description = tool.get("description") or ""
     native = keep_native(PROTOCOL, residue)
     if not description.strip():  # a client may leave it out; only beside a native may we
@@ -164,7 +159,7 @@ def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None
 
 
 def take_schema(rest: dict[str, Any]) -> JsonObject | None:
-    """Takes the schema out of a request; of its older place, a mark stays."""
+    """Takes the schema out of a request, also from the older place for it."""
     match rest:
         case {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)} as form}}:
             left = leave(form, "type", "schema")
@@ -172,18 +167,7 @@ def take_schema(rest: dict[str, Any]) -> JsonObject | None:
             del rest["output_config"]
             rest |= {"output_config": config} if config else {}
             return schema
-        case {"output_format": {"type": "json_schema", "schema": dict(schema)} as form}:
-            rest["output_format"] = leave(form, "schema")
+        case {"output_format": {"type": "json_schema", "schema": dict(schema)}}:
+            del rest["output_format"]
             return schema
     return None
-
-
-def place_schema(body: dict[str, Any]) -> None:
-    """Puts the schema where the client had it, if that was its older place."""
-    config = body.get("output_config")
-    if "output_format" in body and isinstance(config, Mapping) and "format" in config:
-        body["output_format"] = merge(config["format"], body["output_format"])
-        left = leave(config, "format")
-        del body["output_config"]
-        if left:
-            body["output_config"] = left

@@ -7,9 +7,10 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
-from vibe_llms.dialects.messages.fields import leave, merge, read_text
+from vibe_llms.dialects.decoding import read_text
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent, Native

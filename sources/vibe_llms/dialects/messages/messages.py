@@ -13,10 +13,10 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
-from vibe_llms.dialects.ledger import Ledger, read_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.blocks import Block, BlocksWriter
-from vibe_llms.dialects.messages.fields import merge
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.exceptions import ParseError
 from vibe_llms.messages.canisters import (
     AnyCanister,

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.absence import ABSENT
-from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.contents import leave_invocation, normalize_block
 from vibe_llms.dialects.messages.controls import take_controls
 from vibe_llms.dialects.messages.executions import (
@@ -18,10 +18,8 @@ from vibe_llms.dialects.messages.executions import (
     normalize_result,
     write_arguments,
 )
-from vibe_llms.dialects.messages.fields import leave, merge_all
 from vibe_llms.dialects.messages.invocations import (
     nativize_schema,
-    place_schema,
     take_choice,
     take_invocables,
     take_schema,
@@ -30,6 +28,7 @@ from vibe_llms.dialects.messages.processors import produce_processors
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.nonsense import refuse_nonsense
 from vibe_llms.dialects.processors import Processors, nativize_parts
+from vibe_llms.dialects.residues import keep_native, leave, merge
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -73,17 +72,10 @@ def nativize_request(
     parts = nativize_parts(request, model, processors or produce_processors(quirks))
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     residue = ledger.open(request.native, "request")
-    body = merge_all(
-        (
-            {"model": attributes.address.name or request.model},
-            parts.controls,
-            parts.invocations,
-            nativize_schema(request.schema),
-            parts.messages,
-            residue,
-        )
-    )
-    place_schema(body)
+    body: dict[str, Any] = {"model": attributes.address.name or request.model}
+    schema = nativize_schema(request.schema)
+    for part in (parts.controls, parts.invocations, schema, parts.messages, residue):
+        body = merge(body, part)
     _complete_choice(body, residue.get("tool_choice"), ledger)
     _complete_limit(body, attributes, quirks, ledger)
     if streaming:

@@ -105,12 +105,12 @@ def split_controls(
                 controls[name] = value
             else:
                 left[option] = value
-        if left or not options:
+        if left:
             residue["options"] = left
-    elif "options" in native:
+    elif options is not None:
         residue["options"] = options
-    if "think" in native:
-        think = native["think"]
+    think = native.get("think")
+    if think is not None:
         effort = _normalize_think(think)
         if effort is not None and _fits("reasoning_effort", effort, attributes):
             controls["reasoning_effort"] = effort

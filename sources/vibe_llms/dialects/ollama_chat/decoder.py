@@ -14,18 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.decoding import decode_json, is_blank, produce_emptiness
-from vibe_llms.dialects.ledger import escape, keep_native, seal_native
 from vibe_llms.dialects.ollama_chat.errors import produce_error
 from vibe_llms.dialects.ollama_chat.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.ollama_chat.reading import (
-    COMMON_FIELDS,
-    read_call,
-    spell_message,
-    tell_text_arguments,
-)
-from vibe_llms.dialects.ollama_chat.residues import spell_empty
-from vibe_llms.dialects.ollama_chat.usage import USAGE_FIELDS, find_uncounted, normalize_usage
+from vibe_llms.dialects.ollama_chat.reading import COMMON_FIELDS, read_call, tell_text_arguments
+from vibe_llms.dialects.ollama_chat.usage import USAGE_FIELDS, normalize_usage
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -49,8 +43,6 @@ STOP_REASONS: Final = {
 }
 """From the server's word, which older ones leave out; ``load`` and ``unload`` answer nothing."""
 
-_ALWAYS: Final = {"model": True, "created_at": True}
-"""What is written of every response, whatever the server has said."""
 _KNOWN_FIELDS: Final = USAGE_FIELDS | {"created_at", "done", "done_reason", "message", "model"}
 
 
@@ -194,26 +186,15 @@ class Decoder:
         self._ended = True
         reason = data.get("done_reason")
         self._reason = None if reason is None else str(reason)
-        if not isinstance(reason, str | None):
-            self._rest["done_reason"] = reason
         if self._created is not None:
             self._rest["created_at"] = self._created
-        said = {k: v for k, v in data.items() if v is not None or self._rest.get(k) is None}
-        self._rest |= find_uncounted(data) | spell_empty(said, _ALWAYS)
-        message = data.get("message")
-        if isinstance(message, Mapping):
-            self._message_rest |= spell_message(message)
-        elif "message" not in data and not self._count:
-            self._rest["message"] = None
         usage = normalize_usage(data)
         if usage is not None:
             self._events.append(UsageEvent(usage=usage))
 
     def _keep(self, data: Mapping[str, Any]) -> None:
         """Keeps what has no common word; log probabilities come with each piece of text."""
-        for name, value in escape(data).items():
-            if name in _KNOWN_FIELDS:
-                continue
+        for name, value in leave(data, *_KNOWN_FIELDS).items():
             gathered = self._rest.get(name)
             if name != "logprobs" or not isinstance(gathered, list):
                 self._rest[name] = list(value) if isinstance(value, list) else value
@@ -234,9 +215,7 @@ class Decoder:
         for call in message.get("tool_calls") or ():
             if not is_blank(call):
                 self._read_invocation(call)
-        self._message_rest |= escape({k: message[k] for k in message.keys() - COMMON_FIELDS})
-        if message.get("role", "assistant") != "assistant":
-            self._message_rest["role"] = message["role"]
+        self._message_rest |= leave(message, *COMMON_FIELDS)
 
     def _read_deltas(self, message: _Message) -> list[StreamEvent]:
         """Does what :meth:`_read_message` does, for the line that comes in thousands."""

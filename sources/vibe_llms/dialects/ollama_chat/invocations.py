@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.ollama_chat.residues import mark_null, merge_residue
+from vibe_llms.dialects.residues import keep_native, leave, merge
 from vibe_llms.dialects.tools import is_vendors_own
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.descriptions import InvocableDescription
@@ -69,13 +69,7 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
         ledger.drop(f"{path}.enforced", "this protocol cannot hold a model to a tool's schema")
     function = {"name": item.name, "description": item.description, "parameters": schema}
     tool: dict[str, Any] = {"type": "function", "function": function}
-    made_up = residue.get("function", {})
-    if item.description != item.name:
-        made_up.pop("description", None)
-    if item.schema != _NO_ARGUMENTS:
-        made_up.pop("parameters", None)
-    merge_residue(tool, residue)
-    return tool
+    return merge(tool, residue)
 
 
 def normalize_invocables(
@@ -107,25 +101,19 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
         name = str(tool.get("name") or tool["type"])
         native = keep_native(PROTOCOL, tool)
         return InvocableDescription(name=name, description="", schema=None, native=native)
-    known = ("name", "description", "parameters")
-    residue: dict[str, Any] = {
-        key: value for key, value in tool.items() if key not in ("type", "function")
-    }
-    if tool.get("type") != "function":
-        residue["type"] = tool.get("type")
-    inner = {key: value for key, value in function.items() if key not in known}
+    residue = leave(tool, "function")
+    if residue.get("type") == "function":
+        del residue["type"]
     name, description = function["name"], function.get("description")
     if not isinstance(description, str) or not description.strip():
-        # Ours is mandatory, and a client may give none.
-        inner["description"], description = description, name
+        description = name  # ours is mandatory, and a client may give none
         reason = "it has no description; its name stands in"
         losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
     schema = function.get("parameters")
     if not isinstance(schema, Mapping):
-        inner["parameters"], schema = schema, _NO_ARGUMENTS
-    if inner := inner | mark_null(function):
+        schema = _NO_ARGUMENTS
+    if inner := leave(function, "name", "description", "parameters"):
         residue["function"] = inner
-    residue |= mark_null(tool)
     return InvocableDescription(
         name=name,
         description=description,
@@ -136,7 +124,7 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
 
 def nativize_schema(schema: JsonObject | None) -> JsonObject:
     """Returns the ``format`` which holds an answer to a schema."""
-    return {} if schema is None else {"format": schema}
+    return {} if schema is None else {"format": "json" if schema == ANY_OBJECT else schema}
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:

@@ -23,7 +23,7 @@ from vibe_llms.dialects.history import (
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.parts import Parts, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.ollama_chat.residues import merge_residue, open_residue
+from vibe_llms.dialects.residues import NAMELESS, merge
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -107,13 +107,13 @@ class MessagesWriter:
             if calls and canister.content:
                 self.ledger.coerce(path, "what follows an invocation in its turn goes before it")
             self.parts.add(gathered, canister.content, path, is_spoken=True)
-            residue |= open_residue(canister.native, path, canister, self.ledger)
+            residue |= self.ledger.open(canister.native, path, canister)
         if not shown:
             return []
         message: dict[str, Any] = {"role": "assistant", **gathered.compose()}
         if calls:
             message["tool_calls"] = calls
-        return [_finish(message, residue)]
+        return [merge(message, residue)]
 
     def _write_call(
         self, canister: InvocationCanister, path: str, residue: dict[str, Any]
@@ -122,15 +122,14 @@ class MessagesWriter:
         self.ledger.omit(canister, path, "content", reason="an invocation has no contents here")
         function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
         call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
-        kept = open_residue(canister.native, path, canister, self.ledger)
+        kept = self.ledger.open(canister.native, path, canister)
+        if kept.keys() & NAMELESS.keys():
+            del call["id"]
+            self._nameless.add(canister.invocation_id)
         with reading_natives(canister, path):
             residue |= kept.pop("message", {})
-            if function["arguments"]:
-                kept.get("function", {}).pop("arguments", None)
-            merge_residue(call, kept)
+            call = merge(call, kept)
         self._names[canister.invocation_id] = canister.name
-        if not call.get("id"):
-            self._nameless.add(canister.invocation_id)
         return call
 
     def _write_arguments(self, canister: InvocationCanister, path: str) -> Any:
@@ -156,7 +155,7 @@ class MessagesWriter:
             message["tool_call_id"] = canister.invocation_id
         if canister.is_error and text_of(canister) != NO_RESULT:  # a note that says it itself
             self.ledger.drop(f"{path}.is_error", "there is no field that says it; the text remains")
-        return _finish(message, open_residue(canister.native, path, canister, self.ledger))
+        return merge(message, self.ledger.open(canister.native, path, canister))
 
     def _write_input(
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
@@ -178,13 +177,4 @@ class MessagesWriter:
             gathered, contents, path, canister=canister, is_framed=is_framed, shift=shift
         )
         message: dict[str, Any] = {"role": role, **gathered.compose()}
-        return _finish(message, open_residue(canister.native, path, canister, self.ledger))
-
-
-def _finish(message: dict[str, Any], residue: dict[str, Any]) -> JsonObject:
-    """Lays the residue of a message over it; how it said nothing holds while it does."""
-    for name in ("content", "thinking", "images", "tool_calls"):
-        if message.get(name) and not residue.get(name):
-            residue.pop(name, None)
-    merge_residue(message, residue)
-    return message
+        return merge(message, self.ledger.open(canister.native, path, canister))

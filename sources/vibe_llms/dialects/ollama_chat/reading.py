@@ -8,10 +8,9 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.ledger import escape, keep_native
 from vibe_llms.dialects.ollama_chat.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.ollama_chat.residues import mark_null, spell_empty
+from vibe_llms.dialects.residues import NAMELESS, keep_native, leave
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -28,20 +27,11 @@ from vibe_llms.messages.losses import Loss, LossKind, Translation
 COMMON_FIELDS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls"})
 """The fields of a message for which there is a common word."""
 
-_EMPTY_FIELDS: Final = {
-    "role": "assistant",
-    "content": "",
-    "thinking": None,
-    "images": None,
-    "tool_calls": None,
-}
-"""How a message is written that says nothing; of a request, each has a role."""
-
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
     """Returns the canisters of a request's ``messages``.
 
-    Invocations without ids get such as follow from their places; on the way back they have none.
+    Invocations without ids get such as follow from their places.
 
     Raises:
         RequestError: A message makes no sense.
@@ -63,33 +53,18 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     return Translation(tuple(canisters), reader.losses)
 
 
-def spell_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a message says beyond the common fields, and how it says nothing in those."""
-    rest = escape({name: message[name] for name in message.keys() - COMMON_FIELDS})
-    return rest | spell_empty(message, _EMPTY_FIELDS)
-
-
 def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    """Returns the name, the arguments as text, and the residue of an invocation.
-
-    The residue says ``null`` for an id that is not there.
-    """
+    """Returns the name, the arguments as text, and the residue of an invocation."""
     function = call["function"]
-    name, arguments = function["name"], function.get("arguments", {})
+    name, arguments = function["name"], function.get("arguments")
     if not isinstance(name, str):
         raise TypeError("the name of a function is no text")
-    residue = {key: value for key, value in call.items() if key not in ("id", "function")}
-    inner = {key: value for key, value in function.items() if key not in ("name", "arguments")}
-    if arguments is None or "arguments" not in function:
-        inner["arguments"] = None
-        arguments = {}
-    inner |= mark_null(function)
-    if inner:
+    residue = leave(call, "id", "function")
+    if inner := leave(function, "name", "arguments"):
         residue["function"] = inner
     if not call.get("id"):
-        residue["id"] = call.get("id")
-    residue |= mark_null(call)
-    text = arguments if isinstance(arguments, str) else encode_arguments(arguments)
+        residue |= NAMELESS
+    text = arguments if isinstance(arguments, str) else encode_arguments(arguments or {})
     return name, text, residue
 
 
@@ -123,7 +98,7 @@ class _MessagesReader:
     _pending: list[_Pending] = attrs.field(factory=list, init=False)
 
     def read(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
-        residue = spell_message(message)
+        residue = leave(message, *COMMON_FIELDS)
         role = message["role"]
         contents = _read_contents(message, residue)
         if role not in ("assistant", "tool") and (thinking := message.get("thinking")):
@@ -183,10 +158,6 @@ class _MessagesReader:
         name = residue.pop("tool_name", None)
         answered = self._answer(given, name or residue.get("name"))
         identity = answered.invocation_id if answered else given or self._make_up_id(path)
-        if identity != given:
-            residue["tool_call_id"] = given
-        if not name:
-            residue["tool_name"] = name
         return ResultCanister(
             contents,
             invocation_id=identity,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.ledger import Ledger, keep_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.controls import (
     UNSAID_LEVEL,
     split_controls,
 )
 from vibe_llms.dialects.ollama_chat.invocations import (
-    ANY_OBJECT,
     nativize_schema,
     normalize_invocables,
     normalize_schema,
@@ -20,6 +19,7 @@ from vibe_llms.dialects.ollama_chat.processors import produce_processors
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ollama_chat.reading import normalize_messages
 from vibe_llms.dialects.processors import Processors, nativize_parts
+from vibe_llms.dialects.residues import keep_native, leave
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
@@ -68,8 +68,6 @@ def nativize_request(
 
 def _add_residue(body: dict[str, Any], residue: dict[str, Any]) -> None:
     """Adds what has no common word; where it only refines a common one, that one must hold."""
-    if residue.get("format") == "json" and body.get("format") == ANY_OBJECT:
-        body["format"] = "json"
     if residue.get("think") is True and body.get("think") == UNSAID_LEVEL:
         body["think"] = True
     options = residue.pop("options", None)
@@ -97,12 +95,9 @@ def normalize_request(
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
     controls, residue = split_controls(native, attributes)
-    for name in native.keys() - _COMMON_FIELDS:
-        residue[name] = native[name]
-    if "format" in native and (schema.value is None or native["format"] == "json"):
+    residue |= leave(native, *_COMMON_FIELDS)
+    if native.get("format") and schema.value is None:
         residue["format"] = native["format"]
-    if "tools" in native and not native["tools"]:
-        residue["tools"] = native["tools"]
     canisters = messages.value
     request = Request(
         canisters=canisters,

@@ -10,8 +10,8 @@ from vibe_llms.dialects.ollama_chat.decoder import STOP_REASONS
 from vibe_llms.dialects.ollama_chat.messages import MessagesWriter
 from vibe_llms.dialects.ollama_chat.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.ollama_chat.residues import merge_residue
 from vibe_llms.dialects.ollama_chat.usage import nativize_usage
+from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.stops import keeps_word, tell_stop
 from vibe_llms.messages.canisters import Origin, StopReason
 from vibe_llms.messages.losses import Translation
@@ -51,8 +51,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         **_nativize_reason(origin, ledger, calls=bool(message.get("tool_calls"))),
         **nativize_usage(origin.usage, ledger),
     }
-    merge_residue(body, residue)
-    return Translation(body, ledger.losses)
+    return Translation(merge(body, residue), ledger.losses)
 
 
 def _write_message(response: Response, ledger: Ledger) -> JsonObject:

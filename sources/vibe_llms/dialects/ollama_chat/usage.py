@@ -29,12 +29,6 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage | None:
     )
 
 
-def find_uncounted(native: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what stands in the place of a count and is none."""
-    said = {name: native[name] for name in sorted(USAGE_FIELDS) if native.get(name) is not None}
-    return {name: value for name, value in said.items() if _count(value) is None}
-
-
 def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, int]:
     """Returns the counts; several buckets are one count here, as a loss."""
     if usage is None:

@@ -14,10 +14,10 @@ from typing import Any
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts
+from vibe_llms.dialects.residues import merge, without
 from vibe_llms.dialects.responses.invocations import nativize_schema
 from vibe_llms.dialects.responses.processors import HELD, compose_defaults, produce_processors
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.responses.residue import merge, read_mark
 from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
@@ -56,9 +56,10 @@ def nativize_request(
     for part in (parts.controls, parts.invocations, nativize_schema(request.schema)):
         native = merge(native, part)
     native = merge(native, _fit_residue(request, residue))
-    if read_mark(residue, "string"):
-        native["input"] = _shorten(native["input"])
-    if not native["input"] and isinstance(native["input"], list) and _is_held(native):
+    _place_format(native, request, residue)
+    # Null says of the store, and of what is included, that a client has left it to the vendor.
+    native = {name: value for name, value in native.items() if value is not None}
+    if not native["input"] and _is_held(native):
         del native["input"]
     if streaming:
         native["stream"] = True
@@ -70,33 +71,33 @@ def nativize_request(
 
 def _fit_residue(request: Request, residue: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the residue without what a change of the common words has overtaken."""
-    fitting = {name: value for name, value in residue.items() if name != "$"}
-    if "tool_choice" in fitting and read_mark(residue, "choice") != request.invocation_choice:
-        del fitting["tool_choice"]
-    text = fitting.get("text")
-    if isinstance(text, Mapping) and isinstance(text.get("format"), Mapping):
-        told = _fit_format(request.schema, text["format"])
-        fitting["text"] = {name: value for name, value in text.items() if name != "format"}
-        if told:
-            fitting["text"]["format"] = told
+    fitting = dict(residue)
+    if residue.get("$choice") != request.invocation_choice:
+        fitting.pop("tool_choice", None)
+    if _find_format(residue) is not None:
+        fitting["text"] = without(residue["text"], "format")
     return fitting
 
 
-def _fit_format(schema: JsonObject | None, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what was said of the form of the answer, as far as it fits to the schema."""
-    kind = told.get("type")
-    if kind == "json_object" and schema == {"type": "object"}:
-        return {**told, "$": {"absent": ["name", "schema", "strict"]}}
-    fits = (schema is None) == (kind is not None) and kind != "json_object"
-    return dict(told) if fits else {}
+def _find_format(residue: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Returns what was said of the form of the answer, beyond its schema."""
+    text = residue.get("text")
+    told = text.get("format") if isinstance(text, Mapping) else None
+    return told if isinstance(told, Mapping) else None
 
 
-def _shorten(items: Any) -> Any:
-    """Returns the input as a text where it was one, and still says no more than that."""
-    match items:
-        case [{"role": "user", "content": str(text), **rest}] if not rest:
-            return text
-    return items
+def _place_format(native: dict[str, Any], request: Request, residue: Mapping[str, Any]) -> None:
+    """Says of the form of the answer what else was said of it, as far as that fits the schema."""
+    told = _find_format(residue)
+    if told is None:
+        return
+    kind, ours = told.get("type"), native["text"].get("format", {})
+    if kind is None and request.schema is not None:
+        native["text"]["format"] = merge(ours, told)
+    elif kind is not None and request.schema == (
+        {"type": "object"} if kind == "json_object" else None
+    ):
+        native["text"]["format"] = told
 
 
 def _is_held(native: Mapping[str, Any]) -> bool:
@@ -104,8 +105,7 @@ def _is_held(native: Mapping[str, Any]) -> bool:
 
 
 def _survey_losses(request: Request, residue: Mapping[str, Any]) -> list[Loss]:
-    text = residue.get("text")
-    told = text.get("format") if isinstance(text, Mapping) else None
+    told = _find_format(residue)
     if request.schema is None or told is not None or is_closed(request.schema):
         return []
     reason = "the vendor enforces only closed schemas whose properties are all required"

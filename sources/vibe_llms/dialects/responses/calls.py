@@ -9,20 +9,15 @@ from typing import Any
 import attrs
 
 from vibe_llms.dialects.arguments import write_arguments
-from vibe_llms.dialects.ledger import Ledger, seal_native
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import is_mark, merge
 from vibe_llms.dialects.responses import hosted
 from vibe_llms.dialects.responses.answers import write_answer
 from vibe_llms.dialects.responses.media import encode_data
 from vibe_llms.dialects.responses.parts import PartsWriter
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.responses.residue import MARK, merge, read_mark
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
-from vibe_llms.messages.contents import ImageContent, Native
-
-
-def seal_mark(name: str, value: Any) -> Native:
-    """Returns a residue that only says how something was written."""
-    return seal_native(PROTOCOL, {MARK: {name: value}})
+from vibe_llms.messages.contents import ImageContent
 
 
 def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:
@@ -89,7 +84,7 @@ class CallsWriter:
         self, canister: InvocationCanister, path: str, residue: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Returns the vendor's own item, with what was changed in our words since."""
-        item = {name: value for name, value in residue.items() if name != MARK}
+        item = dict(residue)
         read = hosted.read_call(item)
         if read.arguments != canister.arguments:
             self._amend(item, canister, path)
@@ -128,8 +123,7 @@ class CallsWriter:
             kind = "function_call_output"
         if canister.is_error:
             self.ledger.drop(f"{path}.is_error", "there is no word for it: the contents must say")
-        listed = bool(read_mark(residue, "listed"))
-        output = self.parts.write_content(canister.content, path, canister, is_listed=listed)
+        output = self.parts.write_content(canister.content, path, canister)
         item = {"type": kind, "call_id": canister.invocation_id, "output": output}
         if self._needs_id(canister, residue):
             item |= {"id": produce_item_id("fco", canister.id), "status": "completed"}
@@ -145,10 +139,10 @@ class CallsWriter:
             self.ledger.withhold(path, reason)
             return None
         residue = self.ledger.open(native, path, canister)
-        within = read_mark(residue, "within")
+        within = residue.get("$within")
         if within is None:
             return residue
-        for name in sorted(residue.keys() - {MARK}):
+        for name in sorted(name for name in residue if not is_mark(name)):
             self.ledger.drop(f"{path}.native", f"{name}: its call says it all")
         call = self._written.get(str(within))
         if call is None:

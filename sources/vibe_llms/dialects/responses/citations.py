@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.ledger import Ledger, seal_native
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import Citation

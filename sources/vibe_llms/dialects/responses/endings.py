@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.ledger import seal_native
+from vibe_llms.dialects.residues import leave, seal_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.responses.residue import collect_rest, find_absent
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.contents import Native
 
@@ -69,10 +68,9 @@ def read_ending(response: Mapping[str, Any], outline: Outline, event: Mapping[st
     status, details = response.get("status") or "completed", response.get("incomplete_details")
     told = details if isinstance(details, Mapping) else {}
     reason = told.get("reason")
-    beside = {name: value for name, value in event.items() if name not in _EVENT}
-    rest = {name: value for name, value in response.items() if name not in _COMMON} | beside
+    rest = leave(response, *_COMMON) | leave(event, *_EVENT)
     if status == "incomplete" and isinstance(reason, str):
-        beyond = {name: value for name, value in told.items() if name != "reason"}
+        beyond = leave(told, "reason")
         rest |= {"incomplete_details": beyond} if beyond else {}
         stop_reason, word = INCOMPLETE_REASONS.get(reason, StopReason.UNKNOWN), reason
     elif status != "completed":
@@ -81,8 +79,7 @@ def read_ending(response: Mapping[str, Any], outline: Outline, event: Mapping[st
     else:
         rest |= {"incomplete_details": details} if details is not None else {}
         stop_reason, word = _find_reason(outline), status
-    absent = find_absent(response, "status")
-    return Ending(stop_reason, word, seal_native(PROTOCOL, collect_rest(rest, absent=absent)))
+    return Ending(stop_reason, word, seal_native(PROTOCOL, rest))
 
 
 def _find_reason(outline: Outline) -> StopReason:

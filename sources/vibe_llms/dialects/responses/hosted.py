@@ -13,10 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.ledger import seal_native
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.dialects.responses.media import read_image, split_data_url
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.responses.residue import MARK
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import AnyContent, ImageContent, TextualContent
 
@@ -139,7 +138,7 @@ def read_outcome(item: Mapping[str, Any], invocation: InvocationCanister) -> Res
         name=invocation.name,
         owner=Owner.VENDOR,
         is_error=bool(item.get("error")),
-        native=seal_native(PROTOCOL, {MARK: {"within": invocation.invocation_id}}),
+        native=seal_native(PROTOCOL, {"$within": invocation.invocation_id}),
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.naming import find_free_name
+from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.responses.residue import collect_rest, find_absent, forget, merge
 from vibe_llms.dialects.schemas import is_closed
-from vibe_llms.dialects.tools import is_vendors_own
+from vibe_llms.dialects.tools import is_vendors_own, keep_tool, open_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
@@ -52,8 +52,7 @@ def _nativize_tool(
         if not ledger.admits(native):
             ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
             return None
-        told = merge({}, ledger.open(native, path))
-        return told if told["type"] is not None else forget(told, "type")
+        return open_tool(ledger.open(native, path))
     residue = ledger.open(native, path)
     if invocable.schema is None:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
@@ -66,9 +65,7 @@ def _nativize_tool(
         "strict": invocable.enforced,
     }
     if invocable.enforced:
-        residue = forget(residue, "strict")
-    if invocable.schema != NO_ARGUMENTS:
-        residue = forget(residue, "parameters")
+        residue.pop("strict", None)
     return merge(tool, residue)
 
 
@@ -103,31 +100,26 @@ def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> Invocable
             name=find_free_name(name, taken),
             description=str(tool.get("description") or ""),
             schema=None,
-            native=seal_native(PROTOCOL, {"type": None, **tool}),  # which says that it is whole
+            native=seal_native(PROTOCOL, keep_tool(tool)),
         )
     description = str(tool.get("description") or "")
-    known = ["type", "name"]
-    if description.strip():
-        known.append("description")
-    else:
+    if not description.strip():
         description = ""  # a client may leave it out; only beside a native may we
-    if kind == "custom":
-        native = seal_native(PROTOCOL, collect_rest(tool, known))
-        return InvocableDescription(
-            name=tool["name"], description=description, schema=None, native=native
-        )
-    schema = tool.get("parameters")
-    if isinstance(schema, Mapping):
-        known.append("parameters")
-    if isinstance(tool.get("strict"), bool):
-        known.append("strict")
-    rest = collect_rest(tool, known, absent=find_absent(tool, "parameters", "strict"))
+    rest = leave(tool, "type", "name", "description")
+    schema = rest.pop("parameters", None) if kind == "function" else None
+    if kind == "function":
+        enforced = rest.pop("strict", None)
+        if enforced is None:  # then the vendor tries to enforce the schema, as far as it can
+            rest["strict"] = None
+    keep = keep_native if description and kind == "function" else seal_native
     return InvocableDescription(
         name=tool["name"],
         description=description,
-        schema=dict(schema) if isinstance(schema, Mapping) else dict(NO_ARGUMENTS),
+        schema=None
+        if kind == "custom"
+        else dict(schema if isinstance(schema, Mapping) else NO_ARGUMENTS),
         enforced=tool.get("strict") is True,
-        native=keep_native(PROTOCOL, rest) if description else seal_native(PROTOCOL, rest),
+        native=keep(PROTOCOL, rest),
     )
 
 

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.ledger import keep_native, seal_native
+from vibe_llms.dialects.residues import NAMELESS, keep_native, leave, seal_native
 from vibe_llms.dialects.responses import hosted
 from vibe_llms.dialects.responses.parts import read_part
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.responses.residue import collect_rest, find_absent, keep_rest
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -87,9 +86,8 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
         contents, native = read_said(item)
         # Without contents a canister would not show it.
         return AssistantCanister(contents, native=native) if contents else _read_native(item)
-    content = item.get("content")
-    contents = _read_contents(content, "input_text")
-    rest = collect_rest(item, ("role", "content"), listed=_is_listed(content, contents))
+    contents = _read_contents(item.get("content"), "input_text")
+    rest = leave(item, "role", "content", "type")
     native = keep_native(PROTOCOL, rest)
     match role:
         case "user":
@@ -105,33 +103,10 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
 def read_said(item: Mapping[str, Any]) -> tuple[list[AnyContent], Native | None]:
     """Returns what a message of the model says, and what it has beside that."""
     contents = _read_contents(item.get("content"), "output_text")
-    rest = collect_rest(item, ("role", "content"), **_find_marks(item))
-    if rest.get("type") == "message":
-        del rest["type"]
+    rest = leave(item, "role", "content", "type")
+    if len(contents) > 1 and not item.get("id"):  # which a message of several has, as we write it
+        rest |= NAMELESS
     return contents, keep_native(PROTOCOL, rest)
-
-
-def _is_listed(given: Any, contents: list[AnyContent]) -> bool:
-    """Tells whether contents were given in a list, where they would be written without one."""
-    plain = len(contents) == 1 and _is_plain(contents[0])
-    return isinstance(given, list) and (plain or not contents)
-
-
-def _find_marks(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns how a message of the model was written, where it could be written otherwise."""
-    content = item.get("content")
-    if not isinstance(content, list):
-        return {"absent": find_absent(item, "type")}
-    absent = find_absent(item, "id", "status", "type")
-    return {
-        "listed": bool(absent),
-        "absent": absent,
-        "bare": all("annotations" not in part for part in content),
-    }
-
-
-def _is_plain(content: AnyContent) -> bool:
-    return isinstance(content, TextualContent) and content.native is None
 
 
 def _read_contents(content: Any, text_type: str) -> list[AnyContent]:
@@ -147,14 +122,10 @@ def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
     summary, content = item.get("summary") or (), item.get("content") or ()
     if not (_are_plain(summary, "summary_text") and _are_plain(content, "reasoning_text")):
         return _read_native(item)
-    known = {"type", *(name for name in _REASONING if item.get(name))}
+    rest = leave(item, "type", *(name for name in _REASONING if item.get(name)))
     texts = [part["text"] for part in content]
-    rest = collect_rest(
-        item,
-        known,
-        absent=find_absent(item, "summary"),
-        lengths=[len(text) for text in texts] if len(texts) > 1 else [],
-    )
+    if len(texts) > 1:
+        rest["$lengths"] = [len(text) for text in texts]
     reasoning = ReasoningContent(
         text="".join(texts),
         summary=tuple(part["text"] for part in summary),
@@ -190,7 +161,7 @@ def _read_function_call(item: Mapping[str, Any]) -> InvocationCanister:
         name=str(item.get("name") or ""),
         arguments=arguments,
         form="text" if is_custom else "json",
-        native=keep_rest(item, known),
+        native=keep_native(PROTOCOL, leave(item, *known)),
     )
 
 
@@ -204,7 +175,7 @@ def _read_function_output(item: Mapping[str, Any]) -> ResultCanister:
         contents,
         invocation_id=str(item.get("call_id") or ""),
         name=name if isinstance(name, str) else None,
-        native=keep_rest(item, known, listed=_is_listed(output, contents)),
+        native=keep_native(PROTOCOL, leave(item, *known)),
     )
 
 
@@ -226,4 +197,4 @@ def _read_native(item: Mapping[str, Any]) -> AnyCanister:
 
 def mark_item() -> Native:
     """Returns what says of a canister that its native content is an item, not a part."""
-    return seal_native(PROTOCOL, {"$": {"item": True}})
+    return seal_native(PROTOCOL, {"$item": True})

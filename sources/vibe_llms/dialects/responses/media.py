@@ -7,10 +7,10 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.naming import TYPES_BY_SUFFIX, name_file
+from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.responses.residue import collect_rest, find_absent, merge, read_mark
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import (
     AudioContent,
@@ -32,7 +32,7 @@ _AUDIO_FORMATS: Final = {
 
 def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     """Returns the picture of an ``input_image`` or of a screenshot; None if it has no source."""
-    rest = collect_rest(part, ("type", "detail"), absent=find_absent(part, "detail"))
+    rest = leave(part, "type", "detail")
     url, file_id, detail = part.get("image_url"), part.get("file_id"), part.get("detail")
     if isinstance(url, str) and url:
         del rest["image_url"]
@@ -57,20 +57,18 @@ def write_image(content: ImageContent, path: str, residue: Mapping[str, Any]) ->
         part["file_id"] = content.file_id
     else:
         part["image_url"] = compose_data_url(content, path)
-    if content.detail is not None:
-        residue = {name: value for name, value in residue.items() if name != "$"}
     return merge(part, residue)
 
 
 def read_file(part: Mapping[str, Any]) -> FileContent | None:
     """Returns the document of an ``input_file``; None if it has no source or makes no sense."""
-    rest = collect_rest(part, ("type", "filename"))
+    rest = leave(part, "type", "filename")
     file_id, url, data = (part.get(name) for name in ("file_id", "file_url", "file_data"))
     name = part.get("filename")
     name = name if isinstance(name, str) else None
     mime_type = _guess_type(name)
     if isinstance(data, str):
-        rest = collect_rest(part, ("type", "filename", "file_data"), nameless=name is None)
+        del rest["file_data"]
         return _read_file_data(data, name, mime_type, rest)
     if isinstance(file_id, str):
         del rest["file_id"]
@@ -97,7 +95,7 @@ def _read_file_data(
     bare = _decode(data)
     if bare is None:
         return None
-    native = keep_native(PROTOCOL, collect_rest(rest, bare=True, nameless=name is None))
+    native = seal_native(PROTOCOL, rest | {"$bare": True})
     return FileContent(mime_type=mime_type, data=bare, name=name, native=native)
 
 
@@ -112,10 +110,9 @@ def write_file(
     elif content.file_id is not None and content.data is None:
         part["file_id"] = content.file_id
     else:
-        is_bare = read_mark(residue, "bare")
-        compose = encode_data if is_bare else compose_data_url
+        compose = encode_data if residue.get("$bare") else compose_data_url
         part["file_data"] = compose(content, path)
-        if not name and not read_mark(residue, "nameless"):
+        if not name:
             name = name_file(content)
             ledger.synthesize(f"{path}.name", "the vendor takes no file without a name")
     if name is not None:
@@ -132,7 +129,7 @@ def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
     if data is None:
         return None
     mime_type = "audio/mpeg" if word == "mp3" else f"audio/{word or 'wav'}"
-    native = seal_native(PROTOCOL, collect_rest(part, ("type", "input_audio")))
+    native = seal_native(PROTOCOL, leave(part, "type", "input_audio"))
     return AudioContent(mime_type=mime_type, data=data, native=native)
 
 

@@ -15,13 +15,13 @@ import attrs
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import HistoryRules, Placed, pair_results, repair_history
 from vibe_llms.dialects.ledger import Ledger, reading_natives
+from vibe_llms.dialects.residues import NAMELESS, is_mark, merge, seal_native
 from vibe_llms.dialects.responses import calls
 from vibe_llms.dialects.responses.items import NATIVE_ITEMS
 from vibe_llms.dialects.responses.orders import Written, settle_reasoning
 from vibe_llms.dialects.responses.parts import PartsWriter
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.reasoning import write_reasoning
-from vibe_llms.dialects.responses.residue import MARK, merge, read_mark
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -121,7 +121,7 @@ def _is_instructions(canister: AnyCanister) -> bool:
     return canister.native == INSTRUCTIONS and isinstance(canister.content[0], TextualContent)
 
 
-INSTRUCTIONS: Final = calls.seal_mark("place", "instructions")
+INSTRUCTIONS: Final = seal_native(PROTOCOL, {"$place": "instructions"})
 """What says of a canister that it stood in ``instructions``, and not among the items."""
 
 
@@ -176,7 +176,7 @@ class ItemsWriter:
                 self._write_native(content, f"{path}.content[{index}]", canister)
             return
         residue = self.ledger.open(canister.native, path, canister)
-        if read_mark(residue, "nothing"):
+        if residue.get("$nothing"):
             return
         role, contents, shift = "user", canister.content, 0
         if isinstance(canister, SupervisorCanister):
@@ -184,14 +184,13 @@ class ItemsWriter:
         elif isinstance(canister, DocumentCanister):
             contents, shift = frame_document(canister)
             self.ledger.coerce(path, "a document goes as the user's words, between marks")
-        listed = bool(read_mark(residue, "listed"))
-        written = self.parts.write_content(contents, path, canister, is_listed=listed, shift=shift)
+        written = self.parts.write_content(contents, path, canister, shift=shift)
         self._add(merge({"role": role, "content": written}, residue), path)
 
     def _write_said(self, canister: AssistantCanister, path: str) -> None:
         """Writes what the model said: texts in one message, all else as items between them."""
         residue = self.ledger.open(canister.native, path, canister)
-        is_item = bool(read_mark(residue, "item"))
+        is_item = bool(residue.get("$item"))
         run: list[tuple[AnyContent, str]] = []
         count = 0
         for index, content in enumerate(canister.content):
@@ -208,7 +207,7 @@ class ItemsWriter:
             else:
                 run.append((content, place))
         count += self._end_message(run, canister, path, residue, count)
-        told = "" if count else ", ".join(sorted(residue.keys() - {MARK}))
+        told = "" if count else ", ".join(sorted(name for name in residue if not is_mark(name)))
         if told:
             self.ledger.drop(f"{path}.native", f"{told}: there is no message to say it of")
 
@@ -243,16 +242,12 @@ class ItemsWriter:
         residue: Mapping[str, Any],
         count: int,
     ) -> dict[str, Any]:
-        listed = "id" in residue or read_mark(residue, "listed") or self.is_answer
+        listed = "id" in residue or self.is_answer
         bare = parts[0].keys() == {"type", "text", "annotations"} and not parts[0]["annotations"]
         if not listed and len(parts) == 1 and bare and parts[0]["type"] == "output_text":
             # The type may be missing at OpenAI; llama.cpp knows this item by it alone.
             plain = {"type": "message", "role": "assistant", "content": parts[0]["text"]}
             return merge(plain, residue)
-        if read_mark(residue, "bare"):
-            for part in parts:
-                if not part.get("annotations", True):
-                    part.pop("annotations")
         message: dict[str, Any] = {
             "type": "message",
             "id": calls.produce_item_id("msg", canister.id, count),
@@ -260,7 +255,9 @@ class ItemsWriter:
             "status": "completed",
             "content": parts,
         }
-        if "id" not in residue and "id" not in (read_mark(residue, "absent") or ()):
+        if residue.keys() & NAMELESS.keys():
+            del message["id"]
+        elif "id" not in residue:
             self.ledger.synthesize(f"{path}.native", "id: a message of several parts needs one")
         return merge(message, residue)
 

@@ -8,8 +8,9 @@ from typing import Any, assert_never
 import attrs
 import msgspec
 
-from vibe_llms.dialects.ledger import Ledger, keep_native, seal_native
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_type, ensure_capability
+from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
 from vibe_llms.dialects.responses.citations import read_citation, write_citations
 from vibe_llms.dialects.responses.media import (
     read_audio,
@@ -20,7 +21,6 @@ from vibe_llms.dialects.responses.media import (
     write_image,
 )
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.responses.residue import collect_rest, merge
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -48,7 +48,7 @@ def read_part(part: Any, text_type: str) -> AnyContent:
         case {"type": "input_text" | "output_text" | "text" as kind, "text": str(text)}:
             content = _read_text(part, kind, text, text_type)
         case {"type": "refusal", "refusal": str(text)}:
-            native = keep_native(PROTOCOL, collect_rest(part, ("type", "refusal")))
+            native = keep_native(PROTOCOL, leave(part, "type", "refusal"))
             content = RefusalContent(text, native=native)
         case {"type": "input_image"}:
             content = read_image(part)
@@ -62,7 +62,7 @@ def read_part(part: Any, text_type: str) -> AnyContent:
 
 
 def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) -> TextualContent:
-    rest = collect_rest(part, ("type", "text", "annotations"))
+    rest = leave(part, "type", "text", "annotations")
     if not rest.get("logprobs", True):
         del rest["logprobs"]
     if kind != text_type:
@@ -85,13 +85,11 @@ class PartsWriter:
         path: str,
         canister: AnyCanister,
         *,
-        is_listed: bool = False,
         shift: int = 0,
     ) -> str | list[dict[str, Any]]:
         """Returns what goes into a message or a result: a text where that says it all.
 
         Args:
-            is_listed: Whether a single text, too, is to be a part in a list.
             shift: How many of the contents at the beginning are not the canister's own.
 
         Raises:
@@ -99,12 +97,10 @@ class PartsWriter:
             RequestError: The bytes of a medium are not there.
         """
         parts = list(self.write_parts(contents, path, canister, "input_text", shift))
-        if not is_listed and len(parts) < 2:
-            if not parts:
-                return ""
-            if parts[0].keys() == {"type", "text"} and parts[0]["type"] == "input_text":
-                return str(parts[0]["text"])
-        return parts
+        if not parts:
+            return ""
+        is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
+        return str(parts[0]["text"]) if is_text and parts[0]["type"] == "input_text" else parts
 
     def write_parts(
         self,

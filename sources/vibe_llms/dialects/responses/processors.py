@@ -9,7 +9,6 @@ from vibe_llms.dialects import responses as dialect
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, produce_usual
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.responses.residue import read_mark
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, ModelAttributes
@@ -51,7 +50,7 @@ def compose_defaults(
     """
     if not quirks.is_stateless or any(residue.get(name) for name in (*HELD, "background")):
         return {}
-    if residue.get("store") or "store" in (read_mark(residue, "absent") or ()):
+    if residue.get("store", False) is not False:
         return {}
     defaults: dict[str, Any] = {"store": False}
     # A model that does not reason refuses to seal; one that does hardly needs to be asked.

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.ledger import seal_native
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.dialects.responses.citations import read_citation
 from vibe_llms.dialects.responses.endings import Outline
 from vibe_llms.dialects.responses.items import read_item

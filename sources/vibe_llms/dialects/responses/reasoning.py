@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.responses.calls import produce_item_id
 from vibe_llms.dialects.responses.parts import PartsWriter
-from vibe_llms.dialects.responses.residue import merge, read_mark
 from vibe_llms.messages.canisters import AssistantCanister
 from vibe_llms.messages.contents import ReasoningContent
 
@@ -26,7 +26,7 @@ def write_reasoning(
     ledger, native = parts.ledger, content.native
     if native is not None and ledger.admits(native, canister):
         residue = ledger.open(native, path, canister)
-        item = _write(content, read_mark(residue, "lengths") or ())
+        item = _write(content, residue.get("$lengths") or ())
         told = {name: value for name, value in residue.items() if name not in item or value}
         return merge(item, told)
     if not (is_answer or parts.quirks.takes_reasoning):

@@ -7,9 +7,8 @@ from typing import Any, Final, TypeGuard
 
 import attrs
 
-from vibe_llms.dialects.ledger import seal_native
 from vibe_llms.dialects.nonsense import refuse_nonsense
-from vibe_llms.dialects.responses.calls import seal_mark
+from vibe_llms.dialects.residues import leave, seal_native
 from vibe_llms.dialects.responses.controls import split_controls
 from vibe_llms.dialects.responses.invocations import (
     nativize_invocables,
@@ -19,7 +18,6 @@ from vibe_llms.dialects.responses.invocations import (
 from vibe_llms.dialects.responses.items import read_item
 from vibe_llms.dialects.responses.messages import INSTRUCTIONS
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.responses.residue import collect_rest, find_absent
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -93,19 +91,15 @@ def _collect_residue(
         text["format"] = _collect_format(text["format"])
     if _is_told(rest.get("instructions")):
         del rest["instructions"]
-    return collect_rest(
-        rest,
-        _READ,
-        absent=find_absent(native, "store", "include"),
-        choice=choice if "tool_choice" in rest else "",
-        string=isinstance(native.get("input"), str),
-    )
+    # What a client has not said is for the vendor to decide, and not for our defaults.
+    residue = {"store": None, "include": None, **leave(rest, *_READ)}
+    return residue | ({"$choice": choice} if "tool_choice" in residue else {})
 
 
 def _collect_format(wanted: Mapping[str, Any]) -> dict[str, Any]:
     if wanted.get("type") != "json_schema" or not isinstance(wanted.get("schema"), Mapping):
         return dict(wanted)
-    return collect_rest(wanted, ("type", "schema"), absent=find_absent(wanted, "name", "strict"))
+    return {"strict": None, **leave(wanted, "type", "schema")}
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -124,7 +118,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         canisters += read_items(given, "input")
     else:
         # A vendor that holds the conversation can be asked without a word more.
-        canisters.append(UserCanister((), native=seal_mark("nothing", True)))
+        canisters.append(UserCanister((), native=seal_native(PROTOCOL, {"$nothing": True})))
     return Translation(tuple(canisters))
 
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.responses.calls import produce_item_id
 from vibe_llms.dialects.responses.endings import INCOMPLETE_REASONS
 from vibe_llms.dialects.responses.messages import ItemsWriter
 from vibe_llms.dialects.responses.parts import PartsWriter
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.responses.residue import merge
 from vibe_llms.dialects.responses.usage import nativize_usage
 from vibe_llms.dialects.stops import keeps_word, tell_stop
 from vibe_llms.messages.canisters import InvocationCanister, Origin, Owner, StopReason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fidelity.meanings import distil
 from vibe_llms.dialects.chat_completions import Decoder, nativize_response
 from vibe_llms.events.stream import NativeEvent, StreamEvent
 from vibe_llms.exceptions import ProviderError, StreamTruncatedError
@@ -17,6 +19,8 @@ from vibe_llms.messages.canisters import InvocationCanister, StopReason, UserCan
 from vibe_llms.messages.contents import AudioContent, ImageContent
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.providers.assembly import Assembler
+
+mean = functools.partial(distil, "chat_completions")
 
 Json = dict[str, Any]
 words = st.text(min_size=1, max_size=6)
@@ -130,7 +134,7 @@ def test_every_answer_comes_back_as_it_was(message: Json) -> None:
     response = read_whole(body)
     written = nativize_response(response)
 
-    assert json.loads(json.dumps(written.value)) == body
+    assert mean(written.value) == mean(body)
     assert written.losses == response.losses == ()
 
 
@@ -184,7 +188,7 @@ def test_a_picture_that_a_model_made_is_one() -> None:
     picture = response.canisters[0].content[1]
     assert isinstance(picture, ImageContent)
     assert picture.data == b"pixel"
-    assert json.loads(json.dumps(nativize_response(response).value)) == body
+    assert mean(nativize_response(response).value) == mean(body)
 
 
 def test_two_calls_at_one_index_without_ids_stay_two() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from openai.types.chat import ChatCompletionChunk, CompletionCreateParams
 from openai.types.chat.chat_completion_message_param import ChatCompletionMessageParam
 from pydantic import TypeAdapter, ValidationError
 
+from fidelity.meanings import distil
 from properties import examples
 from vibe_llms.dialects.chat_completions import (
     PROTOCOL,
@@ -40,6 +42,8 @@ from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.keys import KEYS_BY_NAME
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.wire.sse import SseFramer
+
+mean = functools.partial(distil, "chat_completions")
 
 RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
 Exchange = dict[str, Any]
@@ -139,7 +143,7 @@ def test_a_recorded_request_comes_back_as_it_was(exchange: Exchange) -> None:
         assert body.pop("stream_options") == {"include_usage": True}
     if "model" not in native:  # Azure names it in the path
         assert body.pop("model") == "m"
-    assert body == native
+    assert mean(body) == mean(native)
     assert request.losses == written.losses == ()
 
 
@@ -150,7 +154,7 @@ def test_a_recorded_response_comes_back_as_it_was(exchange: Exchange) -> None:
     response = read(exchange)
     written = nativize_response(response)
 
-    assert to_plain(written.value) == json.loads(exchange["body"])
+    assert mean(written.value) == mean(json.loads(exchange["body"]))
     assert written.losses == response.losses == ()
 
 

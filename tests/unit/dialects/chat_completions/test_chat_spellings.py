@@ -1,12 +1,14 @@
-"""What the many hosts write in a way of their own comes back in that way."""
+"""What the many hosts write in a way of their own means the same when it comes back."""
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
 import pytest
 
+from fidelity.meanings import distil
 from vibe_llms.dialects.chat_completions import (
     PROTOCOL,
     Decoder,
@@ -24,6 +26,8 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.providers.assembly import Assembler
+
+mean = functools.partial(distil, "chat_completions")
 
 ATTRIBUTES = ModelsIntegrator(provider="vendor").integrate("m")
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -112,18 +116,20 @@ def test_an_unusual_message_comes_back_as_it_was(message: Any) -> None:
     response = assemble(Decoder(provider="vendor"), None, body)
     written = nativize_response(response)
 
-    assert json.loads(json.dumps(written.value)) == body
+    assert mean(written.value) == mean(body)
     assert written.losses == response.losses == ()
 
 
 @pytest.mark.parametrize("name", ["id", "object", "created", "model", "usage"])
 @pytest.mark.parametrize("value", [None, "absent"])
-def test_what_a_host_does_not_say_of_a_response_is_not_said_for_it(name: str, value: Any) -> None:
-    """Null stays null, and what is not there is not made up."""
+def test_what_a_host_does_not_say_of_a_response_changes_nothing_else(name: str, value: Any) -> None:
+    """What the protocol insists on is said in its place."""
     body = compose({"role": "assistant", "content": "x"})
-    body = {k: v for k, v in body.items() if k != name} | ({name: None} if value is None else {})
+    given = {k: v for k, v in body.items() if k != name} | ({name: None} if value is None else {})
 
-    assert nativize_response(assemble(Decoder(provider="vendor"), None, body)).value == body
+    written: Any = nativize_response(assemble(Decoder(provider="vendor"), None, given)).value
+    assert name == "usage" or written[name]
+    assert mean({**written, name: body[name]}) == mean(body)
 
 
 def test_choices_without_a_number_are_told_apart_by_their_order() -> None:
@@ -134,7 +140,7 @@ def test_choices_without_a_number_are_told_apart_by_their_order() -> None:
     response = assemble(Decoder(provider="vendor"), None, body)
 
     assert response.canisters[0].content[0].text == "a"  # type: ignore[union-attr]
-    assert nativize_response(response).value == body
+    assert mean(nativize_response(response).value) == mean(body)
 
 
 def test_pieces_of_a_call_may_each_have_an_id_of_their_own() -> None:
@@ -166,8 +172,7 @@ def test_the_account_within_a_choice_counts() -> None:
     assert response.metadata.origin.usage is not None
     assert response.metadata.origin.usage.input_tokens == 3
     written: Any = nativize_response(response).value
-    assert "usage" not in written
-    assert written["choices"][0]["usage"] == usage
+    assert written["usage"] == written["choices"][0]["usage"] == usage
 
 
 def test_a_reason_may_say_more() -> None:
@@ -234,7 +239,7 @@ def test_an_unusual_request_comes_back_as_it_was(asked: Any) -> None:
     read = normalize_request(body)
     written = nativize_request(read.value, ATTRIBUTES, Quirks())
 
-    assert json.loads(json.dumps(written.value)) == body
+    assert mean(written.value) == mean(body)
     assert read.losses == written.losses == ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fidelity.meanings import distil
 from gemini_answers import ASKED, assemble, decode, decode_chunks, read_turn
 from vibe_llms.dialects.generate_content import (
     PROTOCOL,
@@ -48,6 +50,8 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Response, ResponseMetadata
+
+mean = functools.partial(distil, "generate_content")
 
 
 def wrap(*parts: Any, end: str | None = "STOP", **candidate: Any) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def test_a_stream_amounts_to_its_whole(parts: list[dict[str, Any]], data: st.Dat
     streamed = decode_chunks([json.dumps(chunk).encode() for chunk in chunks])
     assert streamed == decode_chunks(chunks) == whole
     written: Any = nativize_response(streamed).value
-    assert written["candidates"][0]["content"]["parts"] == join(parts)
+    assert mean(written["candidates"][0]["content"]["parts"]) == mean(join(parts))
 
 
 def test_usual_chunks_take_the_short_way() -> None:
@@ -131,7 +135,7 @@ def test_signed_parts_keep_their_seals_where_they_were() -> None:
     assert [type(each) for each in contents] == [ReasoningContent, TextualContent, TextualContent]
     assert isinstance(contents[0], ReasoningContent)
     assert contents[0].seal == "b25l"
-    assert nativize_response(response).value == body
+    assert mean(nativize_response(response).value) == mean(body)
 
 
 def test_further_candidates_are_native_and_come_back() -> None:
@@ -141,7 +145,7 @@ def test_further_candidates_are_native_and_come_back() -> None:
     body["candidates"].append({"content": {"parts": [{"text": "c"}]}, "index": 2})
     response = decode(body)
     assert response.text == "a"
-    assert nativize_response(response).value == body
+    assert mean(nativize_response(response).value) == mean(body)
     assert decode_chunks([body | {"candidates": [each]} for each in body["candidates"]]) == response
 
 
@@ -169,7 +173,7 @@ def test_streamed_arguments_are_put_together() -> None:
     written: Any = nativize_response(response).value
     assert written["candidates"][0]["content"]["parts"] == [
         {"functionCall": {"id": "i", "name": "f", "args": wanted}, "thoughtSignature": "c2Vh"},
-        {"functionCall": {"name": "g"}},
+        {"functionCall": {"name": "g", "args": {}}},
     ]
 
 
@@ -189,7 +193,7 @@ def test_an_id_that_is_made_up_is_told_and_not_sent_back() -> None:
     assert isinstance(call, InvocationCanister)
     assert call.invocation_id
     assert [loss.kind for loss in response.losses] == [LossKind.SYNTHESIZED]
-    assert nativize_response(response).value == body
+    assert mean(nativize_response(response).value) == mean(body)
     assert response.metadata.stop_reason is StopReason.INVOCATION
 
 
@@ -222,7 +226,7 @@ def test_citations_count_characters_where_the_vendor_counts_bytes() -> None:
     (citation,) = content.citations
     assert text[citation.start : citation.end] == "zählt."
     assert (citation.url, citation.title) == ("https://a", "A")
-    assert nativize_response(response).value == body
+    assert mean(nativize_response(response).value) == mean(body)
 
 
 def test_other_sources_are_citations_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fidelity.meanings import distil
 from gemini_answers import integrate, round_trip_request
 from strategies.messages import canisters
 from vibe_llms.dialects.generate_content import (
@@ -55,6 +57,8 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.integrators import ModelsIntegrator
+
+mean = functools.partial(distil, "generate_content")
 
 PIXEL = ImageContent(mime_type="image/png", data=b"pixel")
 FOREIGN = Origin(provider="anthropic", model="claude", protocol="messages")
@@ -153,7 +157,7 @@ def test_what_a_client_sends_is_sent_again(
     written = round_trip_request(body)
     spelled = json.dumps(body).replace("inline_data", "inlineData")
     wanted = json.loads(spelled.replace("mime_type", "mimeType").replace("__-_", "//+/"))
-    assert json.loads(json.dumps(written)) == wanted
+    assert mean(written) == mean(wanted)
     assert round_trip_request(written) == written
 
 
@@ -187,7 +191,7 @@ def test_any_conversation_comes_into_the_form_that_is_taken(said: list[AnyCanist
         assert sorted(calls) == sorted(results)
         assert not calls or before["role"] == "model"
     again, losses = write(*normalize_messages(body).value)
-    assert again == body
+    assert mean(again) == mean(body)
     assert losses == ()
 
 
@@ -201,7 +205,7 @@ def test_any_conversation_comes_into_the_form_that_is_taken(said: list[AnyCanist
 )
 def test_shorter_spellings_of_contents_are_read(contents: Any, wanted: Any) -> None:
     """As the client libraries take them."""
-    assert round_trip_request({"contents": contents})["contents"] == wanted
+    assert mean(round_trip_request({"contents": contents})) == mean({"contents": wanted})
 
 
 @pytest.mark.parametrize("system", ["Be.", {"text": "Be."}, [{"text": "Be."}], ["Be."]])
@@ -543,7 +547,7 @@ def test_thoughts_are_asked_for_where_a_model_has_some() -> None:
     request = normalize_request(body, thinking).value
     written: Any = nativize_request(request, thinking, shows).value
     assert written["generationConfig"] == {"thinkingConfig": {"includeThoughts": True}}
-    assert nativize_request(request, integrate(), shows).value == body
+    assert mean(nativize_request(request, integrate(), shows).value) == mean(body)
     budget = nativize_controls({"reasoning_budget_tokens": 0}, integrate(), shows).value
     assert budget == {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import json
 import os
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fidelity.meanings import distil
 from gemini_answers import decode, decode_chunks, integrate
 from vibe_llms.dialects.generate_content import (
     Quirks,
@@ -20,11 +21,12 @@ from vibe_llms.dialects.generate_content import (
     normalize_request,
     produce_error,
 )
-from vibe_llms.dialects.generate_content.fields import camelize, decode_base64
 from vibe_llms.exceptions import ProviderError, ProviderFault
 from vibe_llms.limits import Limits
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.wire.sse import SseFramer
+
+mean = functools.partial(distil, "generate_content")
 
 RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
 pytestmark = pytest.mark.skipif(
@@ -54,38 +56,6 @@ def list_exchanges(*, errors: bool = False, streams: bool | None = None) -> list
 def name_model(exchange: Mapping[str, Any]) -> str:
     """Returns the name of the recorded model."""
     return str(exchange["path"].rpartition("/")[2].partition(":")[0])
-
-
-def canonize(value: Any, name: str = "") -> Any:
-    """Returns what a body means: one spelling, no empty objects, adjacent plain texts joined."""
-    if name in FREE:
-        return value
-    if isinstance(value, Mapping):
-        fields = {key: canonize(each, key) for key, each in camelize(value).items()}
-        if isinstance(fields.get("data"), str):
-            fields["data"] = decode_base64(fields["data"])
-        if fields.get("thought") is False:
-            del fields["thought"]
-        return {key: each for key, each in fields.items() if each not in ({}, None)} or {}
-    if isinstance(value, list):
-        items = [canonize(each) for each in value]
-        return _join_texts(items) if name == "parts" else items
-    return value.upper() if name == "mode" else value
-
-
-def _join_texts(parts: list[Any]) -> list[Any]:
-    def kind(part: Any) -> str:
-        return "+".join(sorted(part)) if part.keys() <= {"text", "thought"} else str(id(part))
-
-    joined: list[Any] = []
-    for _, group in itertools.groupby(parts, kind):
-        same = list(group)
-        text = "".join(part.get("text", "") for part in same)
-        if len(same) > 1 or same[0].keys() <= {"text", "thought"}:
-            joined += [{**same[0], "text": text}] if text else []
-        else:
-            joined += same
-    return joined
 
 
 def split_chunks(exchange: Mapping[str, Any]) -> list[bytes]:
@@ -129,7 +99,7 @@ def test_a_request_comes_back_the_same(exchange: dict[str, Any], knows_controls:
     read = normalize_request(exchange["request"], attributes)
     assert read.losses == ()
     written = nativize_request(read.value, attributes, Quirks(), provider="google")
-    assert canonize(json.loads(json.dumps(written.value))) == canonize(exchange["request"])
+    assert mean(json.loads(json.dumps(written.value))) == mean(exchange["request"])
     assert written.losses == ()
 
 
@@ -139,7 +109,7 @@ def test_a_response_comes_back_the_same(exchange: dict[str, Any]) -> None:
     response = decode(exchange["body"].encode())
     written = nativize_response(response)
     body = json.loads(exchange["body"])
-    assert canonize(written.value) == canonize(_with_ids(body, response.losses))
+    assert mean(written.value) == mean(_with_ids(body, response.losses))
     assert written.losses == ()
 
 
@@ -150,7 +120,7 @@ def test_a_stream_is_the_same_as_its_whole(exchange: dict[str, Any]) -> None:
     streamed, whole = decode_chunks(chunks), decode(join_chunks(chunks))
     assert streamed == whole
     written = nativize_response(streamed)
-    assert canonize(written.value) == canonize(join_chunks(chunks))
+    assert mean(written.value) == mean(join_chunks(chunks))
 
 
 @pytest.mark.parametrize("exchange", list_exchanges(streams=True))

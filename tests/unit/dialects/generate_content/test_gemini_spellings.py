@@ -1,13 +1,17 @@
-"""What a client or the vendor writes in one of several ways comes back in that way."""
+"""What a client or the vendor writes in one of several ways means the same when it comes back."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
 
+from fidelity.meanings import distil
 from gemini_answers import decode, round_trip_request
 from vibe_llms.dialects.generate_content import nativize_response
+
+mean = functools.partial(distil, "generate_content")
 
 FUNCTION = {"name": "f", "description": "d"}
 OBJECT = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
@@ -43,7 +47,7 @@ def test_an_unusual_request_comes_back_as_it_was(asked: Any, knows_controls: boo
     """Whether its parameters became controls or not."""
     body = {"contents": [{"role": "user", "parts": [{"text": "q"}]}], **asked}
 
-    assert round_trip_request(body, knows_controls=knows_controls) == body
+    assert mean(round_trip_request(body, knows_controls=knows_controls)) == mean(body)
 
 
 ANSWERS: dict[str, Any] = {
@@ -70,10 +74,10 @@ ANSWERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_what_the_vendor_left_out_is_not_made_up(answer: Any) -> None:
-    """A whole answer comes back with the fields that it had, and no others."""
+def test_what_the_vendor_left_out_says_nothing(answer: Any) -> None:
+    """A whole answer comes back with what it said, and with the model that was asked."""
     response = decode(answer)
     written = nativize_response(response)
 
-    assert written.value == answer
+    assert mean(written.value) == mean({**answer, "modelVersion": "asked"})
     assert written.losses == response.losses == ()

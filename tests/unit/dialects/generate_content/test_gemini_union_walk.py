@@ -5,6 +5,7 @@ The table beside this file was read from google-genai, and is compared with what
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from google.genai import types
 
+from fidelity.meanings import distil
 from gemini_answers import decode, read_turn, round_trip_request
 from vibe_llms.dialects.generate_content import Decoder, nativize_response
 from vibe_llms.dialects.generate_content.stops import STOP_REASONS
@@ -24,6 +26,8 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     StopReason,
 )
+
+mean = functools.partial(distil, "generate_content")
 
 TABLE = tomllib.loads(Path(__file__).with_name("gemini_types.toml").read_text("utf-8"))
 FIELDS: Mapping[str, Mapping[str, str]] = TABLE["fields"]
@@ -82,7 +86,7 @@ def test_every_field_of_a_part_is_kept(name: str) -> None:
             {"role": "model", "parts": [call]},
             {"role": "user", "parts": [result]},
         ]
-        assert round_trip_request({"contents": contents})["contents"] == contents
+        assert mean(round_trip_request({"contents": contents})["contents"]) == mean(contents)
         return
     for each in (part, {"text": "words", **part}):
         candidate = {"content": {"role": "model", "parts": [each]}, "finishReason": "STOP"}
@@ -90,7 +94,7 @@ def test_every_field_of_a_part_is_kept(name: str) -> None:
         assert written["candidates"][0]["content"]["parts"] == [each]
         asked = {"contents": [{"role": "model", "parts": [each]}]}
         if name != "functionCall":  # a call must follow a word of the user, and be answered
-            assert round_trip_request(asked)["contents"] == asked["contents"]
+            assert mean(round_trip_request(asked)["contents"]) == mean(asked["contents"])
 
 
 @pytest.mark.parametrize("name", FIELDS["Part"])
@@ -124,7 +128,7 @@ def test_every_field_of_a_candidate_comes_back(name: str) -> None:
     if name != "content":
         candidate[name] = samples.get(name, {"some": "thing"})
     body = {"candidates": [candidate], "modelVersion": "m"}
-    assert nativize_response(decode(body)).value == body
+    assert mean(nativize_response(decode(body)).value) == mean(body)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_every_field_of_a_response_comes_back(name: str) -> None:
     """Whatever surrounds the candidates."""
     candidate = {"content": {"role": "model", "parts": [{"text": "a"}]}, "finishReason": "STOP"}
     body = {"candidates": [candidate], "modelVersion": "m", name: {"some": "thing"}}
-    assert nativize_response(decode(body)).value == body
+    assert mean(nativize_response(decode(body)).value) == mean(body)
 
 
 @pytest.mark.parametrize(("name", "bucket"), FIELDS["GenerateContentResponseUsageMetadata"].items())
@@ -169,7 +173,7 @@ def test_every_blocked_prompt_is_a_filtered_response(word: str) -> None:
     response = decode(body)
     assert response.canisters == ()
     assert response.metadata.stop_reason is StopReason.FILTERED
-    assert nativize_response(response).value == body
+    assert mean(nativize_response(response).value) == mean(body)
     assert Decoder(provider="google").decode_response(body)
 
 
@@ -180,7 +184,7 @@ def test_every_tool_comes_back(kind: str, wanted: str) -> None:
     if wanted == "invocables":
         value = [{"name": "f", "description": "Does.", "parametersJsonSchema": SCHEMA}]
     body = {"contents": [{"role": "user", "parts": [{"text": "go"}]}], "tools": [{kind: value}]}
-    assert round_trip_request(body) == body
+    assert mean(round_trip_request(body)) == mean(body)
 
 
 @pytest.mark.parametrize("name", FIELDS["FunctionDeclaration"])
@@ -193,7 +197,7 @@ def test_every_field_of_a_function_comes_back(name: str) -> None:
         "contents": [{"role": "user", "parts": [{"text": "go"}]}],
         "tools": [{"functionDeclarations": [function]}],
     }
-    assert round_trip_request(body) == body
+    assert mean(round_trip_request(body)) == mean(body)
 
 
 @pytest.mark.parametrize(("mode", "wanted"), WORDS["FunctionCallingConfigMode"].items())
@@ -207,7 +211,7 @@ def test_every_mode_comes_back(mode: str, wanted: str, further: dict[str, Any]) 
         "toolConfig": {"functionCallingConfig": {"mode": mode, **further}},
     }
     request: dict[str, Any] = {}
-    assert round_trip_request(body, request) == body
+    assert mean(round_trip_request(body, request)) == mean(body)
     assert wanted in ("native", request["request"].invocation_choice)
 
 
@@ -231,7 +235,7 @@ def test_every_parameter_comes_back(name: str, wanted: str, knows_controls: bool
     body: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "go"}]}]}
     body |= {name: value} if name in TOP_FIELDS else {"generationConfig": {name: value}}
     kept: dict[str, Any] = {}
-    assert round_trip_request(body, kept, knows_controls=knows_controls) == body
+    assert mean(round_trip_request(body, kept, knows_controls=knows_controls)) == mean(body)
     if knows_controls and wanted not in ("native", "schema", "reasoning_effort"):
         assert kept["request"].controls == {wanted: value}
 
@@ -245,7 +249,7 @@ def test_every_level_comes_back_as_it_was_spelled(word: str, wanted: str, spell:
         "generationConfig": {"thinkingConfig": {"thinkingLevel": spell(word)}},
     }
     kept: dict[str, Any] = {}
-    assert round_trip_request(body, kept, knows_controls=True) == body
+    assert mean(round_trip_request(body, kept, knows_controls=True)) == mean(body)
     assert wanted in ("native", kept["request"].controls.get("reasoning_effort"))
 
 

@@ -6,6 +6,7 @@ somebody has decided what it means.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,13 +16,12 @@ from anthropic.types.beta import beta_tool_result_block_param, message_create_pa
 from typing_extensions import get_type_hints
 
 from anthropic_types import fabricate, spread, survey
+from fidelity.meanings import distil
 from messages_exchanges import (
     KNOWN,
     assemble,
     read_stream,
     read_whole,
-    simplify,
-    simplify_request,
     write_whole,
 )
 from vibe_llms.dialects.messages import (
@@ -40,6 +40,8 @@ from vibe_llms.messages.contents import (
     ReasoningContent,
     TextualContent,
 )
+
+mean = functools.partial(distil, "messages")
 
 MAPPED: Mapping[str, object] = {
     "advisor_tool_result": Owner.VENDOR,
@@ -129,7 +131,7 @@ def test_a_block_of_a_request_comes_back(block: dict[str, Any], role: str) -> No
         }
         assert loss.path == f"canisters[0].content[1]{refused[role][block['type']]}"
     else:
-        assert simplify_request(translation.value) == simplify_request(request)
+        assert mean(translation.value) == mean(request)
 
 
 @pytest.mark.parametrize("content", RESULT_CONTENTS, ids=name)
@@ -148,7 +150,7 @@ def test_a_content_of_a_result_comes_back(content: dict[str, Any]) -> None:
     }
     translation = nativize_request(normalize_request(request).value, KNOWN, Quirks())
     assert not translation.losses
-    assert simplify_request(translation.value) == simplify_request(request)
+    assert mean(translation.value) == mean(request)
 
 
 def frame(kind: str, **fields: Any) -> bytes:
@@ -181,7 +183,7 @@ def test_a_block_of_an_answer_comes_back_streamed_or_whole(block: dict[str, Any]
         message["model"] = block["to"]["model"]
     body, losses = write_whole(assemble(read_whole(message)))
     assert losses == ()
-    assert simplify(body) == simplify(message)
+    assert mean(body) == mean(message)
     streamed = assemble(
         read_stream(
             [
@@ -236,7 +238,7 @@ def test_every_tool_comes_back(tool: dict[str, Any]) -> None:
     assert (normalized.invocables[0].schema is None) == ("input_schema" not in tool)
     translation = nativize_request(normalized, KNOWN, Quirks())
     assert not translation.losses
-    assert simplify_request(translation.value) == simplify_request(request)
+    assert mean(translation.value) == mean(request)
 
 
 HINTS = get_type_hints(message_create_params.MessageCreateParamsBase)
@@ -258,7 +260,7 @@ def test_every_parameter_comes_back(field: str) -> None:
         }
         translation = nativize_request(normalize_request(request).value, KNOWN, Quirks())
         assert not translation.losses
-        assert simplify_request(translation.value) == simplify_request(request)
+        assert mean(translation.value) == mean(request)
 
 
 def test_content_that_no_sdk_knows_is_carried_whole() -> None:

@@ -112,7 +112,7 @@ def test_a_made_up_id_never_reaches_the_server() -> None:
         calls[0].invocation_id,
     ]
     assert {loss.kind for loss in read.losses} == {LossKind.SYNTHESIZED}
-    assert write(*read.value) == (native, [])
+    assert write(*read.value) == ([*native[:3], {**native[3], "tool_name": "a"}], [])
     fresh = ResultCanister("again", invocation_id=calls[0].invocation_id)
     messages, _ = write(*read.value[:2], fresh, UserCanister("?"))
     assert {"role": "tool", "content": "again", "tool_name": "a"} in messages
@@ -259,8 +259,8 @@ def test_a_foreign_turn_leaves_its_seals_and_tools_behind() -> None:
     ]
 
 
-def test_another_server_s_residue_is_withheld_but_for_what_was_absent() -> None:
-    """Fields that one server knows do not go to another; a made-up id goes to none."""
+def test_another_server_s_residue_is_withheld() -> None:
+    """Fields that one server knows do not go to another."""
     native = {
         "role": "assistant",
         "content": "",
@@ -272,7 +272,9 @@ def test_another_server_s_residue_is_withheld_but_for_what_was_absent() -> None:
     call = attrs.evolve(read[0], origin=origin)
     messages, losses = write(call, provider="ollama")
 
-    assert messages[0]["tool_calls"] == [{"function": {"name": "a", "arguments": {}}}]
+    (written,) = messages[0]["tool_calls"]
+    assert written["function"] == {"name": "a", "arguments": {}}
+    assert "x_trace" not in written
     assert ("withheld", "canisters[0].native") in losses
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import attrs
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.dialects.ledger import seal_native
+from fidelity.meanings import distil
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.dialects.responses import (
     PROTOCOL,
     Quirks,
@@ -52,6 +53,8 @@ from vibe_llms.models.attributes import Layer, ModelAttributes, Provenance, Trac
 from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS, KeyRole
+
+mean = functools.partial(distil, "responses")
 
 HERE = Origin(provider="openai_responses", model="m", protocol=PROTOCOL)
 THERE = Origin(provider="anthropic", model="c", protocol="messages")
@@ -407,7 +410,7 @@ def test_results_may_answer_what_the_vendor_holds() -> None:
         translated = nativize_request(
             normalize_request(native).value, produce_attributes(), Quirks()
         )
-        assert translated.value == native
+        assert mean(translated.value) == mean(native)
         assert not translated.losses
     alone = normalize_request({"model": "m", "input": [output], "store": True}).value
     translated = nativize_request(alone, produce_attributes(), Quirks())
@@ -420,7 +423,7 @@ def test_instructions_stay_what_they_were() -> None:
               {"role": "user", "content": "Hi"}]}  # fmt: skip
     request = normalize_request(native).value
     assert [each.role for each in request.canisters] == ["supervisor", "supervisor", "user"]
-    assert ask(request) == native
+    assert mean(ask(request)) == mean(native)
 
 
 def test_controls_without_a_parameter_are_reported() -> None:
@@ -509,7 +512,7 @@ TURNS = st.one_of(
 
 @given(st.lists(TURNS, max_size=5), st.booleans())
 def test_what_a_client_sends_comes_back(turns: list[list[dict[str, Any]]], stored: bool) -> None:
-    """Read and written again, any conversation of this protocol is what it was."""
+    """Read and written again, any conversation of this protocol says what it said."""
     items = [item for turn in turns for item in turn]
     calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
     if len(set(calls)) < len(calls):
@@ -518,7 +521,5 @@ def test_what_a_client_sends_comes_back(turns: list[list[dict[str, Any]]], store
     translated = nativize_request(
         normalize_request(native).value, produce_attributes(), Quirks(), provider="xai"
     )
-    assert msgspec.json.encode(translated.value, order="sorted") == msgspec.json.encode(
-        native, order="sorted"
-    )
+    assert mean(translated.value) == mean(native)
     assert not translated.losses

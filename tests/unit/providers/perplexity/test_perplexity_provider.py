@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from remoting import Counterpart, answer_json, produce_context
-from vibe_llms.dialects.ledger import seal_native
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.descriptions import InvocableDescription

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from remoting import Counterpart, answer_json, produce_context
-from vibe_llms.dialects.ledger import seal_native
+from vibe_llms.dialects.residues import seal_native
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ReasoningContent

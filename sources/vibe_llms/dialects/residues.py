@@ -1,0 +1,81 @@
+"""What only a vendor understands, beside the common words, and how both become one again.
+
+The residue of an object holds the vendor's own fields by their own names. What we note there
+ourselves begins with ``$``; a field of the vendor's that does so is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.contents import Native
+
+MARK: Final = "$"
+"""What the names begin with under which a residue notes what no field of the vendor's says."""
+
+NAMELESS: Final[Mapping[str, Any]] = {"$nameless": True}
+"""What notes of a call, or a message, that it came without an id: it goes without one, too."""
+
+
+def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Returns the fields except those named."""
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def leave(fields: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    """Returns the fields that are not known and say something, as a residue: null says nothing."""
+    return {
+        MARK + name if name.startswith(MARK) else name: value
+        for name, value in fields.items()
+        if name not in known and value is not None
+    }
+
+
+def merge(fields: Mapping[str, Any], residue: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the common words say with a residue laid over it; objects within are merged."""
+    merged = dict(fields)
+    for key, value in residue.items():  # mostly there is none
+        if is_mark(key):
+            continue
+        name = unescape(key)
+        mine = merged.get(name)
+        if isinstance(value, Mapping) and isinstance(mine, Mapping):
+            value = merge(mine, value)
+        merged[name] = value
+    return merged
+
+
+def is_mark(name: str) -> bool:
+    """Tells whether a name in a residue is of something that we have noted."""
+    return name.startswith(MARK) and not name.startswith(2 * MARK)
+
+
+def unescape(name: str) -> str:
+    """Returns the name that a field had before it was left in a residue."""
+    return name[len(MARK) :] if name.startswith(2 * MARK) else name
+
+
+def read_native(native: Native, path: str) -> dict[str, Any]:
+    """Returns the fields of a native. Raises RequestError where it holds no JSON object."""
+    try:
+        return msgspec.json.decode(native.data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise RequestError(
+            path=f"{path}.native",
+            detail=f"What {path} has of its vendor is no JSON object: {error}.",
+            remedy="Leave the native out; the common fields go without it.",
+        ) from error
+
+
+def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
+    """Returns what has no common word as a native; None where there is nothing."""
+    return seal_native(protocol, fields) if fields else None
+
+
+def seal_native(protocol: str, fields: Mapping[str, Any]) -> Native:
+    """Returns fields, perhaps none, as a native: it also says whose a seal is."""
+    return Native(protocol=protocol, data=msgspec.json.encode(fields).decode("utf-8"))
