@@ -216,10 +216,12 @@ def write_remote_settings() -> Iterator[str]:
 
 def write_server_settings() -> Iterator[str]:
     """Writes the table of what can be said about an MCP server."""
-    from vibe_llms.invocables.mcp.servers import KEYS
+    from vibe_llms.invocables.mcp.settings import McpServer
+    from vibe_llms.tables.annotations import survey_kinds
 
     meanings = read_meanings("vibe_llms.invocables.mcp.settings:McpServer")
-    rows = [(f"``{key}``", meanings[key], words) for key, words in KEYS.items()]
+    kinds = {key: kind for key, kind in survey_kinds(McpServer).items() if key != "name"}
+    rows = [(f"``{key}``", meanings[key], kind.words) for key, kind in kinds.items()]
     yield from write_table("setting", "meaning", "value", rows=rows)
 
 

@@ -117,17 +117,19 @@ class Finding:
         place: The file, or another word for where the text came from.
         line: Counted from 1; 0 where the text has no lines.
         column: Counted from 1; 0 where only the line is known.
+        path: The way to the value there, as ``models[2].pattern``; empty where it is all of it.
         message: What is wrong, with the nearest right word where there is one.
     """
 
     place: str
     line: int = 0
     column: int = 0
+    path: str = ""
     message: str
 
     def __str__(self) -> str:
-        numbers = [f"{number}" for number in (self.line, self.column) if number]
-        return f"{':'.join((self.place, *numbers))}: {self.message}"
+        place = ":".join((self.place, *(f"{each}" for each in (self.line, self.column) if each)))
+        return ": ".join(filter(None, (place, self.path, self.message)))
 
 
 class ConfigurationError(ConverseError, ValueError):
@@ -138,9 +140,7 @@ class ConfigurationError(ConverseError, ValueError):
     stage: Stage = Stage.CONFIGURE
 
     def describe(self) -> str:
-        if not self.findings:
-            return super().describe()
-        return "\n".join(str(finding) for finding in self.findings)
+        return "\n".join(map(str, self.findings)) or super().describe()
 
 
 class TrustError(ConverseError, PermissionError):

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from vibe_llms.tables.kinds import BOOLEAN, COUNT, STRING, TEXT, TEXTS, Kind, choose, is_text
 
 ENVIRONMENT_PREFIX = "VIBE_LLMS_"
 _PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-class Kind(NamedTuple):
-    """What values a setting takes.
-
-    Attributes:
-        words: What a value must be, for a message.
-        is_right: Whether a value is such a one.
-        read: Makes a value of an environment variable's text; what it cannot read it
-            returns unchanged, for ``is_right`` to refuse.
-    """
-
-    words: str
-    is_right: Callable[[Any], bool]
-    read: Callable[[str], Any] = str
 
 
 def is_plugin_name(text: str) -> bool:
@@ -37,61 +24,32 @@ def _is_address(value: Any) -> bool:
     return is_plugin_name(provider) and bool(name.strip()) == bool(colon)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_boolean(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _is_list_of_names(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(_is_text(item) for item in value)
-
-
 def _is_module_name(value: Any) -> bool:
     return isinstance(value, str) and all(part.isidentifier() for part in value.split("."))
-
-
-def _read_boolean(text: str) -> bool | str:
-    words = {"1": True, "true": True, "yes": True, "on": True}
-    words |= {"0": False, "false": False, "no": False, "off": False}
-    return words.get(text.strip().lower(), text)
-
-
-def _read_count(text: str) -> int | str:
-    try:
-        return int(text)
-    except ValueError:
-        return text
-
-
-def _read_names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _is_window(value: Any) -> bool:
-    return value in WINDOWS
 
 
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and is_plugin_name(value)
 
 
+def _check_pattern(text: str) -> str:
+    from vibe_llms.patterns import PatternError, compile_pattern  # few write any
+
+    try:
+        compile_pattern(text)
+    except PatternError as error:
+        raise ValueError(f"The pattern {text!r}: {error}.") from error
+    return text
+
+
 WINDOWS = ("stop", "drop", "summarize")
 """What can become of the oldest turns of a conversation that exceeds the model's window."""
 
 ADDRESS = Kind("text of the form provider:model, or a provider's name", _is_address)
-TEXT = Kind("text that is not empty", _is_text)
-PATH = Kind("the path of a directory", _is_text)
-BOOLEAN = Kind("true or false", _is_boolean, _read_boolean)
-COUNT = Kind("a whole number of at least 1", _is_count, _read_count)
-NAMES = Kind("a list of names", _is_list_of_names, _read_names)
+DIRECTORY = Kind("the path of a directory", is_text)
+NAMES = Kind("a list of names", TEXTS.is_right, TEXTS.convert, parse=TEXTS.parse)
 MODULE = Kind("the dotted name of a module", _is_module_name)
+WINDOW = choose(WINDOWS)
 TERMINAL_APPROVER = "terminal"
 """The approver that ships: the person there."""
 
@@ -100,7 +58,6 @@ DIRECTORY_STORE = "directory"
 
 APPROVER = Kind('"terminal", or the name of an approver', _is_name)
 STORE = Kind('"directory", or the name of a store', _is_name)
-WINDOW = Kind('"stop", "drop" or "summarize"', _is_window)
 
 
 class Definition(NamedTuple):
@@ -174,12 +131,12 @@ _SETTINGS = (
     ),
     Definition(
         name="directories.data",
-        kind=PATH,
+        kind=DIRECTORY,
         summary="Where conversations, weights, plugins and trust are kept.",
     ),
     Definition(
         name="directories.cache",
-        kind=PATH,
+        kind=DIRECTORY,
         summary="Where is kept what may be deleted at any time.",
     ),
     Definition(
@@ -207,6 +164,12 @@ SETTINGS: Mapping[str, Definition] = {definition.name: definition for definition
 
 PLUGIN_KEYS: Mapping[str, Kind] = {"module": MODULE, "package": TEXT, "enabled": BOOLEAN}
 """What a plugin's table may say to us; its other keys are the plugin's own."""
+
+OVERRIDE_KEYS: Mapping[str, Kind] = {
+    "pattern": Kind("a regular expression", STRING.is_right, _check_pattern),
+    "provider": Kind("a provider's name", STRING.is_right),
+}
+"""What each of [[models]] may say to us; its other keys are attributes of the models."""
 
 PLUGIN_TABLES = ("providers", "ensembles", "plugins")
 """The tables that name plugins."""

@@ -6,7 +6,6 @@ What would not hold is refused before anything is written, and the file is repla
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,12 @@ from typing import Any
 import tomli
 
 from vibe_llms.configuration.classes import Configuration, Layer
-from vibe_llms.configuration.lines import locate_keys
 from vibe_llms.configuration.places import access_user_file
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 from vibe_llms.files import read_regular, replace_file
+from vibe_llms.tables.lines import locate_keys
+from vibe_llms.tables.reading import write_path
 
 
 class Draft:
@@ -114,13 +114,12 @@ class Draft:
         """Lets a finding about what was set name that: nobody has seen it on a line yet."""
         if finding.place != str(self._place):
             return finding
-        before, lines = locate_keys(self._written), locate_keys(self.text)
+        before = locate_keys(self._written)
         for path in self._paths:
             steps = [path[:length] for length in range(1, len(path))]
             new = [path, *(step for step in steps if step not in before)]
-            if finding.line in [lines[step] for step in new]:
-                message = re.sub(rf"^{re.escape(path[0])}\S*: ", "", finding.message)
-                return Finding(place=".".join(path), message=message)
+            if finding.path in map(write_path, new):
+                return Finding(place=".".join(path), message=finding.message)
         return finding
 
     def save(self) -> None:

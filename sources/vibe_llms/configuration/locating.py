@@ -39,7 +39,8 @@ def _locate(configuration: Configuration, finding: Finding) -> Finding:
     name, source = finding.place, setting.source
     if setting.written:
         name = ".".join((*setting.written[:2], *name.split(".")[2:]))
-    return Finding(place=source.place, line=source.line, message=f"{name}: {finding.message}")
+    path = ".".join(filter(None, (name, finding.path)))
+    return Finding(place=source.place, line=source.line, path=path, message=finding.message)
 
 
 def _find_setting(configuration: Configuration, name: str) -> Setting | None:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import tomli
-
 from vibe_llms.configuration.classes import (
     Configuration,
     ConfigurationFile,
@@ -24,7 +22,6 @@ from vibe_llms.configuration.definitions import (
     Definition,
     define_limit,
 )
-from vibe_llms.configuration.lines import locate_keys
 from vibe_llms.configuration.merging import Layers, merge_layers
 from vibe_llms.configuration.places import (
     FILE_VARIABLE,
@@ -33,15 +30,15 @@ from vibe_llms.configuration.places import (
     find_project_file,
     resolve_path,
 )
-from vibe_llms.configuration.reading import KeyPath, LayerReader, LayerValues
+from vibe_llms.configuration.reading import LayerReader, LayerValues
 from vibe_llms.files import read_beginning
 from vibe_llms.nearness import find_nearest
 from vibe_llms.resources import access_data
+from vibe_llms.tables.documents import MAXIMUM_FILE_BYTES, parse_document
+from vibe_llms.tables.reading import KeyPath
 
 if TYPE_CHECKING:
     from vibe_llms.exceptions import Finding
-
-MAXIMUM_FILE_BYTES = 1_000_000
 
 
 def load_configuration(
@@ -166,26 +163,19 @@ class _Loader:
         if file.raw is None:
             return LayerValues()
         try:
-            text = file.raw.decode("utf-8")
-            tree = tomli.loads(text)
-            lines = locate_keys(text)
-        except UnicodeDecodeError as error:
-            line = file.raw.count(b"\n", 0, error.start) + 1
-            from vibe_llms.encodings import explain_misencoding
+            document = parse_document(file.raw, str(file.path))
+        except ValueError as error:
+            from vibe_llms.exceptions import ConfigurationError  # needed after a mistake only
 
-            reason = explain_misencoding(file.raw, "This file", path=str(file.path))
-            self.report(file.path, f"TOML must be written in UTF-8. {reason}", line)
-        except tomli.TOMLDecodeError as error:
-            self.report(file.path, f"This is not TOML: {error.msg}.", error.lineno)
-        except RecursionError:
-            self.report(file.path, "This is not TOML: its arrays or tables nest too deeply.")
-        else:
-            return self.produce_reader(
-                file.layer,
-                lambda path: Source(file.layer, str(file.path), _find_line(lines, path)),
-                file.path.parent,
-            ).read(tree)
-        return LayerValues()
+            if not isinstance(error, ConfigurationError):
+                raise
+            self.findings += error.findings
+            return LayerValues()
+        return self.produce_reader(
+            file.layer,
+            lambda path: Source(file.layer, document.place, document.find_line(path)),
+            file.path.parent,
+        ).read_layer(document.tree)
 
     def read_environment(self) -> LayerValues:
         by_variable = {item.variable: item for item in self.definitions.values()}
@@ -194,7 +184,7 @@ class _Loader:
             if not variable.startswith(ENVIRONMENT_PREFIX) or variable == FILE_VARIABLE or not text:
                 continue
             if definition := by_variable.get(variable):
-                _graft(tree, definition.name.split("."), definition.kind.read(text))
+                _graft(tree, definition.name.split("."), definition.kind.parse(text))
             else:
                 self.check_variable(variable, by_variable)
         variables = {item.name: item.variable for item in self.definitions.values()}
@@ -202,7 +192,7 @@ class _Loader:
             Layer.ENVIRONMENT,
             lambda path: Source(Layer.ENVIRONMENT, variables[".".join(map(str, path))]),
             self.working_directory,
-        ).read(tree)
+        ).read_layer(tree)
 
     def check_variable(self, variable: str, known: Mapping[str, Definition]) -> None:
         """Reports a variable that is nearly one of ours; others belong to plugins."""
@@ -220,7 +210,7 @@ class _Loader:
                 self.report_place(str(Layer.COMMAND_LINE), message)
         return self.produce_reader(
             Layer.COMMAND_LINE, lambda path: Source(Layer.COMMAND_LINE), self.working_directory
-        ).read(tree)
+        ).read_layer(tree)
 
     def produce_reader(
         self, layer: Layer, produce_source: Callable[[KeyPath], Source], base: Path
@@ -250,13 +240,6 @@ class _Loader:
         from vibe_llms.exceptions import Finding  # needed after a mistake only
 
         self.findings.append(Finding(place=place, line=line, message=message))
-
-
-def _find_line(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
-    """Returns the line of a key, or of the nearest table around a key that is missing."""
-    while path and path not in lines:
-        path = path[:-1]
-    return lines.get(path, 0)
 
 
 def _graft(tree: dict[str, Any], path: Sequence[str], value: Any) -> bool:

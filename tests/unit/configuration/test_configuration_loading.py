@@ -48,9 +48,10 @@ def load(tmp_path: Path) -> Load:
 def survey_findings(load: Load, **arguments: Any) -> list[str]:
     with pytest.raises(ConfigurationError) as caught:
         load(**arguments)
+    findings = caught.value.findings
     return [
-        f"{Path(finding.place).name}:{finding.line}: {finding.message}"
-        for finding in caught.value.findings
+        f"{Path(each.place).name}:{each.line}: {each.path}{each.path and ': '}{each.message}"
+        for each in findings
     ]
 
 
@@ -179,21 +180,23 @@ provider = "local"
     found = survey_findings(load, user=user, environment={"VIBE_LLMS_STREM": "1"})
 
     assert found == [
-        "user.toml:1: There is no setting 'modle'; did you mean 'model'?",
-        "user.toml:2: 'stream' must be true or false, not 'yes'.",
-        "user.toml:3: 'controls' must be a table.",
-        "user.toml:5: There is no setting 'limits.attachment_bites'; "
+        "user.toml:1: modle: There is no such setting; did you mean 'model'?",
+        "user.toml:2: stream: It must be true or false, not 'yes'.",
+        "user.toml:3: controls: It must be a table: write [controls].",
+        "user.toml:5: limits.attachment_bites: There is no such setting; "
         "did you mean 'limits.attachment_bytes'?",
-        "user.toml:6: 'limits.reactor_queue_events' must be a whole number of at least 1, not 0.",
-        "user.toml:8: 'directories.data' must be the path of a directory, not 7.",
-        "user.toml:12: 'providers.x.module' must be the dotted name of a module, "
+        "user.toml:6: limits.reactor_queue_events: It must be a whole number of at least 1, not 0.",
+        "user.toml:8: directories.data: It must be the path of a directory, not 7.",
+        "user.toml:12: providers.x.module: It must be the dotted name of a module, "
         "not 'not a module'.",
-        "user.toml:14: 'a b' cannot be a name: only letters, digits, '_', '.' and '-' can.",
-        "user.toml:16: The pattern '(': it is no regular expression: missing ), unterminated "
-        "subpattern at position 0.",
-        "user.toml:18: The pattern '^(a+)+$': '+' cannot be used here: a group may be followed by "
-        "'?', not repeat, and nothing may look around or back, so that a search ends soon.",
-        "user.toml:19: [[models]] needs a 'pattern', a regular expression.",
+        "user.toml:14: providers.a b: A name has letters, digits, '_', '.' and '-', "
+        "and nothing else.",
+        "user.toml:16: models[0].pattern: The pattern '(': it is no regular expression: missing ), "
+        "unterminated subpattern at position 0.",
+        "user.toml:18: models[1].pattern: The pattern '^(a+)+$': '+' cannot be used here: a group "
+        "may be followed by '?', not repeat, and nothing may look around or back, so that a search "
+        "ends soon.",
+        "user.toml:19: models[2]: It needs 'pattern': a regular expression.",
         "VIBE_LLMS_STREM:0: Nothing reads this variable; did you mean VIBE_LLMS_STREAM?",
         "user.toml:10: 'providers.harbour' has no 'module', and no shipped plugin has that name.",
     ]
@@ -255,7 +258,7 @@ def test_a_limit_is_a_whole_number_of_at_least_one(load: Load, value: str) -> No
     in_environment = survey_findings(load, environment=variable)
 
     for (finding,) in (in_file, in_environment):
-        assert "'limits.waiting_requests' must be a whole number of at least 1, not" in finding
+        assert "limits.waiting_requests: It must be a whole number of at least 1, not" in finding
 
 
 @pytest.mark.parametrize("names", [("model", "model.b"), ("model.b", "model")])

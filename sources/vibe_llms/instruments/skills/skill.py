@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Final, Unpack
 
 import attrs
 
 from vibe_llms.application import Application
-from vibe_llms.configuration.classes import Configuration
+from vibe_llms.configuration.classes import Configuration, Layer, Setting, Source
+from vibe_llms.configuration.definitions import ADDRESS, NAMES
+from vibe_llms.configuration.trust import is_harmless
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.instruments.prompts.prompt import Prompt
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.nearness import suggest
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.tables.kinds import Kind
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.assembly import Answerers
+
+
+def _check_model(address: str) -> str:
+    if not is_harmless(Setting(("model",), address, Source(Layer.PROJECT)), {}):
+        raise ValueError("A skill may choose a model by its name, not by a file.")
+    return address
+
+
+def _ensure_different(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+_MODEL: Final = Kind(ADDRESS.words, ADDRESS.is_right, _check_model)
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -41,10 +57,12 @@ class Skill:
     description: str
     prompt: str
     values: Mapping[str, Any] = attrs.field(factory=dict)
-    model: str = ""
+    model: Annotated[str, _MODEL] = ""
     controls: Mapping[str, JsonValue] = attrs.field(factory=dict)
-    ensembles: tuple[str, ...] = ()
-    mcp: tuple[str, ...] = ()
+    ensembles: Annotated[tuple[str, ...], NAMES] = attrs.field(
+        default=(), converter=_ensure_different
+    )
+    mcp: Annotated[tuple[str, ...], NAMES] = attrs.field(default=(), converter=_ensure_different)
     schema: JsonObject | None = None
     place: str = ""
 

@@ -22,9 +22,9 @@ def survey_mistakes(application: Application, *, about: Sequence[str] = ()) -> I
     places = {".".join(about[:2])}
     if about[:1] == ("providers",) and len(about) > 1:
         places.add(f"providers.{application.configuration.follow_aliases(about[1])}")
-    beginnings = tuple(f"{place}{end}" for place in places for end in (".", ":"))
+    beginnings = tuple(f"{place}." for place in places)
     for finding in _survey(application):
-        if not about or finding.message.startswith(beginnings):
+        if not about or f"{finding.path}.".startswith(beginnings):
             yield finding
 
 

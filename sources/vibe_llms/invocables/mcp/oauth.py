@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import urlsplit
 
 import attrs
 
-from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.invocables.mcp.patience import Patience
-from vibe_llms.nearness import end_among
+from vibe_llms.invocables.mcp.secret_texts import SecretText
 from vibe_llms.secrets import Secret
+from vibe_llms.tables.annotations import Wait
+from vibe_llms.tables.kinds import Kind, bound, is_web_address
+from vibe_llms.tables.reading import require
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.authorization import Authorization
@@ -24,6 +26,11 @@ class Grant(enum.StrEnum):
 
     BROWSER = "browser"
     CLIENT_CREDENTIALS = "client-credentials"
+
+
+def _is_document(address: Any) -> bool:
+    parts = urlsplit(address) if is_web_address(address) else None
+    return parts is not None and parts.scheme == "https" and parts.path not in ("", "/")
 
 
 def _ensure_secret(given: str | Secret | None) -> Secret | None:
@@ -51,89 +58,25 @@ class OAuthSettings:
 
     grant: Grant = attrs.field(default=Grant.BROWSER, converter=Grant)
     client_id: str = ""
-    client_secret: Secret | None = attrs.field(default=None, converter=_ensure_secret)
-    client_metadata_url: str = ""
+    client_secret: SecretText | None = attrs.field(default=None, converter=_ensure_secret)
+    client_metadata_url: Annotated[
+        str, Kind("an https address with a path", _is_document, is_shown=False)
+    ] = ""
     issuer: str = ""
-    redirect_port: int = 0
-    wait_seconds: float = 300.0
+    redirect_port: Annotated[int, bound("a port, or 0 for any", 0, 65_535)] = 0
+    wait_seconds: Wait = 300.0
 
     def __attrs_post_init__(self) -> None:
-        if findings := tuple(self._find_mistakes()):
-            raise ConfigurationError(findings=findings)
+        require(self, "oauth")
 
-    def _find_mistakes(self) -> list[Finding]:
-        said: list[tuple[str, str]] = []
+    def find_mistakes(self) -> Iterator[tuple[str, str]]:
+        """Yields what does not go together: a field, and a sentence."""
         if self.client_secret is not None and not self.client_id:
-            said.append(("client_secret", "It belongs to a client_id, and none is given."))
+            yield "client_secret", "It belongs to a client_id, and none is given."
         if self.grant is Grant.CLIENT_CREDENTIALS:
-            said += [
-                (key, "A client that lets itself in needs it.")
-                for key in ("client_id", "client_secret", "issuer")
-                if not getattr(self, key)
-            ]
-        if self.client_metadata_url and not _is_document(self.client_metadata_url):
-            said.append(("client_metadata_url", "It must be an https address with a path."))
-        if not 0 <= self.redirect_port <= 65_535:
-            said.append(("redirect_port", "It must be a port, or 0 for any."))
-        if not self.wait_seconds > 0:
-            said.append(("wait_seconds", "It must be above 0."))
-        return [Finding(place=f"oauth.{key}", message=text) for key, text in said]
-
-
-def _is_document(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return False
-    return parts.scheme == "https" and bool(parts.netloc) and parts.path not in ("", "/")
-
-
-_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
-    "grant": (str,),
-    "client_id": (str,),
-    "client_secret": (str, Secret),
-    "client_metadata_url": (str,),
-    "issuer": (str,),
-    "redirect_port": (int,),
-    "wait_seconds": (int, float),
-}
-
-
-def read_oauth(table: Mapping[str, Any], place: str = "oauth") -> OAuthSettings:
-    """Reads what a user wrote about OAuth.
-
-    Args:
-        table: As the fields of :class:`OAuthSettings`.
-        place: Where it was written, for complaints.
-
-    Raises:
-        ConfigurationError: It does not hold; all complaints at once.
-    """
-    findings = [
-        Finding(place=f"{place}.{key}", message=message) for key, message in _find_mistakes(table)
-    ]
-    if findings:
-        raise ConfigurationError(findings=tuple(findings))
-    try:
-        return OAuthSettings(**table)
-    except ConfigurationError as error:
-        raise ConfigurationError(
-            findings=tuple(
-                attrs.evolve(each, place=f"{place}.{each.place.partition('.')[2]}")
-                for each in error.findings
-            )
-        ) from error
-
-
-def _find_mistakes(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in table.items():
-        if key not in _KINDS:
-            yield key, f"OAuth has no such setting{end_among(key, tuple(_KINDS))}"
-        elif isinstance(value, bool) or not isinstance(value, _KINDS[key]):
-            yield key, f"It must be {'a text' if str in _KINDS[key] else 'a number'}."
-    grant = table.get("grant", Grant.BROWSER)
-    if isinstance(grant, str) and grant not in tuple(Grant):
-        yield "grant", f"It must be {' or '.join(Grant)}."
+            for key in ("client_id", "client_secret", "issuer"):
+                if not getattr(self, key):
+                    yield key, "A client that lets itself in needs it."
 
 
 class Authorizer(Protocol):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 import attrs
 
-from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.invocables.mcp.oauth import OAuthSettings
+from vibe_llms.invocables.mcp.secret_texts import SecretText
 from vibe_llms.secrets import Secret, Settings
+from vibe_llms.tables.annotations import Amount, Strings, Wait
+from vibe_llms.tables.kinds import WEB_ADDRESS, choose
+from vibe_llms.tables.reading import require
 
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
 """What may be asked for: whatever both speak, the era of sessions, or the era without."""
@@ -73,55 +76,40 @@ class McpServer:
 
     name: str
     command: str = ""
-    arguments: tuple[str, ...] = attrs.field(default=(), converter=_ensure_texts, repr=False)
-    environment: Mapping[str, Secret] = attrs.field(
+    arguments: Strings = attrs.field(default=(), converter=_ensure_texts, repr=False)
+    environment: Mapping[str, SecretText] = attrs.field(
         factory=dict, converter=_ensure_secrets, repr=False
     )
     directory: Path | None = None
-    url: str = attrs.field(default="", repr=False)
-    headers: Mapping[str, Secret] = attrs.field(factory=dict, converter=_ensure_secrets, repr=False)
+    url: Annotated[str, WEB_ADDRESS] = attrs.field(default="", repr=False)
+    headers: Mapping[str, SecretText] = attrs.field(
+        factory=dict, converter=_ensure_secrets, repr=False
+    )
     oauth: OAuthSettings | None = attrs.field(default=None, repr=False)
-    protocol: str = "auto"
-    connect_seconds: float = 30.0
-    answer_seconds: float = 60.0
-    call_seconds: float = 300.0
-    restarts: int = 5
-    tools: tuple[str, ...] = attrs.field(default=("*",), converter=_ensure_texts)
-    hidden_tools: tuple[str, ...] = attrs.field(default=(), converter=_ensure_texts)
-    allowed: tuple[str, ...] = attrs.field(default=(), converter=_ensure_texts)
+    protocol: Annotated[str, choose(PROTOCOLS)] = "auto"
+    connect_seconds: Wait = 30.0
+    answer_seconds: Wait = 60.0
+    call_seconds: Wait = 300.0
+    restarts: Amount = 5
+    tools: Strings = attrs.field(default=("*",), converter=_ensure_texts)
+    hidden_tools: Strings = attrs.field(default=(), converter=_ensure_texts)
+    allowed: Strings = attrs.field(default=(), converter=_ensure_texts)
     needs_approval: bool = True
     trust_annotations: bool = False
     lazy: bool | None = None
     log_path: Path | None = None
 
     def __attrs_post_init__(self) -> None:
-        if findings := tuple(self._find_mistakes()):
-            raise ConfigurationError(findings=findings)
+        require(self, f"mcp.{self.name}")
 
-    def _find_mistakes(self) -> Iterable[Finding]:
-        place = f"mcp.{self.name}"
-        if not self.name.strip():
-            yield Finding(place="mcp", message="A server needs a name.")
+    def find_mistakes(self) -> Iterator[tuple[str, str]]:
+        """Yields what does not go together: a field or nothing, and a sentence."""
         if bool(self.command) == bool(self.url):
-            message = "It needs a command to start it, or the url of a running one; one of both."
-            yield Finding(place=place, message=message)
-        if self.url and not _is_address(self.url):
-            message = "It must be an address, as https://example.org/mcp."
-            yield Finding(place=f"{place}.url", message=message)
-        foreign = [
-            key for key in (_OF_ADDRESSES if self.command else _OF_COMMANDS) if getattr(self, key)
-        ]
-        for key in foreign:
-            message = f"It is of no use to a server with {'command' if self.command else 'url'}."
-            yield Finding(place=f"{place}.{key}", message=message)
-        if self.protocol not in PROTOCOLS:
-            message = f"It must be one of {', '.join(PROTOCOLS)}."
-            yield Finding(place=f"{place}.protocol", message=message)
-        for key in ("connect_seconds", "answer_seconds", "call_seconds"):
-            if not getattr(self, key) > 0:
-                yield Finding(place=f"{place}.{key}", message="It must be above 0.")
-        if self.restarts < 0:
-            yield Finding(place=f"{place}.restarts", message="It must be 0 or more.")
+            yield "", "It needs a command to start it, or the url of a running one; one of both."
+        way = "command" if self.command else "url"
+        for key in _OF_ADDRESSES if self.command else _OF_COMMANDS:
+            if getattr(self, key):
+                yield key, f"It is of no use to a server with {way}."
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -145,11 +133,3 @@ _OF_ADDRESSES: Final = ("headers", "oauth")
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc)

@@ -108,10 +108,9 @@ def test_all_that_is_wrong_with_a_skill_is_told_at_once(tmp_path: Path) -> None:
         read_skill(path)
 
     assert [str(each).removeprefix(f"{path}:") for each in caught.value.findings] == [
-        " A skill needs a 'description'.",
-        "1: A skill has no 'descripton'; did you mean 'description'?",
-        "2: A skill may choose a model by its name, not by a file.",
-        "3: 'ensembles' must be a list of names, not 'io'.",
+        "1: descripton: There is no such setting; did you mean 'description'?",
+        "2: model: A skill may choose a model by its name, not by a file.",
+        "3: ensembles: It must be a list of names, not 'io'.",
         "6:9: There is no filter 'uper'; did you mean 'upper'?",
     ]
 
@@ -125,9 +124,9 @@ def test_a_skill_is_complete_in_itself(tmp_path: Path) -> None:
         read_skill(path)
 
     assert str(caught.value) == (
-        f"{path}:2: The prompt needs 'where': give it a value under [values].\n"
-        f"{path}:2: The prompt needs 'who': give it a value under [values].\n"
-        f"{path}:5: The prompt does not use the value 'were'; did you mean 'where'?"
+        f"{path}:2: prompt: It needs 'where': give it a value under [values].\n"
+        f"{path}:2: prompt: It needs 'who': give it a value under [values].\n"
+        f"{path}:5: values.were: The prompt does not use this value; did you mean 'where'?"
     )
 
 
@@ -136,7 +135,7 @@ def test_a_skill_is_complete_in_itself(tmp_path: Path) -> None:
     [
         (b"prompt = [", "This is not TOML"),
         (b"\xff", "TOML must be written in UTF-8"),
-        (b"#" * 1_000_001, "at most 1000000 bytes"),
+        (b"#" * 1_000_001, "more than 1000000 bytes"),
         (None, "This file cannot be read: No such file"),
         (b"description = 'a'\nprompt = 'b {{'", "poet.toml:2: Unexpected"),
     ],

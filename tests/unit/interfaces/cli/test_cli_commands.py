@@ -334,7 +334,7 @@ def test_mistakes_inside_tables_are_found_with_line_and_nearest_word(
         "8": "'takes_parts'?",
         "10": "'context_tokens'?",
         "12": "'command'?",
-        "14": "14: mcp.other.command: It must be a text that is not empty.",
+        "14": "14: mcp.other.command: It must be a text that is not empty, not a number.",
         "16": "'directories'?",
     }
 

@@ -71,14 +71,14 @@ def test_one_value_changes_and_all_else_stays(
     [
         (
             ("set", "limits.attempts", "zero"),
-            "error: limits.attempts: 'limits.attempts' must be a whole number",
+            "error: limits.attempts: It must be a whole number",
         ),
-        (("set", "limit.attempts", "1"), "error: limit.attempts: There is no setting 'limit'; did"),
+        (("set", "limit.attempts", "1"), "error: limit.attempts: There is no such setting; did"),
         (
             ("set", "attempt", "1"),
-            "error: attempt: There is no setting 'attempt'; did you mean 'lim",
+            "error: attempt: There is no such setting; did you mean 'lim",
         ),
-        (("set", "foo", "bar"), "error: foo: There is no setting 'foo'."),
+        (("set", "foo", "bar"), "error: foo: There is no such setting."),
         (
             ("set", "model", "antropic"),
             "error: model: There is no provider or model 'antropic'; did",
@@ -289,7 +289,7 @@ def test_programs_read_what_the_check_finds(
     (finding,) = outcome.read_json()["findings"]
     assert finding["place"].endswith(place)
     assert finding["line"] == line
-    assert word in finding["message"]
+    assert word in f"{finding['path']}: {finding['message']}"
     assert outcome.err == ""
 
 

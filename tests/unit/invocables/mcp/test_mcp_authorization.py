@@ -22,10 +22,10 @@ from vibe_llms.invocables.mcp.oauth import (
     OAuthSettings,
     TellingAuthorizer,
     produce_authorization,
-    read_oauth,
 )
 from vibe_llms.invocables.mcp.patience import Patience
 from vibe_llms.invocables.mcp.servers import read_servers
+from vibe_llms.tables.reading import read_table
 
 
 @pytest.fixture
@@ -441,15 +441,15 @@ async def test_what_one_server_was_granted_is_not_sent_to_another(
         ({"client_di": "x"}, "did you mean 'client_id'"),
         ({"client_secret": "x"}, "belongs to a client_id"),
         ({"grant": "client-credentials"}, "lets itself in needs it"),
-        ({"grant": "password"}, "browser or client-credentials"),
+        ({"grant": "password"}, '"browser" or "client-credentials"'),
         ({"client_metadata_url": "http://example.org/me.json"}, "https address with a path"),
-        ({"redirect_port": "80"}, "must be a number"),
+        ({"redirect_port": "80"}, "must be a port"),
     ],
 )
 def test_settings_that_do_not_hold_are_explained(table: dict[str, object], complaint: str) -> None:
     """With the place and the remedy."""
     with pytest.raises(ConfigurationError, match=complaint):
-        read_oauth(table)
+        read_table(OAuthSettings, table, "oauth")
 
 
 def test_a_password_may_stand_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,8 +479,8 @@ def test_mistakes_in_a_file_of_servers_name_their_place(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_servers(file)
 
-    places = {finding.place for finding in caught.value.findings}
-    assert {"mcp.notes.oauth.client_secret", "mcp.notes.oauth.grant"} <= places
+    places = {(each.place, each.line, each.path) for each in caught.value.findings}
+    assert places == {(str(file), 3, "oauth.client_secret"), (str(file), 4, "oauth.grant")}
 
 
 async def test_the_clock_of_a_limit_stands_still_while_a_person_is_waited_for() -> None:

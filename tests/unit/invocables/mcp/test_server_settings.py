@@ -79,7 +79,7 @@ def test_secrets_stand_elsewhere_and_do_not_print(
     [
         ({}, "mcp.it", "a command to start it, or the url"),
         ({"command": "a", "url": "http://b"}, "mcp.it", "one of both"),
-        ({"url": "ftp://b"}, "mcp.it.url", "https://example.org/mcp"),
+        ({"url": "ftp://b"}, "mcp.it.url", "https://example.org"),
         ({"command": "a", "headers": {"b": "c"}}, "mcp.it.headers", "of no use to a server"),
         ({"command": "a", "protocol": "1999"}, "mcp.it.protocol", "2026-07-28"),
         ({"command": "a", "comand": "b"}, "mcp.it.comand", "did you mean 'command'?"),

@@ -26,6 +26,7 @@ def produce_ensemble(context: EnsembleContext) -> FetchEnsemble:
     """
     from vibe_llms.invocables.shipped.fetch.ensemble import FetchEnsemble
     from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
-    from vibe_llms.invocables.shipped.settings import read_settings
+    from vibe_llms.tables.reading import read_table
 
-    return FetchEnsemble(read_settings(FetchSettings, context))
+    place = f"ensembles.{context.name}"
+    return FetchEnsemble(read_table(FetchSettings, context.settings, place, name=context.name))

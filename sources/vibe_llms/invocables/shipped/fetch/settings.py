@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import attrs
 
-from vibe_llms.invocables.shipped.settings import (
-    EnsembleSettings,
-    check_boolean,
-    check_count,
-    check_seconds,
-    check_texts,
-    setting,
-)
-
-
-def _check_redirects(value: Any) -> str | None:
-    is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 20
-    return None if is_number else "a whole number from 0 to 20"
+from vibe_llms.tables.annotations import Count, Seconds
+from vibe_llms.tables.kinds import bound
+from vibe_llms.tables.reading import require
 
 
 @attrs.frozen(kw_only=True)
-class FetchSettings(EnsembleSettings):
+class FetchSettings:
     """How pages are fetched.
 
     Attributes:
@@ -38,8 +28,11 @@ class FetchSettings(EnsembleSettings):
     """
 
     name: str = "fetch"
-    seconds: float = setting(30.0, check_seconds)
-    page_bytes: int = setting(5_000_000, check_count)
-    redirects: int = setting(5, _check_redirects)
-    ask: bool = setting(False, check_boolean)
-    private_hosts: tuple[str, ...] = setting((), check_texts)
+    seconds: Seconds = 30.0
+    page_bytes: Count = 5_000_000
+    redirects: Annotated[int, bound("a whole number from 0 to 20", 0, 20)] = 5
+    ask: bool = False
+    private_hosts: tuple[str, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        require(self, f"ensembles.{self.name}")

@@ -26,7 +26,13 @@ def produce_ensemble(context: EnsembleContext) -> IoEnsemble:
     """
     from vibe_llms.invocables.shipped.io.ensemble import IoEnsemble
     from vibe_llms.invocables.shipped.io.settings import IoSettings
-    from vibe_llms.invocables.shipped.settings import read_settings
+    from vibe_llms.tables.reading import read_table
 
-    settings = read_settings(IoSettings, context, working_directory=context.working_directory)
+    settings = read_table(
+        IoSettings,
+        context.settings,
+        f"ensembles.{context.name}",
+        name=context.name,
+        working_directory=context.working_directory,
+    )
     return IoEnsemble(settings)

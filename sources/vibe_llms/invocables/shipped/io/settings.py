@@ -10,19 +10,15 @@ import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.invocables.shipped.grants import Grant, produce_grant
-from vibe_llms.invocables.shipped.settings import (
-    EnsembleSettings,
-    check_count,
-    check_texts,
-    setting,
-)
+from vibe_llms.tables.annotations import Count
+from vibe_llms.tables.reading import require
 
 _HERE: Final = (".",)
 _OF_THE_SYSTEM: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
 
 @attrs.frozen(kw_only=True)
-class IoSettings(EnsembleSettings):
+class IoSettings:
     """Which directories are granted.
 
     Attributes:
@@ -36,10 +32,13 @@ class IoSettings(EnsembleSettings):
     """
 
     name: str = "io"
-    directories: tuple[str, ...] = setting(_HERE, check_texts)
-    read_only: tuple[str, ...] = setting((), check_texts)
-    file_bytes: int = setting(10_000_000, check_count)
+    directories: tuple[str, ...] = _HERE
+    read_only: tuple[str, ...] = ()
+    file_bytes: Count = 10_000_000
     working_directory: Path = attrs.field(factory=Path.cwd)
+
+    def __attrs_post_init__(self) -> None:
+        require(self, f"ensembles.{self.name}")
 
     def produce_grants(self) -> tuple[Grant, ...]:
         """Returns the grants, those that may be written first.

@@ -24,9 +24,15 @@ def produce_ensemble(context: EnsembleContext) -> ShellEnsemble:
     Raises:
         ConfigurationError: Its settings do not hold.
     """
-    from vibe_llms.invocables.shipped.settings import read_settings
     from vibe_llms.invocables.shipped.shell.ensemble import ShellEnsemble
     from vibe_llms.invocables.shipped.shell.settings import ShellSettings
+    from vibe_llms.tables.reading import read_table
 
-    settings = read_settings(ShellSettings, context, working_directory=context.working_directory)
+    settings = read_table(
+        ShellSettings,
+        context.settings,
+        f"ensembles.{context.name}",
+        name=context.name,
+        working_directory=context.working_directory,
+    )
     return ShellEnsemble(settings)

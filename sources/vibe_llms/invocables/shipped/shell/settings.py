@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Final
 
 import attrs
 
 from vibe_llms.invocables.shipped.grants import Grant, produce_grant
-from vibe_llms.invocables.shipped.settings import (
-    EnsembleSettings,
-    check_count,
-    check_seconds,
-    check_texts,
-    setting,
-)
 from vibe_llms.invocables.shipped.shell.environment import is_variable_name
+from vibe_llms.tables.annotations import Count, Seconds
+from vibe_llms.tables.kinds import TEXTS, Kind, is_list_of
+from vibe_llms.tables.reading import require
 
-
-def _check_directories(value: Any) -> str | None:
-    return check_texts(value) or (None if value else "a list that names a directory at least")
-
-
-def _check_variables(value: Any) -> str | None:
-    is_list = isinstance(value, list | tuple) and all(map(is_variable_name, value))
-    return None if is_list else "a list of names of variables"
+_DIRECTORIES: Final = Kind(
+    "a list that names a directory at least",
+    lambda value: TEXTS.is_right(value) and len(value) > 0,
+    tuple,
+)
+_VARIABLES: Final = Kind("a list of names of variables", is_list_of(is_variable_name), tuple)
 
 
 @attrs.frozen(kw_only=True)
-class ShellSettings(EnsembleSettings):
+class ShellSettings:
     """How commands are run.
 
     Attributes:
@@ -43,11 +37,14 @@ class ShellSettings(EnsembleSettings):
     """
 
     name: str = "shell"
-    directories: tuple[str, ...] = setting((".",), _check_directories)
-    seconds: float = setting(120.0, check_seconds)
-    output_bytes: int = setting(10_000_000, check_count)
-    variables: tuple[str, ...] = setting((), _check_variables)
+    directories: Annotated[tuple[str, ...], _DIRECTORIES] = (".",)
+    seconds: Seconds = 120.0
+    output_bytes: Count = 10_000_000
+    variables: Annotated[tuple[str, ...], _VARIABLES] = ()
     working_directory: Path = attrs.field(factory=Path.cwd)
+
+    def __attrs_post_init__(self) -> None:
+        require(self, f"ensembles.{self.name}")
 
     def produce_grants(self) -> tuple[Grant, ...]:
         """Returns the directories."""

@@ -1,0 +1,63 @@
+"""Texts that nobody else may read, and that need not stand where they are used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+from vibe_llms.concealment import remember_key
+from vibe_llms.files import read_file
+from vibe_llms.secrets import Secret
+from vibe_llms.tables.kinds import FAULTY, Kind, is_table
+from vibe_llms.tables.reading import KeyPath, TableReader
+
+_WORDS: Final = (
+    'a text, or say where it stands: {variable = "NAME"} or {file = "PATH"}, perhaps with '
+    'prefix = "Bearer "'
+)
+
+
+class SecretKind(Kind):
+    """A secret: itself, or the variable of ours or the file in which it stands."""
+
+    __slots__ = ()
+
+    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+        if super().read(value, path, reader) is FAULTY:
+            return FAULTY
+        if not is_table(value):
+            return value if isinstance(value, Secret) else Secret(value)
+        try:
+            text = _read_file(value["file"], reader.base) if "file" in value else _access(value)
+        except ValueError as error:
+            reader.report(path, str(error))
+            return FAULTY
+        return Secret(f"{value.get('prefix', '')}{text}")
+
+
+def _is_secret(value: Any) -> bool:
+    if not is_table(value):
+        return isinstance(value, str | Secret)
+    places = value.keys() - {"prefix"}
+    return places in ({"variable"}, {"file"}) and all(isinstance(v, str) for v in value.values())
+
+
+def _access(value: Any) -> str:
+    variable = value["variable"]
+    text = os.environ.get(variable)
+    if text is None:
+        raise ValueError(f"The environment variable {variable} is not set.")
+    remember_key(variable)
+    return text
+
+
+def _read_file(name: str, base: Path) -> str:
+    try:
+        return read_file(base / Path(name).expanduser()).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise ValueError(f"{name} cannot be read: {reason}.") from None
+
+
+SecretText: TypeAlias = Annotated[Secret, SecretKind(_WORDS, _is_secret, is_shown=False)]

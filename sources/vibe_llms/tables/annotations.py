@@ -1,0 +1,185 @@
+"""Says what the tables of an attrs class may have, by the annotations of its fields.
+
+A field with a default can be left out. ``bool``, ``int``, ``float``, ``str`` and ``Path`` are what
+they seem; a text must not be empty, unless it is a ``String``. What a type cannot say is annotated
+with a :class:`Kind`::
+
+    @attrs.frozen(kw_only=True)
+    class Server:
+        command: str
+        arguments: Strings = ()
+        seconds: Seconds = 30.0
+        era: Literal["old", "new"] | None = None
+        oauth: OAuth | None = None  # another such class, and a table in the table
+
+What holds only between fields is said by a method ``find_mistakes`` which yields the name of a
+field and a sentence. It is asked by :func:`require` when a program makes the value itself, and by
+the reader, which then knows file and line.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import enum
+import functools
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import attrs
+
+from vibe_llms.tables.kinds import (
+    AMOUNT,
+    BOOLEAN,
+    COUNT,
+    FAULTY,
+    NUMBER,
+    SECONDS,
+    STRING,
+    STRINGS,
+    TABLE,
+    TABLE_OF_TEXTS,
+    TEXT,
+    TEXTS,
+    WAIT,
+    WHOLE,
+    Kind,
+    choose,
+    is_list,
+    is_text,
+)
+from vibe_llms.tables.reading import KeyPath, TableReader
+
+# What fields are annotated with, where the type alone does not say what is right.
+Amount: TypeAlias = Annotated[int, AMOUNT]
+Count: TypeAlias = Annotated[int, COUNT]
+Seconds: TypeAlias = Annotated[float, SECONDS]
+Wait: TypeAlias = Annotated[float, WAIT]
+String: TypeAlias = Annotated[str, STRING]
+Strings: TypeAlias = Annotated[tuple[str, ...], STRINGS]
+
+
+@functools.cache
+def survey_kinds(cls: Any) -> Mapping[str, Kind]:
+    """Returns what each field of an attrs class must be."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {
+        field.name: derive_kind(hints[field.name]) for field in cls.__attrs_attrs__ if field.init
+    }
+
+
+def derive_kind(hint: Any) -> Kind:
+    """Returns what a value must be that is annotated so."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return next(each for each in hint.__metadata__ if isinstance(each, Kind))
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = (each for each in arguments if each is not types.NoneType)
+        return OptionalKind(derive_kind(inner))
+    if origin is typing.Literal:
+        return choose(arguments)
+    if origin is tuple:
+        return TEXTS if arguments[0] is str else ListKind(derive_kind(arguments[0]))
+    if origin is collections.abc.Mapping:
+        if typing.get_origin(arguments[1]) is typing.Annotated:
+            return MappingKind(derive_kind(arguments[1]))
+        return TABLE_OF_TEXTS if arguments[1] is str else TABLE
+    if hint in _KINDS:
+        return _KINDS[hint]
+    if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
+        return choose(hint, hint)
+    if hasattr(hint, "__attrs_attrs__"):
+        return TableKind(hint)
+    raise TypeError(f"Nothing says what a value must be that is annotated with {hint!r}.")
+
+
+class TableKind(Kind):
+    """A table in a table, of which a value of an attrs class is made."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: type) -> None:
+        super().__init__(TABLE.words, TABLE.is_right)
+        self.cls = cls
+
+    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+        if isinstance(value, self.cls):  # a program has made it
+            return value
+        made = reader.read(self.cls, value, path)
+        return FAULTY if made is None else made
+
+
+class ListKind(Kind):
+    """A list, all of whose elements are of one kind."""
+
+    __slots__ = ("element",)
+
+    def __init__(self, element: Kind) -> None:
+        super().__init__(f"a list, each element {element.words}", is_list)
+        self.element = element
+
+    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+        if super().read(value, path, reader) is FAULTY:
+            return FAULTY
+        read = [self.element.read(each, (*path, index), reader) for index, each in enumerate(value)]
+        return FAULTY if any(each is FAULTY for each in read) else tuple(read)
+
+
+class MappingKind(Kind):
+    """A table with free keys, all of whose values are of one kind."""
+
+    __slots__ = ("element",)
+
+    def __init__(self, element: Kind) -> None:
+        super().__init__(f"a table, each value {element.words}", TABLE.is_right)
+        self.element = element
+
+    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+        read = {
+            name: self.element.read(each, (*path, name), reader)
+            for name, each in reader.survey(path, value)
+        }
+        is_right = isinstance(value, Mapping) and not any(v is FAULTY for v in read.values())
+        return read if is_right else FAULTY
+
+
+class PathKind(Kind):
+    """A path; a relative one is meant from where the table was written."""
+
+    __slots__ = ()
+
+    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+        text = super().read(value, path, reader)
+        return text if text is FAULTY else reader.base / Path(text).expanduser()
+
+
+class OptionalKind(Kind):
+    """What may also be nothing, where somebody can say that."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Kind) -> None:
+        super().__init__(inner.words, inner.is_right)
+        self.inner = inner
+
+    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+        return None if value is None else self.inner.read(value, path, reader)
+
+
+_KINDS: Mapping[Any, Kind] = {
+    bool: BOOLEAN,
+    int: WHOLE,
+    float: NUMBER,
+    str: TEXT,
+    Path: PathKind("a path", lambda value: isinstance(value, Path) or is_text(value)),
+}
+
+
+@functools.cache
+def survey_required(cls: Any) -> frozenset[str]:
+    """Returns the fields of an attrs class that have no default."""
+    return frozenset(
+        field.name for field in cls.__attrs_attrs__ if field.init and field.default is attrs.NOTHING
+    )

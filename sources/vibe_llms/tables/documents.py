@@ -1,0 +1,107 @@
+"""Files of tables: read within bounds, and with the line of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import tomli
+
+from vibe_llms.files import read_beginning
+from vibe_llms.tables.lines import locate_keys
+from vibe_llms.tables.reading import KeyPath, Position, TableReader, write_path
+
+MAXIMUM_FILE_BYTES: Final = 1_000_000
+"""No person writes more, and a file that a program makes is read within a bound."""
+
+
+class Document:
+    """What a file holds.
+
+    Attributes:
+        place: The file's path, or another word for where the text came from.
+        text: As it is written.
+        tree: The same as plain data.
+    """
+
+    def __init__(self, place: str, text: str, tree: Mapping[str, Any]) -> None:
+        self.place = place
+        self.text = text
+        self.tree = tree
+
+    @cached_property
+    def lines(self) -> Mapping[KeyPath, int]:
+        """The line, counted from 1, on which each key stands."""
+        return locate_keys(self.text)
+
+    def find_line(self, path: KeyPath) -> int:
+        """Returns the line of a key, or of the nearest table around a key that is missing."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 0)
+
+    def locate(self, path: KeyPath) -> Position:
+        """Tells where the value at the end of a path is written."""
+        return self.place, self.find_line(path), write_path(path)
+
+    def produce_reader(self, base: Path | None = None) -> TableReader:
+        """Makes a reader whose findings name the file and the line.
+
+        Args:
+            base: The directory from which relative paths are meant.
+        """
+        return TableReader(self.locate, base=base)
+
+
+def read_document(path: Path | str) -> Document:
+    """Reads a file of TOML.
+
+    Raises:
+        ConfigurationError: It cannot be read, has too many bytes, or is no TOML.
+    """
+    return parse_document(read_bytes(path), str(path))
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """Reads a file, for whoever needs its bytes besides.
+
+    Raises:
+        ConfigurationError: It cannot be read, or has too many bytes.
+    """
+    try:
+        raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)
+    except OSError as error:
+        refuse(str(path), f"This file cannot be read: {error.strerror}.")
+    if len(raw) > MAXIMUM_FILE_BYTES:
+        refuse(str(path), f"It has more than {MAXIMUM_FILE_BYTES} bytes.")
+    return raw
+
+
+def parse_document(raw: bytes, place: str) -> Document:
+    """Reads what a file of TOML holds.
+
+    Raises:
+        ConfigurationError: It is no TOML; with the line, if there is one.
+    """
+    try:
+        text = raw.decode("utf-8")
+        return Document(place, text, tomli.loads(text))
+    except UnicodeDecodeError as error:
+        from vibe_llms.encodings import explain_misencoding
+
+        reason = explain_misencoding(raw, "This file", path=place)
+        line = raw.count(b"\n", 0, error.start) + 1
+        refuse(place, f"TOML must be written in UTF-8. {reason}", line)
+    except tomli.TOMLDecodeError as error:
+        refuse(place, f"This is not TOML: {error.msg}.", error.lineno)
+    except RecursionError:
+        refuse(place, "This is not TOML: its arrays or tables nest too deeply.")
+
+
+def refuse(place: str, message: str, line: int = 0) -> NoReturn:
+    """Raises ConfigurationError with one finding."""
+    from vibe_llms.exceptions import ConfigurationError, Finding  # needed after a mistake only
+
+    raise ConfigurationError(findings=(Finding(place=place, line=line, message=message),))

@@ -1,0 +1,193 @@
+"""What a value in a table must be: one row for each kind that there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from vibe_llms.tables.reading import KeyPath, TableReader
+
+FAULTY: Final = object()
+"""In place of a value that was reported."""
+
+_SHOWN_CHARACTERS = 80
+
+
+def _keep(value: Any) -> Any:
+    return value
+
+
+class Kind:
+    """What a value must be.
+
+    Args:
+        words: The same for people; they end the sentence "It must be".
+        is_right: Tells whether a value is such a one. It is asked of anything.
+        convert: Makes of a right value what is kept. A ValueError of its says what is wrong.
+        parse: Makes a value of an environment variable's text; what it cannot read it
+            returns unchanged, for ``is_right`` to refuse.
+        is_shown: Whether an error may repeat a wrong text, which could be a secret.
+    """
+
+    __slots__ = ("convert", "is_right", "is_shown", "parse", "words")
+
+    def __init__(
+        self,
+        words: str,
+        is_right: Callable[[Any], bool],
+        convert: Callable[[Any], Any] = _keep,
+        *,
+        parse: Callable[[str], Any] = str,
+        is_shown: bool = True,
+    ) -> None:
+        self.words = words
+        self.is_right = is_right
+        self.convert = convert
+        self.parse = parse
+        self.is_shown = is_shown
+
+    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+        """Returns what is kept of a value, or ``FAULTY`` after reporting what is wrong."""
+        if not self.is_right(value):
+            shown = show_value(value, self.is_shown)
+            says_more = shown and not self.words.startswith(shown)  # "a list of texts, not a list"
+            reader.report(path, f"It must be {self.words}{f', not {shown}' if says_more else ''}.")
+            return FAULTY
+        try:
+            return self.convert(value)
+        except ValueError as error:
+            reader.report(path, str(error))
+            return FAULTY
+
+
+def show_value(value: object, shows_text: bool = True) -> str:
+    """Writes a wrong value into an error: itself where it is short, else what it is.
+
+    Args:
+        shows_text: Whether a text may be repeated; of one that may not, nothing is said.
+    """
+    if isinstance(value, str):
+        shown = repr(value)
+        shown = shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
+        return shown if shows_text else ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if shows_text and is_number(value) else name_kind(value)
+
+
+def name_kind(value: object) -> str:
+    """Names the kind of a plain value as a sentence wants it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return BOOLEAN.words
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, Mapping):
+        return "a table"
+    return "a list" if is_list(value) else f"a {type(value).__name__}"
+
+
+def is_boolean(value: Any) -> bool:
+    """Tells whether a value is true or false."""
+    return isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    """Tells whether a value is a whole number, which ``True`` is not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Tells whether a value is a number, which ``True`` is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_text(value: Any) -> bool:
+    """Tells whether a value is a text in which something stands."""
+    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
+
+
+def is_table(value: Any) -> bool:
+    """Tells whether a value is a table."""
+    return isinstance(value, Mapping)
+
+
+def is_list(value: Any) -> bool:
+    """Tells whether a value is a list."""
+    return isinstance(value, list | tuple)
+
+
+def is_list_of(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Returns what tells whether a value is a list of right values; it may be empty."""
+    return lambda value: is_list(value) and all(map(is_right, value))
+
+
+def is_web_address(value: Any) -> bool:
+    """Tells whether a text is an address that can be asked over HTTP."""
+    from urllib.parse import urlsplit  # few read any, and it is not cheap to import
+
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+    except ValueError:
+        return False
+    return parts is not None and parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
+def bound(words: str, least: float, most: float = float("inf")) -> Kind:
+    """Makes the kind of whole numbers within bounds, both allowed."""
+    return Kind(words, lambda value: is_whole(value) and least <= value <= most, parse=_parse_whole)
+
+
+def choose(words: Iterable[str], convert: Callable[[Any], Any] = _keep) -> Kind:
+    """Makes the kind of one of several words."""
+    known = tuple(words)
+    shown = [f'"{word}"' for word in known]
+    listed = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    return Kind(listed, lambda value: isinstance(value, str) and value in known, convert)
+
+
+def _parse_boolean(text: str) -> bool | str:
+    words = {"1": True, "true": True, "yes": True, "on": True}
+    words |= {"0": False, "false": False, "no": False, "off": False}
+    return words.get(text.strip().lower(), text)
+
+
+def _parse_whole(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _parse_list(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+BOOLEAN = Kind("true or false", is_boolean, parse=_parse_boolean)
+WHOLE = bound("a whole number", float("-inf"))
+COUNT = bound("a whole number of at least 1", 1)
+AMOUNT = bound("a whole number of at least 0", 0)
+NUMBER = Kind("a number", is_number)
+SECONDS = Kind(
+    "a number of seconds above 0", lambda value: is_number(value) and 0 < value < float("inf")
+)
+WAIT = Kind(
+    "a number of seconds above 0, or inf to wait for ever",
+    lambda value: is_number(value) and value > 0,
+)
+STRING = Kind("a text", lambda value: isinstance(value, str), is_shown=False)
+TEXT = Kind("a text that is not empty", is_text, is_shown=False)
+WORD = Kind("a word", lambda value: is_text(value) and not re.search(r"[\s/]", value))
+WEB_ADDRESS = Kind("an address, as https://example.org", is_web_address, is_shown=False)
+TEXTS = Kind("a list of texts that are not empty", is_list_of(is_text), tuple, parse=_parse_list)
+STRINGS = Kind("a list of texts", is_list_of(lambda value: isinstance(value, str)), tuple)
+TABLE = Kind("a table", is_table)
+TABLE_OF_TEXTS = Kind(
+    "a table of texts",
+    lambda value: is_table(value) and all(isinstance(each, str) for each in value.values()),
+)
