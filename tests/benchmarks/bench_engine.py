@@ -129,7 +129,7 @@ class Ours:
             stream=self.stream,
             listener=listener,
         )
-        outcome = await engine.perform(Conversation(canisters=[UserCanister("Go")]))
+        outcome = await engine.answer(Conversation(canisters=[UserCanister("Go")]))
         return len(outcome.canisters)
 
     async def call(self, model: _Model, request: Request) -> None:

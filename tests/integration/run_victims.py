@@ -185,7 +185,7 @@ HEARD = ("run", "generation", "approval", "invocation")
 async def act(world: World, store: DirectoryStore) -> None:
     """Performs one run to its end."""
     conversation = Conversation.restore(store, IDENTITY)
-    outcome = await produce_engine(world, store).perform(conversation)
+    outcome = await produce_engine(world, store).answer(conversation)
     assert outcome.state is State.TERMINATE, outcome
     assert outcome.reason is Reason.ANSWERED, outcome
     assert outcome.text == "Done.", outcome

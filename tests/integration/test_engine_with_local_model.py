@@ -35,7 +35,7 @@ async def test_a_real_model_invokes_reads_and_answers(
         controls={"max_tokens": 60, "temperature": 0},
     )
 
-    outcome = await engine.perform("How is the weather in Rome? Use the tool.")
+    outcome = await engine.answer("How is the weather in Rome? Use the tool.")
 
     invocation = outcome.canisters[0]
     assert isinstance(invocation, InvocationCanister)

@@ -72,7 +72,7 @@ async def test_five_calls_whose_deltas_interleave(
     simulator.enqueue(Turn(parts=FIVE, simulate="interleaved_calls"), Turn(parts=(Say("Sunny."),)))
     model = await access(face)
 
-    outcome = await Engine(model, [weather]).perform("How is the weather?")
+    outcome = await Engine(model, [weather]).answer("How is the weather?")
 
     results = [each for each in outcome.canisters if isinstance(each, ResultCanister)]
     assert [text_of(each) for each in results] == [f"sunny in {place}" for place in PLACES]
@@ -98,7 +98,7 @@ async def test_a_stream_that_is_cut_inside_the_arguments(
     model = await access(face)
     engine = Engine(model, [note_down])
 
-    outcome = await engine.perform("Note it down!")
+    outcome = await engine.answer("Note it down!")
 
     assert outcome.reason is Reason.FAILED
     assert executed == []
@@ -109,7 +109,7 @@ async def test_a_stream_that_is_cut_inside_the_arguments(
     simulator.enqueue(
         Turn(parts=(Invoke("note_down", {"text": "short"}),)), Turn(parts=(Say("Ok"),))
     )
-    again = await engine.perform(outcome.conversation)
+    again = await engine.answer(outcome.conversation)
 
     assert executed == ["short"]
     assert again.text == "Ok"
@@ -127,7 +127,7 @@ async def test_arguments_that_are_no_json_go_back_to_the_model(
     )
     model = await access(face)
 
-    outcome = await Engine(model, [weather]).perform("How is the weather?")
+    outcome = await Engine(model, [weather]).answer("How is the weather?")
 
     assert outcome.text == "Sunny."
     assert outcome.readings.faults == 1
@@ -145,7 +145,7 @@ async def test_a_server_that_dies_in_the_middle_of_a_call(
     model = await access("anthropic")
     ensemble = McpEnsemble(describe_server())
 
-    outcome = await Engine(model, [ensemble], approver=AllowAll()).perform("Add!")
+    outcome = await Engine(model, [ensemble], approver=AllowAll()).answer("Add!")
 
     died, added = [each for each in outcome.canisters if isinstance(each, ResultCanister)]
     assert died.is_error
@@ -172,17 +172,17 @@ def count_left() -> dict[str, int]:
 
 async def end_answered(simulator: Simulator, engine: Engine) -> RunOutcome:
     simulator.enqueue(Turn(parts=(Invoke("add", {"a": 1, "b": 1}),)), Turn(parts=(Say("Two."),)))
-    return await engine.perform("Add!")
+    return await engine.answer("Add!")
 
 
 async def end_failed(simulator: Simulator, engine: Engine) -> RunOutcome:
     simulator.enqueue(Turn(parts=(Say("A long answer " * 9),), simulate="cut_at_chunk=3"))
-    return await engine.perform("Go on!")
+    return await engine.answer("Go on!")
 
 
 async def end_refused(simulator: Simulator, engine: Engine) -> RunOutcome:
     simulator.enqueue(Turn(parts=(Say("No."),), stop="refusal"))
-    return await engine.perform("Do harm!")
+    return await engine.answer("Do harm!")
 
 
 async def end_at_time(simulator: Simulator, engine: Engine) -> RunOutcome:
@@ -190,7 +190,7 @@ async def end_at_time(simulator: Simulator, engine: Engine) -> RunOutcome:
     engine = Engine(
         engine.model, engine.ensembles, approver=AllowAll(), limits=Limits(run_seconds=3)
     )
-    return await engine.perform("Hang!")
+    return await engine.answer("Hang!")
 
 
 async def end_cancelled(simulator: Simulator, engine: Engine) -> RunOutcome:
@@ -207,12 +207,12 @@ async def end_cancelled(simulator: Simulator, engine: Engine) -> RunOutcome:
 
 async def end_waiting(simulator: Simulator, engine: Engine) -> RunOutcome:
     simulator.enqueue(Turn(parts=(Invoke("echo", {"word": "ho"}),)))
-    return await Engine(engine.model, engine.ensembles).perform("Call!")
+    return await Engine(engine.model, engine.ensembles).answer("Call!")
 
 
 async def end_dead(simulator: Simulator, engine: Engine) -> RunOutcome:
     simulator.enqueue(Turn(parts=(Invoke("die", {}),)), Turn(parts=(Say("It died."),)))
-    return await engine.perform("Die!")
+    return await engine.answer("Die!")
 
 
 HANGING = asyncio.Event()
@@ -249,7 +249,7 @@ async def test_nothing_is_left_whatever_the_outcome(
     model = await access("anthropic")
     simulator.enqueue(Turn(parts=(Say("Hi"),)))
     warm = [] if file in WARM else [McpEnsemble(describe_server(file=file))]
-    await Engine(model, warm).perform("Warm up!")  # the connection to the model stays, too
+    await Engine(model, warm).answer("Warm up!")  # the connection to the model stays, too
     WARM.add(file)
     await asyncio.sleep(0.05)
     before = count_left()

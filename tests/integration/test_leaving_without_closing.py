@@ -28,7 +28,7 @@ def weather(city: str) -> str:
 PROGRAMS = {
     "a model": "SyncModel(ADDRESS).ask('Hi', controls=SHORT)",
     "a model without a name": "model = SyncModel(ADDRESS); model.ask('Hi', controls=SHORT)",
-    "an engine": "SyncEngine(ADDRESS, tools=[weather], controls=SHORT).perform('Hi')",
+    "an engine": "SyncEngine(ADDRESS, tools=[weather], controls=SHORT).answer('Hi')",
     "a channel": "SyncChannel(ADDRESS, controls=SHORT).ask('Hi')",
     "a stream that was begun": (
         "context = SyncModel(ADDRESS).stream('Hi', controls=LONG)\n"
@@ -47,7 +47,7 @@ PROGRAMS = {
         "asyncio.run(model.ask('Hi', controls=SHORT))"
     ),
     "an asynchronous engine": (
-        "asyncio.run(Engine(ADDRESS, [weather], controls=SHORT).perform('Hi'))"
+        "asyncio.run(Engine(ADDRESS, [weather], controls=SHORT).answer('Hi'))"
     ),
     "an asynchronous stream that was begun": (
         "async def main():\n"

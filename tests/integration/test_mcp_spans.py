@@ -31,7 +31,7 @@ async def main():
     model = script([invoke("look", "a", place="x"), invoke("look", "b", place="y")], [say("Yes.")])
     tools = [produce_mcp_ensemble(describe_server())]
     engine = Engine(model, tools, approver=AllowAll(), listener=OpenTelemetryObserver())
-    await engine.perform("Well?")
+    await engine.answer("Well?")
 
 asyncio.run(main())
 spans = exporter.get_finished_spans()

@@ -14,7 +14,7 @@ import pytest
 from remoting import produce_context
 from vibe_llms.instruments.channels import AsyncChannel
 from vibe_llms.instruments.parsers import Mode, Parser, Partial
-from vibe_llms.instruments.parsers.dialogue import Dialogue, converse
+from vibe_llms.instruments.parsers.dialogue import Dialogue
 from vibe_llms.instruments.parsers.sessions import Following
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
@@ -88,9 +88,7 @@ async def test_an_answer_is_mended_and_taken(
     request = Request(canisters=[UserCanister("Paris?")], model=str(model.descriptor))
     composed, choice = parser.compose(request, model.descriptor.attributes)
 
-    parsed = await converse(
-        model.converse, Dialogue(parser=parser, request=composed, choice=choice)
-    )
+    parsed = await Dialogue(parser=parser, request=composed, choice=choice).converse(model.converse)
 
     assert parsed.value == City("Paris", 2102650)
     assert parsed.choice.mode is Mode(mode)

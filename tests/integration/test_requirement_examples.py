@@ -123,7 +123,7 @@ async def test_a_conversation_goes_in_and_its_new_state_comes_out() -> None:
 
     final = await Engine(produce_client(), [tools.weather, tools.stock]).run(conversation)
     written = [converter.unstructure(each) for each in final.canisters]
-    again = await Engine(script([say("No more to say.")])).perform(final)
+    again = await Engine(script([say("No more to say.")])).answer(final)
 
     assert [each["role"] for each in written].count("result") == 2
     assert again.canisters == ()
@@ -180,7 +180,7 @@ async def test_a_channel_is_a_tool_whose_arguments_are_the_prompts() -> None:
     atlas = ToolChannel(script([say(PARIS)]), name="atlas", description="Knows.", prompt=prompt)
     model = script([invoke("atlas", country="France")], [say("It is Paris.")])
 
-    outcome = await Engine(model, tools=[atlas]).perform("What is the capital of France?")
+    outcome = await Engine(model, tools=[atlas]).answer("What is the capital of France?")
 
     assert atlas.invoker.schema["properties"] == schema["properties"]
     assert outcome.text == "It is Paris."

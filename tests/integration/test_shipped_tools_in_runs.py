@@ -51,7 +51,7 @@ async def produce_tools(directory: Path) -> tuple[Ensemble, ...]:
 async def act(directory: Path, *turns: list[dict[str, Any]], approver: Any = None) -> RunOutcome:
     """Runs a model that says this, turn by turn."""
     engine = Engine(script(*turns), await produce_tools(directory), approver=approver)
-    return await engine.perform("Read notes.txt and do what is to be done.")
+    return await engine.answer("Read notes.txt and do what is to be done.")
 
 
 def read_results(outcome: RunOutcome) -> list[str]:
@@ -134,11 +134,11 @@ async def test_what_a_file_says_agrees_to_nothing(tmp_path: Path) -> None:
 async def test_to_agree_to_one_call_is_to_agree_to_no_other(tmp_path: Path) -> None:
     """An answer names the call; what else the model wants is asked about again."""
     tools = await produce_tools(tmp_path)
-    waiting = await Engine(script([invoke("run_command", command="true")]), tools).perform("x")
+    waiting = await Engine(script([invoke("run_command", command="true")]), tools).answer("x")
     (harmless,) = waiting.requests
     turn = [invoke("run_command", command=HARM)]
 
-    outcome = await Engine(script(turn), tools).perform("x", approvals=[allow(harmless)])
+    outcome = await Engine(script(turn), tools).answer("x", approvals=[allow(harmless)])
 
     assert outcome.state is State.AWAIT
     assert see(tmp_path) == {}

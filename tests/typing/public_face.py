@@ -111,13 +111,13 @@ async def asking(model: Model) -> None:
 def blocking(model: SyncModel, conversation: Conversation) -> None:
     """A synchronous face takes what the asynchronous class takes, and refuses what that refuses."""
     engine = SyncEngine(model, tools=[len], stream=False, strict=True)
-    assert_type(engine.perform("Hello"), RunOutcome)
+    assert_type(engine.answer("Hello"), RunOutcome)
     assert_type(engine.run(conversation), Conversation)
     with engine as entered:
         assert_type(entered, SyncEngine)
     assert_type(model.asynchronous, Model)
     assert_type(model.count_tokens("Hello"), TokenCount)
-    assert_type(model.converse(conversation, reactors=ConversationReactors()), Response)
+    assert_type(model.answer(conversation, reactors=ConversationReactors()), Response)
     SyncModel("scripted:echo", strict=1)  # type: ignore[arg-type]
     SyncEngine(model, stream="no")  # type: ignore[arg-type]
     model.ask("Hello", sytem="x")  # type: ignore[call-arg]  # a slip shows where it was made

@@ -44,7 +44,7 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
         Engine,
         {  # for those who build on an engine
             *("access_registry", "join_listeners", "limits", "load_media", "prepare"),
-            "produce_asking",
+            *("produce_asking", "produce_pattern"),
         },
     ),
     SyncChannel: (AsyncChannel, set()),

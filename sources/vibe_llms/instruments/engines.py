@@ -21,20 +21,27 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.driver import Driver, Ending
 from vibe_llms.engine.generating import Asking
+from vibe_llms.engine.states import Reason
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.reactors import ConversationReactors
-from vibe_llms.instruments.inputs import Input, gather_canisters, produce_native
+from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, produce_native
 from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.invocables.approvals import Approval, Approver
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    Origin,
+    Usage,
+    UserCanister,
+)
 from vibe_llms.messages.contents import Native
-from vibe_llms.messages.requests import WindowPolicy
-from vibe_llms.messages.views import text_of
+from vibe_llms.messages.requests import Request, WindowPolicy
+from vibe_llms.messages.views import add_usages, text_of, usage_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.representation import represent
 from vibe_llms.runs.local import open_run
@@ -98,13 +105,37 @@ class RunOutcome(Ending):
         return represent("RunOutcome", (("reason", str(self.reason)), ("text", self.text)))
 
     @property
-    def text(self) -> str:
-        """What was answered: the final result, or the text of the last turn."""
+    def answer(self) -> tuple[AnyCanister, ...]:
+        """The last turn, or the invocation that was final; nothing where there is no answer."""
         if self.final is not None:
-            return text_of(self.final)
+            called = self.final.invocation_id
+            turns = (each for each in self.canisters if isinstance(each, InvocationCanister))
+            return tuple(each for each in turns if each.invocation_id == called)
         canisters = self.conversation.canisters  # an answer may have been stored before a crash
         tail = read_tail(canisters)
-        return text_of(canisters[tail.start :]) if tail.ends_in_words else ""
+        return tuple(canisters[tail.start :]) if tail.ends_in_words else ()
+
+    @property
+    def text(self) -> str:
+        """What was answered: the final result, or the text of the last turn."""
+        return text_of(self.answer if self.final is None else self.final)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it came to an answer: it does not wait, and reached no limit."""
+        return self.reason is Reason.ANSWERED
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the last answer of the run came from; ``None`` where the model was not asked."""
+        origins = (getattr(canister, "origin", None) for canister in reversed(self.canisters))
+        return next((origin for origin in origins if origin is not None), None)
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the run used, with the summaries made for it; ``None`` where no vendor said."""
+        summaries = (summary.usage for summary in self.summaries)
+        return add_usages((usage_of(self.canisters), *summaries))
 
 
 class Run:
@@ -235,7 +266,7 @@ class Engine(Closing):
             conversation = Conversation(canisters=gather_canisters(conversation))
         return Run(self, conversation, approvals)
 
-    async def perform(
+    async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()
     ) -> RunOutcome:
         """Goes on with a conversation until it is answered, or ends for another reason.
@@ -253,7 +284,7 @@ class Engine(Closing):
         Raises:
             ConverseError: The run failed, such as for want of an answer of the model.
         """
-        outcome = await self.perform(conversation)
+        outcome = await self.answer(conversation)
         if outcome.error is not None:
             raise outcome.error
         return outcome.conversation
@@ -286,6 +317,27 @@ class Engine(Closing):
             lenient=options.get("lenient", model.lenient),
             reactors=await model.join_reactors(self._reactors),
         )
+
+    async def produce_pattern(self) -> Request:
+        """Returns the request that all runs share, about nothing yet.
+
+        Raises:
+            ConverseError: The model, or a tool, cannot be used.
+        """
+        asking = await self.produce_asking()
+        async with self.access_registry() as registry:
+            return Request(
+                canisters=[UserCanister(PLACEHOLDER)],
+                model=asking.address,
+                controls=asking.controls,
+                invocables=registry.describe(),
+                invocation_choice=asking.invocation_choice,
+                schema=asking.schema,
+                strict=asking.strict,
+                lenient=asking.lenient,
+                native=asking.native,
+                window=asking.window,
+            )
 
     def join_listeners(self) -> Callable[[RunEvent], object] | None:
         """Returns what hears of a run: the listener, and those that the application has."""
@@ -348,7 +400,7 @@ class SyncEngine(SyncFace[Engine]):
     def __init__(self, *given: Any, **settings: Any) -> None:
         super().__init__(Engine(*given, **settings))
 
-    perform = blocking(Engine.perform)
+    answer = blocking(Engine.answer)
     run = blocking(Engine.run)
     close = blocking(Engine.close)
 

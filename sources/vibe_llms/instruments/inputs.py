@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister, UserCanister
@@ -32,6 +32,9 @@ Input: TypeAlias = (
     | HasCanisters
 )
 """What can be asked: a text, contents of one message, canisters, or a conversation."""
+
+PLACEHOLDER: Final = "?"
+"""What is asked in a request that others are made from."""
 
 _CANISTERS = tuple(CANISTER_CLASSES.values())
 

@@ -163,9 +163,9 @@ class Model(Closing):
         Raises:
             ConverseError: No answer, or not to its end.
         """
-        return await self.converse(prompt, stream=stream, **options)
+        return await self.answer(prompt, stream=stream, **options)
 
-    async def converse(
+    async def answer(
         self,
         prompt: Input | Request,
         *,
@@ -257,9 +257,7 @@ class Model(Closing):
         self, prompt: Input | Request, kind: Any, **options: Unpack[ParseOptions]
     ) -> Parsed[Any]:
         """Returns the value with its response, the mode, and all attempts; see :meth:`parse`."""
-        from vibe_llms.instruments.parsers.dialogue import converse
-
-        return await converse(self.converse, await self._begin(prompt, kind, options))
+        return await (await self._begin(prompt, kind, options)).converse(self.answer)
 
     @overload
     def follow(
@@ -359,7 +357,7 @@ class SyncModel(SyncFace[Model]):
 
     request = direct(Model.request)
     ask = blocking(Model.ask)
-    converse = blocking(Model.converse)
+    answer = blocking(Model.answer)
     stream = entering(Model.stream, produce_sync_stream)
     parse = blocking(Model.parse)
     parse_with_response = blocking(Model.parse_with_response)

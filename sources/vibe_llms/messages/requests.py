@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import attrs
 
@@ -19,7 +19,7 @@ from vibe_llms.messages.canisters import (
     Usage,
 )
 from vibe_llms.messages.conformity import conform_fields, ensure_members
-from vibe_llms.messages.contents import Native
+from vibe_llms.messages.contents import Native, RefusalContent
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.messages.plainness import ensure_controls, ensure_schema, write_plain
@@ -251,6 +251,12 @@ class ResponseMetadata:
         return self.origin.stop_reason
 
 
+UNANSWERED: Final = frozenset(
+    {StopReason.LIMIT, StopReason.OVERFLOW, StopReason.REFUSED, StopReason.FILTERED}
+)
+"""Why a model stops without having answered."""
+
+
 @attrs.frozen(kw_only=True, field_transformer=conform_fields)
 class Response:
     """What came of a request: the canisters to append, how, and what was lost on the way."""
@@ -272,6 +278,37 @@ class Response:
     def conversation(self) -> tuple[AnyCanister, ...]:
         """The latest state of the conversation: what was asked, then what was answered."""
         return self.request.canisters + self.canisters
+
+    @property
+    def answer(self) -> tuple[AnyCanister, ...]:
+        """All that it brought, as every outcome has it."""
+        return self.canisters
+
+    @property
+    def origin(self) -> Origin:
+        """Where the answer came from."""
+        return self.metadata.origin
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the answer used, with the summaries asked for first; ``None`` where nobody said."""
+        from vibe_llms.messages.views import add_usages
+
+        origins = (self.metadata.origin, *self.metadata.summaries)
+        return add_usages(origin.usage for origin in origins)
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the model stopped; ``REFUSED`` also where it says so in its answer alone."""
+        for canister in self.canisters:
+            if any(isinstance(content, RefusalContent) for content in canister.content):
+                return StopReason.REFUSED
+        return self.metadata.stop_reason
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it is a whole answer: neither cut off nor refused."""
+        return self.stop_reason not in UNANSWERED
 
     @property
     def text(self) -> str:

@@ -115,7 +115,7 @@ def turns_of(canisters: Sequence[AnyCanister]) -> tuple[Turn, ...]:
 
 def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
     """Adds up what the turns used, each turn once; ``None`` where no turn said."""
-    total: Usage | None = None
+    usages: list[Usage] = []
     counted: set[str] = set()
     for canister in canisters:
         origin = getattr(canister, "origin", None)
@@ -125,5 +125,14 @@ def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
         if name in counted:
             continue
         counted.add(name)
-        total = origin.usage if total is None else total + origin.usage
+        usages.append(origin.usage)
+    return add_usages(usages)
+
+
+def add_usages(usages: Iterable[Usage | None]) -> Usage | None:
+    """Adds up what vendors said; ``None`` where none of them did."""
+    total: Usage | None = None
+    for usage in usages:
+        if usage is not None:
+            total = usage if total is None else total + usage
     return total

@@ -294,7 +294,7 @@ async def test_a_channel_is_a_tool_of_another_model() -> None:
         tools=[atlas],
     )
 
-    outcome = await engine.perform("Is Paris big?")
+    outcome = await engine.answer("Is Paris big?")
 
     results = [each for each in outcome.canisters if each.role == "result"]
     assert outcome.text == "Big."
@@ -322,8 +322,8 @@ async def test_channels_invoke_channels_only_so_deeply() -> None:
     )
     model = script([invoke("outer", text="Hi")], [say("So.")])
 
-    await Engine(model, tools=[outer]).perform("Hi")
-    alone = await Engine(script([invoke("inner", text="Hi")], [say("So.")]), [inner]).perform("Hi")
+    await Engine(model, tools=[outer]).answer("Hi")
+    alone = await Engine(script([invoke("inner", text="Hi")], [say("So.")]), [inner]).answer("Hi")
 
     (identity,) = store.survey()
     refused = Conversation.restore(store, identity).canisters[2]
@@ -339,7 +339,7 @@ async def test_a_tool_that_comes_to_nothing_says_so() -> None:
     for settings in ({"tools": [careful]}, {"tools": [weather], "limits": Limits(run_steps=1)}):
         tool = ToolChannel(inner, name="ask", description="Asks.", **settings)  # type: ignore[arg-type]
         outer = script([invoke("ask", text="Rome?")], [say("Sorry.")])
-        outcome = await Engine(outer, tools=[tool]).perform("Rome?")
+        outcome = await Engine(outer, tools=[tool]).answer("Rome?")
         told.append(text_of(outcome.canisters[1]))
 
     assert told[0] == "ask came to nothing: nobody approves of weather there."

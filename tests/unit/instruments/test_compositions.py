@@ -55,7 +55,7 @@ def test_what_is_synchronous_takes_any_model(what: str, application: Application
 
     engine = SyncEngine(model, application=application)
     channel: SyncChannel[str] = SyncChannel(model, application=application)
-    assert engine.perform("Hi").text == "Hi"
+    assert engine.answer("Hi").text == "Hi"
     assert channel.ask("Hi").text == "Hi"
     with SyncBatchChannel(engine) as batch:
         assert [item.value for item in batch.run(["a", "b"], ordered=True)] == ["a", "b"]
@@ -73,7 +73,7 @@ async def test_what_is_asynchronous_takes_any_model(what: str, application: Appl
     engine = Engine(model, [tool, look], application=application)
     channel: AsyncChannel[str] = AsyncChannel(model, application=application)
 
-    assert (await engine.perform("Hi")).text == "Hi"
+    assert (await engine.answer("Hi")).text == "Hi"
     assert (await channel.ask("Hi")).text == "Hi"
     batch = BatchChannel(SyncEngine(model, application=application))
     assert [item.value async for item in batch.run(["a"])] == ["a"]

@@ -44,7 +44,7 @@ async def test_a_conversation_in_a_conversation_out() -> None:
 
 async def test_an_outcome_tells_what_came_of_it() -> None:
     """The text of the answer, what was added, and what it took."""
-    outcome = await Engine(MODEL, [weather]).perform("What is the weather in Rome?")
+    outcome = await Engine(MODEL, [weather]).answer("What is the weather in Rome?")
 
     assert outcome.text == "It is sunny."
     assert [each.role for each in outcome.canisters] == ["invocation", "result", "assistant"]
@@ -54,9 +54,9 @@ async def test_an_outcome_tells_what_came_of_it() -> None:
 async def test_what_was_answered_before_is_the_answer_still() -> None:
     """Taken up again after its end, a run adds nothing and says the same."""
     engine = Engine(script([say("Hello"), say(" again.")]))
-    outcome = await engine.perform("Hi")
+    outcome = await engine.answer("Hi")
 
-    again = await engine.perform(outcome.conversation)
+    again = await engine.answer(outcome.conversation)
 
     assert again.canisters == ()
     assert again.text == outcome.text == "Hello again."
@@ -66,7 +66,7 @@ def test_the_synchronous_face_is_the_same() -> None:
     """Without a loop."""
     with SyncEngine(MODEL, [weather]) as engine:
         result = engine.run(ask())
-        assert engine.perform(ask()).text == "It is sunny."
+        assert engine.answer(ask()).text == "It is sunny."
 
     assert result.last_message is not None
     assert result.last_message.role == "assistant"
@@ -76,8 +76,8 @@ async def test_the_synchronous_face_works_inside_a_running_loop() -> None:
     """As in a notebook; and from other threads at the same time."""
     engine = SyncEngine(MODEL, [weather])
 
-    here = engine.perform("Hello")
-    there = await asyncio.gather(*(asyncio.to_thread(engine.perform, "Hello") for _ in range(3)))
+    here = engine.answer("Hello")
+    there = await asyncio.gather(*(asyncio.to_thread(engine.answer, "Hello") for _ in range(3)))
 
     assert {outcome.text for outcome in (here, *there)} == {"It is sunny."}
 
@@ -97,7 +97,7 @@ async def test_a_failed_run_raises_where_only_a_conversation_is_returned() -> No
 
     with pytest.raises(ConverseError, match="overloaded"):
         await engine.run(ask())
-    outcome = await engine.perform(ask())
+    outcome = await engine.answer(ask())
     assert outcome.reason is Reason.FAILED
     assert outcome.conversation.last_message == outcome.conversation.canisters[0]
 
@@ -120,12 +120,12 @@ async def test_a_suspended_run_is_taken_up_again() -> None:
     model = script([invoke("pay", amount=3)], [say("Done.")])
     engine = Engine(model, [produce_invoker(pay, needs_approval=True)])
 
-    waiting = await engine.perform("Pay!")
+    waiting = await engine.answer("Pay!")
     assert waiting.state is State.AWAIT
     assert calls == []
 
     answers = [allow(request) for request in waiting.requests]
-    done = await engine.perform(waiting.conversation, approvals=answers)
+    done = await engine.answer(waiting.conversation, approvals=answers)
 
     assert calls == ["pay 3"]
     assert done.text == "Done."
@@ -153,7 +153,7 @@ async def test_without_a_store_a_call_that_was_cancelled_is_not_silently_repeate
 
     assert run.outcome is not None
     assert run.outcome.reason is Reason.CANCELLED
-    again = await Engine(model, [pay]).perform(run.conversation)
+    again = await Engine(model, [pay]).answer(run.conversation)
     assert begun == ["pay"]
     assert again.state is State.AWAIT
     assert again.requests[0].in_doubt
@@ -179,11 +179,11 @@ async def test_ensembles_stay_connected_within_the_engine_and_end_with_it() -> N
 
     model = script([say("Hi")])
     async with Engine(model, [Noting()]) as engine:
-        await engine.perform("One")
-        await engine.perform("Two")
+        await engine.answer("One")
+        await engine.answer("Two")
     assert log == ["connect", "disconnect"]
 
-    await Engine(model, [Noting()]).perform("One")
+    await Engine(model, [Noting()]).answer("One")
     assert log == ["connect", "disconnect"] * 2
 
 
@@ -191,12 +191,12 @@ async def test_a_registry_of_ones_own_stays_as_it_is() -> None:
     """Whoever connected it disconnects it."""
     async with Registry(gather_ensembles([weather])) as registry:
         async with Engine(MODEL, registry) as engine:
-            await engine.perform("Hello")
+            await engine.answer("Hello")
         assert registry.access("weather")
 
 
 async def test_a_list_of_canisters_is_a_conversation_too() -> None:
     """Whatever can be asked can be run."""
-    outcome = await Engine(script([say("Hi")])).perform([UserCanister("Hello")])
+    outcome = await Engine(script([say("Hi")])).answer([UserCanister("Hello")])
 
     assert outcome.text == "Hi"

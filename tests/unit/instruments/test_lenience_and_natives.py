@@ -149,7 +149,7 @@ def configure(directory: Path, **values: Any) -> Application:
 
 
 async def test_both_are_options_of_all_ways_to_ask(tmp_path: Path) -> None:
-    """Of ask, converse and stream, of an engine, of a model, and lenience of the configuration."""
+    """Of ask, answer and stream, of an engine, of a model, and lenience of the configuration."""
     given: list[Request] = []
     native = {"stream": 1}
 
@@ -160,7 +160,7 @@ async def test_both_are_options_of_all_ways_to_ask(tmp_path: Path) -> None:
 
     application = configure(tmp_path)
     async with Listening("scripted:echo", application=application) as model:
-        for answer in (model.ask, model.converse):
+        for answer in (model.ask, model.answer):
             response = await answer("hi", native=native, lenient=True, controls={"unheard_of": 1})
             paths = [loss.path for loss in response.losses]
             assert paths == ["controls.unheard_of", "native.stream"]
@@ -182,7 +182,7 @@ def test_synchronous_code_has_the_same_options(tmp_path: Path) -> None:
     with SyncModel("scripted:echo", application=configure(tmp_path), unheard_of=1) as model:
         with pytest.raises(ControlError):
             model.ask("hi")
-        for answer in (model.ask, model.converse):
+        for answer in (model.ask, model.answer):
             response = answer("hi", native={"stream": 1}, lenient=True)
             paths = [loss.path for loss in response.losses]
             assert paths == ["controls.unheard_of", "native.stream"]

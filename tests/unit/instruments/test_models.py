@@ -148,7 +148,7 @@ async def test_reactors_of_the_model_and_of_the_call_hear_both(application: Appl
     ours = ConversationReactors(progress=lambda event: heard.append("call " + event.chunk))
 
     async with Model(application=application, reactors=mine) as model:
-        await model.converse(model.request("hi"), reactors=ours)
+        await model.answer(model.request("hi"), reactors=ours)
 
     assert heard == ["model hi", "call hi"]
 

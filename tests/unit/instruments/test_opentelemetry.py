@@ -136,7 +136,7 @@ async def test_a_run_is_the_parent_of_its_answers_and_tools(
     engine = Engine(_produce_model(), [tool], listener=observer, stream=stream, reactors=reactors)
 
     with lab.tracers.get_tracer("program").start_as_current_span("program"):
-        outcome = await engine.perform("Where is it sunny?")
+        outcome = await engine.answer("Where is it sunny?")
         assert trace.get_current_span().name == "program"  # type: ignore[attr-defined]
 
     names = [span.name for span in lab.finished]
@@ -199,7 +199,7 @@ async def test_an_answer_is_described_by_the_words_of_the_conventions(lab: Lab) 
 
 async def test_durations_and_tokens_are_measured(lab: Lab) -> None:
     """As histograms, with the units and the attributes of the conventions."""
-    await Engine(_produce_model(), [look], listener=lab.observe()).perform("Well?")
+    await Engine(_produce_model(), [look], listener=lab.observe()).answer("Well?")
 
     metrics = lab.read_metrics()
     assert set(metrics) == {
@@ -226,7 +226,7 @@ async def test_whole_answers_have_no_first_piece(lab: Lab) -> None:
     request = Request(canisters=(UserCanister("Well?"),))
 
     await _produce_model().converse(request, observer.reactors, stream=False)
-    await Engine(_produce_model(), [look], listener=observer, stream=False).perform("Well?")
+    await Engine(_produce_model(), [look], listener=observer, stream=False).answer("Well?")
 
     assert "gen_ai.client.operation.time_to_first_chunk" not in lab.read_metrics()
     assert all("gen_ai.request.stream" not in (span.attributes or {}) for span in lab.finished)
@@ -247,7 +247,7 @@ async def test_texts_are_recorded_only_when_asked(
 
     async def use(observer: OpenTelemetryObserver) -> None:
         if way == "engine":
-            await Engine(model, [look], listener=observer).perform(SECRET)
+            await Engine(model, [look], listener=observer).answer(SECRET)
         else:
             request = Request(canisters=(UserCanister(SECRET),))
             await model.converse(request, observer.reactors)
@@ -269,7 +269,7 @@ async def test_texts_have_the_form_of_the_conventions(lab: Lab) -> None:
     conversation = Conversation(canisters=[SupervisorCanister("Be brief."), UserCanister("Well?")])
     engine = Engine(_produce_model(), [look], listener=lab.observe(captures_texts=True))
 
-    await engine.perform(conversation)
+    await engine.answer(conversation)
 
     chat = lab.spans["chat test"].attributes or {}
     assert json.loads(str(chat["gen_ai.system_instructions"])) == [
@@ -307,7 +307,7 @@ async def test_a_failure_has_its_type_and_no_message(lab: Lab, way: str) -> None
     observer = lab.observe()
 
     if way == "listener":
-        outcome = await Engine(model, listener=observer).perform("Well?")
+        outcome = await Engine(model, listener=observer).answer("Well?")
         assert outcome.error is not None
         run = lab.spans["invoke_agent"]
         assert (run.attributes or {})["error.type"] == "overloaded"
@@ -330,7 +330,7 @@ async def test_a_limit_is_no_failure(lab: Lab) -> None:
     """It is how the run ended, and which limit it was."""
     engine = Engine(_produce_model(), [look], listener=lab.observe(), limits=Limits(run_steps=1))
 
-    await engine.perform("Well?")
+    await engine.answer("Well?")
 
     attributes = lab.spans["invoke_agent"].attributes or {}
     assert attributes["vibe_llms.run.reason"] == "limit"
@@ -354,7 +354,7 @@ async def test_what_is_cancelled_ends_its_spans(lab: Lab) -> None:
 
     model = script([invoke("hang", "a", number=1), invoke("hang", "b", number=2)])
     engine = Engine(model, [hang], listener=lab.observe())
-    task = asyncio.create_task(engine.perform("Well?"))
+    task = asyncio.create_task(engine.answer("Well?"))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -388,7 +388,7 @@ async def test_runs_at_the_same_time_keep_to_themselves(lab: Lab) -> None:
         script([invoke("look", place="Rome")], [say("Yes.")]), [look], listener=observer
     )
 
-    outcomes = await asyncio.gather(*(engine.perform("Well?") for _ in range(5)))
+    outcomes = await asyncio.gather(*(engine.answer("Well?") for _ in range(5)))
 
     runs = {
         span.context.span_id: (span.attributes or {})["gen_ai.conversation.id"]
@@ -414,14 +414,14 @@ async def test_a_run_within_a_tool_is_below_that_tool(lab: Lab) -> None:
         Args:
             question: What.
         """
-        return (await inner.perform(question)).text
+        return (await inner.answer(question)).text
 
     outer = Engine(
         script([invoke("consult", question="Where?")], [say("In Rome.")]),
         [consult],
         listener=observer,
     )
-    await outer.perform("Well?")
+    await outer.answer("Well?")
 
     parents = [(span.name, _name_parent(lab, span)) for span in lab.finished]
     assert parents == [
@@ -460,7 +460,7 @@ async def test_a_setting_switches_it_on(
     application = configure(OPENTELEMETRY="true")
     async with Model(application=application) as model:
         await model.ask(SECRET)
-        await Engine(model).perform(SECRET)
+        await Engine(model).answer(SECRET)
 
     assert [span.name for span in lab.finished] == ["chat echo", "chat echo", "invoke_agent"]
     assert "swordfish" not in _write_out(lab)
@@ -489,7 +489,7 @@ async def test_without_the_package_everything_goes_on(
 
     async with Model(application=application) as model:
         assert (await model.ask("Hello")).text
-        assert (await Engine(model).perform("Hello")).text
+        assert (await Engine(model).answer("Hello")).text
 
     assert [record.getMessage() for record in caplog.records] == [
         "Spans and metrics need opentelemetry-api, which is not installed. Install it: "

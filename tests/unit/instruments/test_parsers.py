@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from scripting import produce_model
 from vibe_llms.exceptions import CapabilityError, ParseError, RequestError
 from vibe_llms.instruments.parsers import Attempt, Mode, Parsed, Parser
-from vibe_llms.instruments.parsers.dialogue import Dialogue, converse
+from vibe_llms.instruments.parsers.dialogue import Dialogue
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.performing import perform
 from vibe_llms.messages.canisters import (
@@ -278,7 +278,7 @@ async def test_an_answer_that_does_not_fit_is_mended() -> None:
     dialogue = parse(Parser(City), supports_schema="yes")
     dialogue.listener = heard.append
 
-    parsed: Parsed[City] = await converse(model.converse, dialogue)
+    parsed: Parsed[City] = await dialogue.converse(model.converse)
 
     assert parsed.value == City("Paris", 2102650)
     assert parsed.choice.mode is Mode.NATIVE
@@ -299,7 +299,7 @@ async def test_a_call_that_does_not_fit_is_mended_by_its_result() -> None:
     """As a tool the answer is refused, as any tool refuses what does not fit."""
     model = produce_model(call("City", '{"name": 1, "people": 2}'), call("City", PARIS))
 
-    parsed = await converse(model.converse, parse(Parser(City), supports_invocations="yes"))
+    parsed = await parse(Parser(City), supports_invocations="yes").converse(model.converse)
 
     result = parsed.response.request.canisters[-1]
     assert parsed.value == City("Paris", 2102650)
@@ -314,7 +314,7 @@ async def test_there_are_so_many_attempts_and_no_more() -> None:
     model = produce_model(say("no", usage=USAGE))
 
     with pytest.raises(ParseError, match="after 2 attempts: answer: holds no JSON: no") as caught:
-        await converse(model.converse, parse(Parser(City, attempts=2)))
+        await parse(Parser(City, attempts=2)).converse(model.converse)
 
     error = caught.value
     used = usage_of(error.arrived)
@@ -335,7 +335,7 @@ async def test_what_was_cut_off_or_refused_is_not_asked_for_again(
 ) -> None:
     """It would break off again, and cost as much."""
     with pytest.raises(ParseError, match=advice) as caught:
-        await converse(produce_model(response).converse, parse(Parser(City)))
+        await parse(Parser(City)).converse(produce_model(response).converse)
 
     assert caught.value.attempts == 1
 
@@ -344,7 +344,7 @@ async def test_a_whole_answer_is_taken_wherever_it_was_cut_off() -> None:
     """What matters is whether it fits."""
     model = produce_model(say(PARIS, stop_reason="limit"))
 
-    parsed = await converse(model.converse, parse(Parser(City)))
+    parsed = await parse(Parser(City)).converse(model.converse)
 
     assert parsed.response.metadata.stop_reason is StopReason.LIMIT
 

@@ -213,22 +213,22 @@ async def test_the_setting_is_that_of_the_nearest(
     assert model.request("hi", window="stop").window == "stop"
     assert Model(application=application).request("hi").window == "stop"
 
-    outcome = await Engine(model).perform(_compose(30))
+    outcome = await Engine(model).answer(_compose(30))
     assert len(sent[-1].canisters) < 40
     assert [loss.kind for loss in outcome.losses] == ["dropped"]
     assert len(outcome.conversation) == 63
-    await Engine(model, window="stop").perform(_compose(30))
+    await Engine(model, window="stop").answer(_compose(30))
     assert len(sent[-1].canisters) == 62
-    await Engine("", application=application, window="drop").perform(_compose(30))
+    await Engine("", application=application, window="drop").answer(_compose(30))
     assert len(sent[-1].canisters) < 40
 
 
 async def test_a_run_counts_what_its_summaries_used(application: Application) -> None:
     """They are paid for, and limits hold them, too."""
-    plain = await Engine("", application=application).perform(_compose(30))
+    plain = await Engine("", application=application).answer(_compose(30))
     model = Model(application=application, window="summarize")
 
-    outcome = await Engine(model).perform(_compose(30))
+    outcome = await Engine(model).answer(_compose(30))
 
     assert plain.readings.tokens == 19
     assert outcome.readings.tokens > 19 + 94

@@ -90,7 +90,7 @@ async def test_what_must_not_be_repeated_is_asked_about(store: Any) -> None:
     """Nobody knows whether an earlier run has executed it."""
     conversation = begin(store, "pay")
 
-    outcome = await Engine(script([say("Done.")]), [pay], store=store).perform(conversation)
+    outcome = await Engine(script([say("Done.")]), [pay], store=store).answer(conversation)
 
     (request,) = outcome.requests
     assert request.in_doubt

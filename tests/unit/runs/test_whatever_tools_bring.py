@@ -240,7 +240,7 @@ def test_an_interrupt_out_of_a_tool_ends_the_host_and_leaves_the_call_in_doubt(
         asyncio.run(Engine(model, [tool.produce_invoker()], store=store).run(conversation))
 
     stored = Conversation.restore(store, conversation.id)
-    again = asyncio.run(Engine(model, [tool.produce_invoker()], store=store).perform(stored))
+    again = asyncio.run(Engine(model, [tool.produce_invoker()], store=store).answer(stored))
     (request,) = again.requests
     assert request.in_doubt
     assert tool.done == 1

@@ -9,24 +9,20 @@ from typing import Any, Generic, Self, TypeVar, Unpack, overload
 from vibe_llms.absence import ABSENT
 from vibe_llms.asynchrony import Closing
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.engine.states import Reason
-from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.exceptions import ParseError, RequestError, Stage
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.engines import Engine, EngineSettings, RunOutcome, Tool
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.parsers.choosing import Choice, Mode
-from vibe_llms.instruments.parsers.dialogue import compose_words
-from vibe_llms.instruments.parsers.kinds import Unfit
+from vibe_llms.instruments.parsers.dialogue import Repair
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.invocables.ensembles import list_tools
 from vibe_llms.messages.canisters import (
     AnyCanister,
-    InvocationCanister,
     SupervisorCanister,
-    UserCanister,
 )
 from vibe_llms.messages.views import text_of
 from vibe_llms.nearness import suggest
@@ -137,10 +133,10 @@ class AsyncChannel(Closing, Generic[T]):
         composed = await self._compose(said, variables)
         async with self._turn:
             engine, choice = await self._link.access()
-            preface = self._list_instructions(choice)
-            conversation = self.conversation.copy()
-            conversation.add_canisters(_leave_out_known(conversation, (*preface, *composed)))
-            return await self._converse(engine, choice, conversation, ())
+            said = _leave_out_known(
+                self.conversation, (*self._list_instructions(choice), *composed)
+            )
+            return await self._answer(engine, choice, said)
 
     async def resume(self, *approvals: Approval) -> Reply[T]:
         """Goes on with the conversation as it is: after a limit, an error, or a wait.
@@ -154,7 +150,7 @@ class AsyncChannel(Closing, Generic[T]):
         """
         async with self._turn:
             engine, choice = await self._link.access()
-            return await self._converse(engine, choice, self.conversation, approvals)
+            return await self._answer(engine, choice, (), approvals)
 
     def fork(self, from_index: int | None = None) -> AsyncChannel[T]:
         """Produces a channel that shares what was said and goes its own way; see
@@ -205,35 +201,36 @@ class AsyncChannel(Closing, Generic[T]):
             return ()
         return (SupervisorCanister(self.parser.instructions),)
 
-    async def _converse(
+    async def _answer(
         self,
         engine: Engine,
         choice: Choice | None,
-        conversation: Conversation,
-        approvals: Sequence[Approval],
+        said: Sequence[AnyCanister],
+        approvals: Sequence[Approval] = (),
     ) -> Reply[T]:
-        outcomes: list[RunOutcome] = []
-        while True:
-            outcomes.append(await self._run(engine, conversation, approvals))
-            try:
-                value = await self._judge(outcomes[-1])
-            except Unfit as unfit:
-                assert self.parser is not None
-                assert choice is not None
-                if outcomes[-1].reason is not Reason.ANSWERED:
-                    return Reply(outcomes=tuple(outcomes), choice=choice)
-                if len(outcomes) >= self.parser.attempts:
-                    answers = [outcome.canisters for outcome in outcomes]
-                    raise self.parser.fail(answers, unfit) from unfit
-                words = compose_words(self.parser, choice.mode, unfit.faults)
-                conversation, approvals = self.conversation.copy(), ()
-                conversation.add_canister(UserCanister(words))
-            else:
-                return Reply(outcomes=tuple(outcomes), choice=choice, value=value)
+        async def answer(said: Sequence[AnyCanister]) -> RunOutcome:
+            return await self._say(engine, said, () if said else approvals)
 
-    async def _run(
-        self, engine: Engine, conversation: Conversation, approvals: Sequence[Approval]
+        if self.parser is None or choice is None:
+            outcome = await answer(said)
+            value: Any = outcome.text if outcome.is_answered else ABSENT
+            return Reply(outcomes=(outcome,), value=value)
+        repair: Repair[Any, RunOutcome] = Repair(parser=self.parser, choice=choice)
+        try:
+            await repair.answer(answer, said)
+        except ParseError:
+            if not repair.outcomes or repair.outcomes[-1].is_answered:
+                raise  # else there is no answer yet that could fit, and whoever reads it is told
+        return Reply(outcomes=tuple(repair.outcomes), choice=choice, value=repair.value)
+
+    async def _say(
+        self, engine: Engine, said: Sequence[AnyCanister], approvals: Sequence[Approval]
     ) -> RunOutcome:
+        """Has the conversation answered; whatever becomes of that, it has grown."""
+        conversation = self.conversation
+        if said:
+            conversation = conversation.copy()
+            conversation.add_canisters(said)
         run = engine.prepare(conversation, approvals)
         try:
             outcome = await run.perform()
@@ -242,21 +239,6 @@ class AsyncChannel(Closing, Generic[T]):
         if outcome.error is not None:
             raise outcome.error
         return outcome
-
-    async def _judge(self, outcome: RunOutcome) -> Any:
-        """Makes the value of an answer. Raises Unfit."""
-        if self.parser is None:
-            return outcome.text if outcome.reason is Reason.ANSWERED else ABSENT
-        if outcome.final is None:
-            return await self.parser.judge(outcome.text)
-        called = outcome.final.invocation_id
-        return await self.parser.judge(
-            [
-                canister
-                for canister in outcome.canisters
-                if isinstance(canister, InvocationCanister) and canister.invocation_id == called
-            ]
-        )
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:

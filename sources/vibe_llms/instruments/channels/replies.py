@@ -14,7 +14,7 @@ from vibe_llms.instruments.engines import RunOutcome
 from vibe_llms.instruments.parsers.choosing import Choice
 from vibe_llms.invocables.approvals import ApprovalRequest
 from vibe_llms.messages.canisters import AnyCanister, Usage
-from vibe_llms.messages.views import usage_of
+from vibe_llms.messages.views import add_usages
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class Reply(Generic[T]):
     @property
     def usage(self) -> Usage | None:
         """What all of it used; ``None`` where no vendor said."""
-        return usage_of(self.canisters)
+        return add_usages(outcome.usage for outcome in self.outcomes)
 
     @property
     def is_resumable(self) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import attrs
 
+from vibe_llms.absence import ABSENT, Absence
+from vibe_llms.instruments.answering import Outcome
 from vibe_llms.instruments.parsers.choosing import Choice, Mode
 from vibe_llms.instruments.parsers.kinds import Unfit
-from vibe_llms.instruments.parsers.parsers import Parser, is_hopeless
+from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.validation import Fault
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -21,9 +23,10 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.messages.views import usage_of
+from vibe_llms.messages.views import add_usages
 
 T = TypeVar("T")
+_Out = TypeVar("_Out", bound=Outcome)
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +66,7 @@ class Parsed(Generic[T]):
     @property
     def usage(self) -> Usage | None:
         """What all attempts used together; ``None`` where no vendor said."""
-        return usage_of([each for one in self.attempts for each in one.response.canisters])
+        return add_usages(attempt.response.usage for attempt in self.attempts)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -74,23 +77,39 @@ class Parsed(Generic[T]):
 Listener = Callable[[Attempt], object]
 
 
-@attrs.define
-class Dialogue(Generic[T]):
-    """What has been asked and answered so far, and what is to be asked next.
+Say = Callable[[Sequence[AnyCanister]], Awaitable[_Out]]
+"""Has a conversation answered after something more was said; at first there may be nothing."""
+
+
+@attrs.define(kw_only=True)
+class Repair(Generic[T, _Out]):
+    """Has answers mended until one fits; goes around a model as well as around an engine.
 
     Attributes:
-        request: To be sent next.
-        listener: Hears of each attempt.
+        outcomes: All answers, the last of which fits, or was the last attempt.
+        mending: What is to be said to the last one, where that does not fit.
+        value: Of the one that fits; ``ABSENT`` before.
     """
 
     parser: Parser[T]
-    request: Request
     choice: Choice
-    listener: Listener | None = None
-    attempts: list[Attempt] = attrs.field(factory=list, init=False)
+    outcomes: list[_Out] = attrs.field(factory=list, init=False)
+    mending: Sequence[AnyCanister] = attrs.field(default=(), init=False)
+    value: T | Absence = attrs.field(default=ABSENT, init=False)
 
-    async def take(self, response: Response, *, is_last: bool = False) -> Parsed[T] | None:
-        """Reads an answer; ``None`` where it does not fit and ``request`` asks to mend it.
+    async def answer(self, answer: Say[_Out], said: Sequence[AnyCanister] = ()) -> T:
+        """Asks until an answer fits, and returns its value.
+
+        Raises:
+            ParseError: None did.
+            ConverseError: No answer, or not to its end.
+        """
+        while not await self.take(await answer(said)):
+            said = self.mending
+        return cast("T", self.value)
+
+    async def take(self, outcome: _Out, *, is_last: bool = False) -> bool:
+        """Tells whether an answer fits: then there is a value; else ``mending`` is to be said.
 
         Args:
             is_last: There shall be no further attempt.
@@ -98,34 +117,65 @@ class Dialogue(Generic[T]):
         Raises:
             ParseError: It does not fit, and that was the last attempt.
         """
+        self.outcomes.append(outcome)
         try:
-            value = await self.parser.judge(response)
+            self.value = await self.parser.judge(outcome.answer)
         except Unfit as unfit:
-            is_last |= len(self.attempts) + 1 >= self.parser.attempts or is_hopeless(response)
-            self._note(response, unfit.faults, is_last=is_last)
+            is_out = len(self.outcomes) >= self.parser.attempts
+            is_last = is_last or is_out or not outcome.is_answered
+            self.note(outcome, unfit.faults, is_last=is_last)
             if is_last:
-                answers = [attempt.response for attempt in self.attempts]
-                raise self.parser.fail(answers, unfit) from unfit
-            words = self._compose_words(unfit.faults)
-            canisters = (*self.request.canisters, *response.canisters, *reply(response, words))
-            self.request = attrs.evolve(self.request, canisters=canisters)
-            return None
-        self._note(response, (), is_last=True)
-        return Parsed(value=value, choice=self.choice, attempts=tuple(self.attempts))
+                raise self.parser.fail(self.outcomes, unfit) from unfit
+            words = compose_words(self.parser, self.choice.mode, unfit.faults)
+            self.mending = reply(outcome.canisters, words)
+            return False
+        self.note(outcome, (), is_last=True)
+        return True
 
-    def _note(self, response: Response, faults: Sequence[Fault], *, is_last: bool) -> None:
-        attempt = Attempt(
-            number=len(self.attempts) + 1,
-            response=response,
-            faults=tuple(faults),
-            is_last=is_last,
-        )
+    def note(self, outcome: _Out, faults: Sequence[Fault], *, is_last: bool) -> None:
+        """Hears of each answer, and of what is wrong with it."""
+
+
+@attrs.define(kw_only=True)
+class Dialogue(Repair[T, Response], Generic[T]):
+    """What has been asked of a model and answered so far, and what is to be asked next.
+
+    Attributes:
+        request: To be sent next.
+        listener: Hears of each attempt.
+        attempts: So far.
+    """
+
+    request: Request
+    listener: Listener | None = None
+    attempts: list[Attempt] = attrs.field(factory=list, init=False)
+
+    @property
+    def parsed(self) -> Parsed[T] | None:
+        """The value with all that led to it; ``None`` while no answer fits."""
+        if isinstance(self.value, Absence):
+            return None
+        return Parsed(value=self.value, choice=self.choice, attempts=tuple(self.attempts))
+
+    async def converse(self, ask: Callable[[Request], Awaitable[Response]]) -> Parsed[T]:
+        """Asks until an answer fits. Raises what :meth:`answer` does."""
+        await self.answer(lambda _: ask(self.request))
+        return cast("Parsed[T]", self.parsed)
+
+    async def take(self, outcome: Response, *, is_last: bool = False) -> bool:
+        """The same; where an answer does not fit, ``request`` asks to mend it."""
+        fits = await super().take(outcome, is_last=is_last)
+        if not fits:
+            self.request = self.request.extend((*outcome.canisters, *self.mending))
+        return fits
+
+    def note(self, outcome: Response, faults: Sequence[Fault], *, is_last: bool) -> None:
+        """Keeps an attempt, and tells of it."""
+        number = len(self.outcomes)
+        attempt = Attempt(number=number, response=outcome, faults=tuple(faults), is_last=is_last)
         self.attempts.append(attempt)
         if self.listener is not None:
             self.listener(attempt)
-
-    def _compose_words(self, faults: Sequence[Fault]) -> str:
-        return compose_words(self.parser, self.choice.mode, faults)
 
 
 def compose_words(parser: Parser[T], mode: Mode, faults: Sequence[Fault]) -> str:
@@ -139,28 +189,16 @@ def compose_words(parser: Parser[T], mode: Mode, faults: Sequence[Fault]) -> str
     return f"Your answer does not fit:\n{lines}\n{way}"
 
 
-def reply(response: Response, words: str) -> tuple[AnyCanister, ...]:
+def reply(answer: Sequence[AnyCanister], words: str) -> tuple[AnyCanister, ...]:
     """Says something to an answer: as the result of what it invoked, else as the user."""
+    done = {each.invocation_id for each in answer if isinstance(each, ResultCanister)}
     results = tuple(
         ResultCanister(
             words, invocation_id=canister.invocation_id, name=canister.name, is_error=True
         )
-        for canister in response.canisters
-        if isinstance(canister, InvocationCanister) and canister.owner is Owner.OURS
+        for canister in answer
+        if isinstance(canister, InvocationCanister)
+        and canister.owner is Owner.OURS
+        and canister.invocation_id not in done
     )
     return results or (UserCanister(words),)
-
-
-async def converse(
-    ask: Callable[[Request], Awaitable[Response]], dialogue: Dialogue[T]
-) -> Parsed[T]:
-    """Asks until an answer fits.
-
-    Raises:
-        ParseError: None did.
-        ConverseError: No answer, or not to its end.
-    """
-    while True:
-        parsed = await dialogue.take(await ask(dialogue.request))
-        if parsed is not None:
-            return parsed

@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, overl
 import attrs
 
 from vibe_llms.exceptions import ParseError, RequestError, Stage
+from vibe_llms.instruments.answering import Outcome
 from vibe_llms.instruments.parsers.choosing import Choice, Mode, choose_mode
 from vibe_llms.instruments.parsers.extraction import extract
 from vibe_llms.instruments.parsers.kinds import Check, Kind, Unfit, derive_kind, name_kind
@@ -22,7 +23,6 @@ from vibe_llms.messages.canisters import (
     StopReason,
     SupervisorCanister,
 )
-from vibe_llms.messages.contents import RefusalContent
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import text_of
@@ -247,10 +247,10 @@ class Parser(Generic[T]):
         return next(iter(called), "") or text_of(canisters)
 
     def fail(
-        self, answers: Sequence[Response | Sequence[AnyCanister] | str], unfit: Unfit
+        self, answers: Sequence[Outcome | Sequence[AnyCanister] | str], unfit: Unfit
     ) -> ParseError:
         """Composes the error of answers the last of which does not fit."""
-        listed = [each.canisters if isinstance(each, Response) else each for each in answers]
+        listed = [each if isinstance(each, str | Sequence) else each.canisters for each in answers]
         last = listed[-1]
         error = ParseError(
             kind=self.kind.name,
@@ -345,7 +345,7 @@ def _refuse(path: str, detail: str, remedy: str) -> RequestError:
     return RequestError(path=path, detail=detail, remedy=remedy, stage=Stage.CONFIGURE)
 
 
-_HOPELESS: Final = {
+_ADVICE: Final = {
     StopReason.LIMIT: "It was cut off at the limit of its tokens: raise max_tokens.",
     StopReason.OVERFLOW: "It was cut off where the model's window ends: ask with less.",
     StopReason.REFUSED: "The model refused: ask otherwise.",
@@ -353,18 +353,5 @@ _HOPELESS: Final = {
 }
 
 
-def is_hopeless(response: Response) -> bool:
-    """Tells whether asking to mend an answer would be in vain: it was cut off, or refused."""
-    return bool(_advise(response))
-
-
-def _advise(answer: Response | Sequence[AnyCanister] | str) -> str:
-    if not isinstance(answer, Response):
-        return ""
-    refuses = any(
-        isinstance(content, RefusalContent)
-        for canister in answer.canisters
-        for content in canister.content
-    )
-    reason = StopReason.REFUSED if refuses else answer.metadata.stop_reason
-    return _HOPELESS.get(reason, "")
+def _advise(answer: Outcome | Sequence[AnyCanister] | str) -> str:
+    return _ADVICE.get(answer.stop_reason, "") if isinstance(answer, Response) else ""

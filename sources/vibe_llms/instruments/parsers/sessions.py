@@ -96,7 +96,8 @@ class Following(Closing, Generic[T]):
                     if follower.take(event) and (partial := follower.partial) is not ABSENT:
                         yield partial
                 response = await stream.response()
-            self._parsed = await dialogue.take(response)
+            await dialogue.take(response)
+            self._parsed = dialogue.parsed
         yield self._parsed.value
 
     async def _perform_items(self) -> AsyncGenerator[Any, None]:
@@ -107,7 +108,8 @@ class Following(Closing, Generic[T]):
                 if follower.take(event):
                     for item in await items.take_meanwhile(follower.value):
                         yield item
-            self._parsed = await dialogue.take(await stream.response(), is_last=True)
+            await dialogue.take(await stream.response(), is_last=True)
+        self._parsed = dialogue.parsed
         assert self._parsed is not None
         for item in items.list_rest(self._parsed.value):
             yield item

@@ -187,7 +187,7 @@ def test_what_an_engine_logged_tells_how_long_it_took(vibe: Vibe, home: Path) ->
 
     model = script([invoke("count_words", text="one two")], [say("Two.")])
     store = DirectoryStore(home / ".local/share/vibe-llms")
-    result = SyncEngine(model, [count_words], store=store).perform("How many?")
+    result = SyncEngine(model, [count_words], store=store).answer("How many?")
     identity = result.conversation.id
 
     document = vibe("show", "--usage", "--json", identity).read_json()["usage"]

@@ -207,7 +207,7 @@ def test_a_plugin_s_listener_hears_of_every_run(
     plug("run_diary")
     monkeypatch.setenv("RUN_DIARY", str(home / "diary"))
 
-    outcome = SyncEngine("scripted:echo", application=Application.load()).perform("Hello")
+    outcome = SyncEngine("scripted:echo", application=Application.load()).answer("Hello")
 
     words = (home / "diary").read_text().splitlines()
     assert outcome.text == "Hello"
@@ -225,7 +225,7 @@ def test_a_listener_that_cannot_be_made_is_named_once(
     engine = SyncEngine("scripted:echo", application=Application.load())
 
     for _ in range(2):
-        engine.perform("Hello")
+        engine.answer("Hello")
 
     told = [record.getMessage() for record in caplog.records if "broken" in record.getMessage()]
     assert len(told) == 1

@@ -1,27 +1,25 @@
-"""The work of a batch whose inputs are put to a model, or to an engine: a model with tools."""
+"""The work of a batch whose inputs are put to what answers: a model, or an engine."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
+from vibe_llms.instruments.answering import Outcome as Answered
 from vibe_llms.instruments.channels.batches.items import BatchItem, Outcome
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.engines import Engine, RunOutcome
-from vibe_llms.instruments.inputs import gather_canisters
+from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.messages.canisters import AnyCanister, Origin, Usage, UserCanister
+from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.requests import Request, Response, replace_canisters
-from vibe_llms.messages.views import text_of, usage_of
-
-_PLACEHOLDER = "?"
-"""What is asked in the request that all others are made from."""
+from vibe_llms.messages.views import text_of
 
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
 
@@ -69,74 +67,88 @@ class Wording:
 
 
 class Asking:
-    """Puts each input to a model, with the same options.
+    """Puts each input to a model, or to an engine.
 
     Args:
-        model: Is asked; what it shares with others is looked up once for a run.
-        options: Of each request.
+        answering: Is asked; what its answers share is looked up once for a run.
+        options: Of each request to a model.
         wording: How an input becomes what is said.
-        parser: What answers become; without it, text.
+        parser: What answers of a model become; without it, text.
         is_owner: Whether the model ends with the batch.
     """
 
     def __init__(
         self,
-        model: Model,
+        answering: Model | Engine,
         options: Mapping[str, Any],
         wording: Wording,
-        parser: Parser[Any] | None,
+        parser: Parser[Any] | None = None,
         *,
-        is_owner: bool,
+        is_owner: bool = False,
     ) -> None:
         self.wording = wording
-        self._model = model
+        self._answering = answering
         self._options = options
         self._parser = parser
         self._is_owner = is_owner
+        self._pattern: Request | None = None
 
     async def prepare(self) -> Ask:
         """Looks up what all requests share, and returns what asks one.
 
         Raises:
-            ConverseError: The model cannot be used, for any input.
+            ConverseError: The model, or a tool, cannot be used for any input.
         """
-        pattern = self._produce_pattern()
-        model, parser = self._model, self._parser
-        converser = await model.access()
-        if parser is None:
-            converser.check(pattern)
-        else:
-            converser.check(parser.compose(pattern, converser.descriptor.attributes)[0])
-        is_followed = await model.join_reactors(None) is not None
-        preface = pattern.canisters[:-1]
+        if isinstance(self._answering, Engine):
+            self._pattern = await self._answering.produce_pattern()
+            return self._act
+        self._pattern = pattern = self._answering.request(PLACEHOLDER, **self._options)
+        model = await self._answering.access()
+        if self._parser is not None:
+            pattern, _ = self._parser.compose(pattern, model.descriptor.attributes)
+        model.check(pattern)
+        return self._ask if self._parser is None else self._parse
 
-        async def ask(value: Any) -> Outcome[Any]:
-            request = await self._fill(pattern, preface, value)
-            reactors = await model.join_reactors(None) if is_followed else None
-            response = await _take_turns(
-                lambda: converser.converse(request, reactors, stream=False)
-            )
-            return produce_outcome(response)
+    async def _ask(self, value: Any) -> Outcome[Any]:
+        request = await self._fill(value)
+        return produce_outcome(await _take_turns(lambda: self._model.answer(request, stream=False)))
 
-        async def parse(value: Any) -> Outcome[Any]:
-            assert parser is not None
-            request = await self._fill(pattern, preface, value)
-            parsed = await _take_turns(lambda: model.parse_with_response(request, parser))
-            outcome = produce_outcome(parsed.response)
-            return attrs.evolve(
-                outcome,
-                value=parsed.value,
-                text=parser.find(parsed.response.canisters),
-                origin=_account(outcome.origin, parsed.usage),
-                losses=parsed.losses,
-            )
+    async def _parse(self, value: Any) -> Outcome[Any]:
+        assert self._parser is not None
+        parser, request = self._parser, await self._fill(value)
+        parsed = await _take_turns(lambda: self._model.parse_with_response(request, parser))
+        return attrs.evolve(
+            produce_outcome(parsed.response, parsed.usage),
+            value=parsed.value,
+            text=parser.find(parsed.response.canisters),
+            losses=parsed.losses,
+        )
 
-        return ask if parser is None else parse
+    async def _act(self, value: Any) -> Outcome[Any]:
+        assert isinstance(self._answering, Engine)
+        outcome = await self._answering.answer(await self.wording.compose(value))
+        _ensure_answered(outcome)
+        return produce_outcome(outcome)
+
+    @property
+    def _model(self) -> Model:
+        assert isinstance(self._answering, Model)
+        return self._answering
+
+    async def _fill(self, value: Any) -> Request:
+        """Makes the request of one input."""
+        assert self._pattern is not None
+        if isinstance(value, Request):
+            return value
+        preface = self._pattern.canisters[:-1]
+        return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
 
     def describe(self) -> Any:
         """Says what is the same for all inputs."""
+        assert self._pattern is not None
+        kind = "engine" if isinstance(self._answering, Engine) else "request"
+        told = {kind: self._pattern.digest()}
         parser = self._parser
-        told = {"request": self._produce_pattern().digest()}
         return told if parser is None else {**told, "parser": [parser.name, parser.schema]}
 
     async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
@@ -148,74 +160,7 @@ class Asking:
     async def close(self) -> None:
         """Frees the model, where it is this batch's own."""
         if self._is_owner:
-            await self._model.close()
-
-    def _produce_pattern(self) -> Request:
-        return self._model.request(_PLACEHOLDER, **self._options)
-
-    async def _fill(self, pattern: Request, preface: Sequence[AnyCanister], value: Any) -> Request:
-        """Makes the request of one input."""
-        if value.__class__ is str and self.wording.prompt is None:
-            return replace_canisters(pattern, (*preface, UserCanister(value)))
-        if isinstance(value, Request):
-            return await self._model.hydrate(value)
-        canisters = (*preface, *await self.wording.compose(value))
-        return await self._model.hydrate(replace_canisters(pattern, canisters))
-
-
-class Acting:
-    """Lets an engine answer each input: one run each, with the tools of the engine."""
-
-    def __init__(self, engine: Engine, wording: Wording) -> None:
-        self.wording = wording
-        self._engine = engine
-        self._pattern: Request | None = None
-
-    async def prepare(self) -> Ask:
-        """Looks up what all runs share, and returns what performs one.
-
-        Raises:
-            ConverseError: The model, or a tool, cannot be used for any input.
-        """
-        engine = self._engine
-        asking = await engine.produce_asking()
-        async with engine.access_registry() as registry:
-            self._pattern = Request(
-                canisters=[UserCanister(_PLACEHOLDER)],
-                model=asking.address,
-                controls=asking.controls,
-                invocables=registry.describe(),
-                invocation_choice=asking.invocation_choice,
-                schema=asking.schema,
-                strict=asking.strict,
-                lenient=asking.lenient,
-                native=asking.native,
-                window=asking.window,
-            )
-
-        async def act(value: Any) -> Outcome[Any]:
-            outcome = await engine.perform(await self.wording.compose(value))
-            _ensure_answered(outcome)
-            usage = _add_usage(usage_of(outcome.canisters), outcome.summaries)
-            origin = next(filter(None, map(_origin_of, reversed(outcome.canisters))), None)
-            text = outcome.text
-            return Outcome(
-                value=text, text=text, origin=_account(origin, usage), losses=outcome.losses
-            )
-
-        return act
-
-    def describe(self) -> Any:
-        """Says what is the same for all inputs."""
-        assert self._pattern is not None
-        return {"engine": self._pattern.digest()}
-
-    async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
-        """Returns an item of the journal with its value."""
-        return item
-
-    async def close(self) -> None:
-        """Leaves the engine to whoever made it."""
+            await self._answering.close()
 
 
 async def _take_turns(ask: Callable[[], Awaitable[T]]) -> T:
@@ -234,33 +179,17 @@ async def _take_turns(ask: Callable[[], Awaitable[T]]) -> T:
         pause = min(2 * pause, _LAST_PAUSE_SECONDS)
 
 
-def produce_outcome(response: Response) -> Outcome[Any]:
-    """Returns what came of an input as the text of its answer."""
-    text, origin = response.text, response.metadata.origin
+def produce_outcome(answered: Answered, usage: Usage | None = None) -> Outcome[Any]:
+    """Returns what came of an input as the text of its answer, with all that it used."""
+    text, origin = answered.text, answered.origin
+    used = answered.usage if usage is None else usage
     return Outcome(
         value=text,
         text=text,
-        origin=_account(origin, _add_usage(origin.usage, response.metadata.summaries)),
-        losses=response.losses,
-        response=response,
+        origin=None if origin is None else attrs.evolve(origin, usage=used),
+        losses=answered.losses,
+        response=answered if isinstance(answered, Response) else None,
     )
-
-
-def _add_usage(usage: Usage | None, summaries: Sequence[Origin]) -> Usage | None:
-    """Adds what summaries of the oldest turns took, for which the same model was asked first."""
-    for summary in summaries:
-        if summary.usage is not None:
-            usage = summary.usage if usage is None else usage + summary.usage
-    return usage
-
-
-def _account(origin: Origin | None, usage: Any) -> Origin | None:
-    """Puts down what all answers to an input used, where there were several."""
-    return None if origin is None else attrs.evolve(origin, usage=usage)
-
-
-def _origin_of(canister: AnyCanister) -> Origin | None:
-    return getattr(canister, "origin", None)
 
 
 def _ensure_answered(outcome: RunOutcome) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import Finding
-from vibe_llms.instruments.channels.batches.asking import Acting, Asking, Wording
+from vibe_llms.instruments.channels.batches.asking import Asking, Wording
 from vibe_llms.instruments.channels.batches.crews import perform_all
 from vibe_llms.instruments.channels.batches.items import (
     BatchItem,
@@ -205,13 +205,13 @@ class BatchChannel(Closing, Generic[T]):
 
     async def close(self) -> None:
         """Frees what only this batch's model needed. May be called again."""
-        if isinstance(self._work, (Asking, Acting)):
+        if isinstance(self._work, Asking):
             await self._work.close()
 
 
 def _produce_work(
     work: Work, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
-) -> Asking | Acting | Callable[[Any], Awaitable[Any]]:
+) -> Asking | Callable[[Any], Awaitable[Any]]:
     wording = Wording(prompt=prompt)
     if isinstance(work, SyncModel | SyncEngine):
         work = work.asynchronous
@@ -225,7 +225,7 @@ def _produce_work(
     if isinstance(work, Engine):
         if given:
             raise TypeError(f"Say {', '.join(sorted(given))} to the engine, not to its batch.")
-        return Acting(work, wording)
+        return Asking(work, {}, wording)
     given |= {} if prompt is None else {"prompt": prompt}
     if given:
         raise TypeError(f"A function takes no {', '.join(sorted(given))}: those are a model's.")

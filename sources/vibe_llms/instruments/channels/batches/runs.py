@@ -22,7 +22,7 @@ from vibe_llms.exceptions import (
     Stage,
     TrustError,
 )
-from vibe_llms.instruments.channels.batches.asking import Acting, Asking
+from vibe_llms.instruments.channels.batches.asking import Asking
 from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally, Outcome
 from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
@@ -55,7 +55,7 @@ class Run(Generic[T]):
 
     def __init__(
         self,
-        work: Asking | Acting | Callable[[Any], Awaitable[T]],
+        work: Asking | Callable[[Any], Awaitable[T]],
         path: Path | None,
         tally: BatchTally,
         *,
@@ -63,8 +63,8 @@ class Run(Generic[T]):
         retries_failed: bool,
         yields_stored: bool,
     ) -> None:
-        self._asking = work if isinstance(work, (Asking, Acting)) else None
-        self._function = None if isinstance(work, (Asking, Acting)) else work
+        self._asking = work if isinstance(work, Asking) else None
+        self._function = None if isinstance(work, Asking) else work
         self._path = path
         self._tally = tally
         self._progress = progress

@@ -232,7 +232,7 @@ class ChatSession:
                     finally:
                         canisters = stream.canisters
             else:
-                response = await model.converse(request, stream=False)
+                response = await model.answer(request, stream=False)
                 canisters = response.canisters
                 for event in produce_events(canisters, response.losses):
                     output.feed(event)
