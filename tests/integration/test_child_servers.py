@@ -230,7 +230,7 @@ async def test_the_log_is_bounded(
     produce: Callable[..., ChildServer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A server may talk for years."""
-    monkeypatch.setattr(children, "LOG_BYTES", 10_000)
+    monkeypatch.setattr("vibe_llms.processes.outputs.LOG_BYTES", 10_000)
     child = produce()
     url = await child.acquire()
     await asyncio.to_thread(ask, url, "/talk")

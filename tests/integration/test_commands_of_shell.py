@@ -272,7 +272,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(not is_linux, reason="environments can be read on Linux alone")
-async def test_a_command_that_kills_its_guardian_is_told_and_not_waited_for(
+async def test_a_command_that_kills_its_watchdog_is_told_and_not_waited_for(
     tmp_path: Path, mark: str
 ) -> None:
     """It ends with it, and no call hangs."""

@@ -229,7 +229,7 @@ async def test_what_a_server_says_is_kept_in_a_bounded_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file begins anew when it is full; its end is the end of what was said."""
-    monkeypatch.setattr("vibe_llms.invocables.mcp.children.LOG_BYTES", 100_000)
+    monkeypatch.setattr("vibe_llms.processes.outputs.LOG_BYTES", 100_000)
     log = tmp_path / "deeper" / "server.log"
     async with connect("loud", log_path=log):
         for _ in range(100):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
 from vibe_llms.files import read_file
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.installation import Pip, read_requirement, write_command
+from vibe_llms.processes import run_program
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -38,6 +38,9 @@ _IN_USE_ALWAYS: Final = (
     "survey_transports",
 )
 """Hooks that are asked only of what ``[plugins]`` names."""
+_PROBE_SECONDS: Final = 60.0
+"""How long the modules of a plugin may take to be imported."""
+
 _PROBE: Final = """
 import importlib, json, sys
 sys.path.append(sys.argv[1])
@@ -171,21 +174,14 @@ def _probe(
     requirement: Requirement, modules: Sequence[str], directory: str
 ) -> dict[str, dict[str, list[str]]]:
     """Asks modules for their hooks, in a process of its own; from modules to hooks to names."""
-    run = subprocess.run(
-        [sys.executable, "-c", _PROBE, directory, *modules],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode:
-        last = (run.stderr.strip().splitlines() or [f"code {run.returncode}"])[-1]
+    ended = run_program([sys.executable, "-c", _PROBE, directory, *modules], seconds=_PROBE_SECONDS)
+    if reason := ended.explain():
         raise PluginError(
             plugin=requirement.name,
-            detail=f"{requirement.name} cannot be asked what it has: {last}.",
+            detail=f"{requirement.name} cannot be asked what it has: {reason}.",
             remedy="Nothing was added. Tell whoever wrote it.",
         )
-    found: dict[str, dict[str, list[str]]] = json.loads(run.stdout.strip().splitlines()[-1])
+    found: dict[str, dict[str, list[str]]] = json.loads(ended.output.splitlines()[-1])
     if not any(found.values()):
         raise PluginError(
             plugin=requirement.name,

@@ -13,7 +13,6 @@ import importlib.util
 import json
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ import attrs
 from vibe_llms.configuration.redaction import redact_addresses
 from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding, TrustError
 from vibe_llms.plugins.availability import is_importable
+from vibe_llms.processes import run_program
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -151,18 +151,13 @@ class Pip:
         self.run("--no-deps", "--target", str(target), "--", *packages)
 
     def run(self, *arguments: str) -> str:
-        run = subprocess.run(
+        ended = run_program(
             [sys.executable, "-m", "pip", "install", *_PIP_OPTIONS, *arguments],
-            stdin=subprocess.DEVNULL,
-            env={name: text for name, text in os.environ.items() if name != "PYTHONWARNINGS"},
-            capture_output=True,
-            text=True,
-            check=False,
+            environment={k: text for k, text in os.environ.items() if k != "PYTHONWARNINGS"},
         )
-        if run.returncode:
-            lines = run.stderr.strip().splitlines() or [f"it ended with code {run.returncode}"]
-            raise self.produce_error(lines[-1].removeprefix("ERROR: "))
-        return run.stdout
+        if reason := ended.explain():
+            raise self.produce_error(reason)
+        return ended.output.decode("utf-8", "replace")
 
     def produce_error(self, reason: str) -> DependencyError:
         return DependencyError(

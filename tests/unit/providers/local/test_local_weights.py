@@ -212,10 +212,8 @@ def test_a_full_disk_is_named_with_what_is_needed(
         if who == "we":
             raise OSError(errno.ENOSPC, "No space left on device")
         workplace = Path(str(given[1]))
-        (workplace / "pip.log").write_text(
-            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left"
-        )
-        raise fetching._explain_failure(pin, workplace / "pip.log")
+        said = "Could not install packages due to an OSError: [Errno 28] No space left"
+        raise fetching._explain_failure(pin, workplace, said)
 
     monkeypatch.setattr(fetching, "_download", fail)
 

@@ -1,4 +1,4 @@
-"""What is left of a command that has killed its own guardian, found by a variable of its own."""
+"""What is left of a command that has killed its own watchdog, found by a variable of its own."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """The small process between us and a program that we start, so that no orphan outlives us.
 
-A guardian holds the end of a pipe, its lifeline, whose other end is ours. When ours closes,
-because we are done or because we were killed, whatever killed us, the guardian stops the program
+A watchdog holds the end of a pipe, its lifeline, whose other end is ours. When ours closes,
+because we are done or because we were killed, whatever killed us, the watchdog stops the program
 and all that the program had started. When the program ends by itself, what it leaves behind is
 stopped, too. The program has a session and a group of processes of its own.
 
-On Linux the guardian is made the parent of whatever loses its own (a "subreaper"), so that it
+On Linux the watchdog is made the parent of whatever loses its own (a "subreaper"), so that it
 finds also what has left the group on purpose, as daemons do; on other systems that escapes.
-Should the guardian itself be killed, Linux kills the program, though not what that had started;
+Should the watchdog itself be killed, Linux kills the program, though not what that had started;
 other systems leave both.
 """
 
@@ -49,8 +49,6 @@ def become_program():
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     if directory >= 0:
         os.fchdir(directory)
-    if lifeline == 0:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.closerange(3, 65536)
     os.execvp(command[0], command)
 
@@ -63,9 +61,8 @@ if pid == 0:
     os._exit(1)
 if directory >= 0:
     os.close(directory)
-if lifeline != 0:
-    for descriptor in (0, 1):  # they are the program's
-        os.close(descriptor)
+for descriptor in (0, 1):  # they are the program's
+    os.close(descriptor)
 status = None
 
 def reap():
@@ -138,26 +135,25 @@ os._exit(137 if status is None else status if status >= 0 else 128 - status)
 """
 
 
-def compose_guardian(
+def compose_watchdog(
     command: Sequence[str],
     *,
     grace_seconds: float,
-    lifeline: int = 0,
+    lifeline: int,
     directory: int | None = None,
 ) -> tuple[str, ...]:
-    """Returns the command that starts a guardian, which starts a program.
+    """Returns the command that starts a watchdog, which starts a program.
 
-    The guardian ends with the status of the program, or with :data:`SIGNAL_STATUS` and more. It
+    The watchdog ends with the status of the program, or with :data:`SIGNAL_STATUS` and more. It
     is to be started in a session of its own: an interrupt at the terminal is ours to handle.
 
     Args:
         command: The program and its arguments.
         grace_seconds: How long the program may take to end once it was asked to.
-        lifeline: The descriptor of the pipe's end that the guardian inherits. With 0, its
-            standard input, the program has none; with another, the program has the standard
-            input and output of the guardian to itself.
+        lifeline: The descriptor of the pipe's end that the watchdog inherits. The program has
+            the standard input and output of the watchdog to itself.
         directory: The descriptor, inherited likewise, of the directory in which the program
-            begins; ``None`` for that of the guardian.
+            begins; ``None`` for that of the watchdog.
     """
     where = -1 if directory is None else directory
     options = (str(grace_seconds), str(lifeline), str(where))
