@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "extensions.docstrings",
     "extensions.from_code",
 ]
 exclude_patterns = ["_build", "changelog.d"]
@@ -30,6 +31,7 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_class_signature = "separated"
 autodoc_default_options = {"exclude-members": "__init__, __new__"}
+napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 

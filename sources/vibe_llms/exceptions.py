@@ -144,7 +144,7 @@ class ConfigurationError(ConverseError, ValueError):
 
 
 class TrustError(ConverseError, PermissionError):
-    """Running someone's code, installing or downloading was not consented to."""
+    """Running code, installing or downloading was not consented to; ``subject`` names what."""
 
     WORD: ClassVar[str] = "trust"
     subject: str = ""
@@ -152,7 +152,7 @@ class TrustError(ConverseError, PermissionError):
 
 
 class DependencyError(ConverseError, ImportError):
-    """An optional package is missing; ``remedy`` holds the exact command that installs it."""
+    """An optional ``package`` is missing; ``remedy`` holds the command that installs it."""
 
     WORD: ClassVar[str] = "dependency"
     package: str = ""
@@ -160,7 +160,7 @@ class DependencyError(ConverseError, ImportError):
 
 
 class PluginError(ConverseError, ImportError):
-    """A plugin could not be loaded or broke its contract; the others go on without it."""
+    """A ``plugin`` could not be loaded or broke its contract; the others go on without it."""
 
     WORD: ClassVar[str] = "plugin"
     plugin: str = ""
@@ -191,7 +191,7 @@ class UnknownNameError(ConverseError, LookupError):
 
 
 class WeightsError(ConverseError, OSError):
-    """The weights of a local model are missing, damaged or not what was pinned."""
+    """The weights of a local model, in ``path``, are missing, damaged or not what was pinned."""
 
     WORD: ClassVar[str] = "weights"
     path: str = ""
@@ -211,14 +211,14 @@ class RequestError(ConverseError, ValueError):
 
 
 class ControlError(RequestError):
-    """A control value is outside its domain, or no control has this name."""
+    """The value of a ``control`` is outside its domain, or no control has this name."""
 
     WORD: ClassVar[str] = "control"
     control: str = ""
 
 
 class CapabilityError(RequestError):
-    """The model is known not to do what is asked of it."""
+    """The ``model`` is known to lack a ``capability`` that is asked of it."""
 
     WORD: ClassVar[str] = "capability"
     model: str = ""
@@ -387,7 +387,7 @@ class ProviderError(ConverseError, RuntimeError):
         provider: The provider's name.
         fault: What the error means.
         status: The HTTP status; ``None`` where there was none.
-        vendor_type, vendor_code: The vendor's own words.
+        vendor_type, vendor_code: The kind of error, and its code, in the vendor's own words.
         request_id: The vendor's name for the exchange, for its support.
         retry_after_seconds: How long the vendor asks to wait.
         should_retry: What the vendor says of trying again; ``None`` where it says nothing.
@@ -413,7 +413,7 @@ class ProviderError(ConverseError, RuntimeError):
 
 
 class StoreError(ConverseError, OSError):
-    """A conversation or its content cannot be read or written."""
+    """A conversation, or another file of the user's (``path``), cannot be read or written."""
 
     WORD: ClassVar[str] = "store"
     path: str = ""
@@ -421,7 +421,7 @@ class StoreError(ConverseError, OSError):
 
 
 class UnknownConversationError(StoreError, LookupError):
-    """No conversation has this id, nor one that begins so."""
+    """No conversation has the id ``identity``, nor one that begins so."""
 
     WORD: ClassVar[str] = "unknown-conversation"
     identity: str = ""
@@ -431,7 +431,7 @@ class UnknownConversationError(StoreError, LookupError):
 
 
 class AmbiguousIdentityError(StoreError, LookupError):
-    """A shortened id fits several conversations."""
+    """The shortened id ``identity`` fits several conversations: ``candidates``."""
 
     WORD: ClassVar[str] = "ambiguous-identity"
     identity: str = ""
@@ -442,7 +442,7 @@ class AmbiguousIdentityError(StoreError, LookupError):
 
 
 class StaleConversationError(StoreError):
-    """Others have written to a conversation since it was read; nothing was added."""
+    """Others have written to the conversation ``identity`` since it was read; nothing was added."""
 
     WORD: ClassVar[str] = "stale-conversation"
     identity: str = ""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
+import runpy
 import textwrap
 from pathlib import Path
+
+import attrs
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTATION = ROOT / "documentation"
@@ -14,22 +18,28 @@ _DIRECTIVE = re.compile(r"^\.\. auto(\w+):: ([\w.]+)\n((?:   .*\n)*)", re.MULTIL
 _BLOCK = re.compile(r"^\.\. code-block:: python\n(?:   :.*\n)*\n((?:   .*\n|\n)+)", re.MULTILINE)
 
 
-def survey_documented() -> set[str]:
-    """Returns the names that the reference documents, each by itself or with its module."""
-    documented = set()
+def survey_directives() -> set[tuple[str, str]]:
+    """Returns module and name of all that the reference documents."""
+    found = set()
     for page in (DOCUMENTATION / "reference").glob("*.rst"):
-        text = page.read_text("utf-8")
-        for kind, target, options in _DIRECTIVE.findall(text):
+        for kind, target, options in _DIRECTIVE.findall(page.read_text("utf-8")):
             members = re.search(r":members:(.*)", options)
             if kind != "module":
-                documented.add(target.rpartition(".")[2])
+                module, _, name = target.rpartition(".")
+                found.add((module, name))
             elif members and members[1].strip():
-                documented |= {name.strip() for name in members[1].split(",")}
+                found |= {(target, name.strip()) for name in members[1].split(",")}
             elif members:
                 own = vars(importlib.import_module(target)).items()
-                documented |= {n for n, v in own if getattr(v, "__module__", "") == target}
-        documented |= set(re.findall(r"``vibe_llms\.([\w.]+)``", text))
-    return documented
+                found |= {(target, n) for n, v in own if getattr(v, "__module__", "") == target}
+    return found
+
+
+def survey_documented() -> set[str]:
+    """Returns the names that the reference documents, each by itself or with its module."""
+    pages = (DOCUMENTATION / "reference").glob("*.rst")
+    plain = (re.findall(r"``vibe_llms\.([\w.]+)``", page.read_text("utf-8")) for page in pages)
+    return {name for _, name in survey_directives()}.union(*plain)
 
 
 def survey_imported() -> set[tuple[str, str, str]]:
@@ -61,3 +71,42 @@ def test_what_examples_import_is_in_the_reference() -> None:
         for page, module, name in imported
         if name not in documented and not is_module(module, name)
     )
+
+
+def test_every_field_of_what_the_reference_documents_is_explained() -> None:
+    """In the docstring of the class, or of one above it: what it is made of, in which unit."""
+    missing = []
+    for module, name in sorted(survey_directives()):
+        value = getattr(importlib.import_module(module), name, None)
+        if not inspect.isclass(value) or not attrs.has(value):
+            continue
+        text = "\n".join(inspect.getdoc(cls) or "" for cls in value.__mro__[:-1])
+        given = set(inspect.signature(value).parameters)
+        fields = [field.name for field in attrs.fields(value) if field.name in given]
+        missing += [
+            f"{module}.{name}.{field}"
+            for field in fields
+            if not re.search(rf"^ *(\w+, )*{field}(, \w+)*: ", text, re.MULTILINE)
+        ]
+
+    assert not missing
+
+
+def test_a_docstring_is_shown_as_it_was_written() -> None:
+    """A colon in the first line begins no type, and each of several names is one of its own."""
+    prepare = runpy.run_path(str(DOCUMENTATION / "extensions" / "docstrings.py"))["prepare"]
+    shown, several = (
+        ["Whether it can go on: it waits."],
+        ["    start, end: Of the span.", "        X."],
+    )
+
+    prepare("property", shown)
+    prepare("class", several)
+
+    assert shown == [": Whether it can go on: it waits."]
+    assert several == [
+        "    start: Of the span.",
+        "        X.",
+        "    end: Of the span.",
+        "        X.",
+    ]

@@ -117,7 +117,7 @@ class Conversation:
         return self._canisters[count - 1] if count else None
 
     def add_canister(self, canister: AnyCanister) -> None:
-        """Adds what was said."""
+        """Adds one canister at the end; :meth:`save` stores it. Costs no file work."""
         self._own_canisters().append(canister)
 
     def add_canisters(self, canisters: Iterable[AnyCanister]) -> None:

@@ -24,6 +24,7 @@ class Ledger:
     Attributes:
         protocol: The dialect that is written.
         provider: Whose request it is; empty where any provider of the dialect will do.
+        losses: All that was taken down so far, in order.
         siblings: Further faces of the same service, each as a provider and its protocol: the files
             that were uploaded to them are its own.
         strange: The media whose files were given to another provider, by their identities.

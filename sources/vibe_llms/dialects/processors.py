@@ -43,7 +43,12 @@ class Processor(Protocol[_Part]):
 
 @attrs.frozen
 class FunctionProcessor(Generic[_Part]):
-    """A processor that is two functions; see :class:`Processor`."""
+    """A processor that is two functions; see :class:`Processor`.
+
+    Attributes:
+        nativize: What :meth:`Processor.nativize` calls.
+        normalize: What :meth:`Processor.normalize` calls.
+    """
 
     nativize: Callable[[Request, ModelDescriptor], Translation[JsonObject]]
     normalize: Callable[[JsonObject, ModelDescriptor], Translation[_Part]]
@@ -83,7 +88,14 @@ class EstimatingTokenizer:
 
 @attrs.frozen(kw_only=True)
 class Processors:
-    """The four of a vendor. To replace one: ``attrs.evolve(processors, messages=…)``."""
+    """The four of a vendor. To replace one: ``attrs.evolve(processors, messages=…)``.
+
+    Attributes:
+        controls: Writes and reads the values of controls.
+        messages: Writes and reads the canisters.
+        invocations: Writes and reads what the model may invoke, and the choice among it.
+        tokenizer: Counts tokens; by default it estimates.
+    """
 
     controls: ControlsProcessor
     messages: MessagesProcessor

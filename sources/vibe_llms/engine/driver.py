@@ -43,11 +43,14 @@ class Ending:
     Attributes:
         state: ``TERMINATE``; or ``AWAIT`` where it waits for approvals that nobody here can give.
         reason: Why it ended; ``None`` where it waits.
-        limit: The name of the limit that was reached.
-        error: What the run failed of.
+        detail: The same in a sentence, for people; may be empty.
+        limit: The name of the limit that was reached; empty where none was.
+        error: What the run failed of; ``None`` where it did not.
         requests: What waits for an approval.
         final: The result that is the answer, where a final invocation brought it.
         doubted: How many generations of earlier runs may have been billed for nothing.
+        readings: What it used, by the names of the limits: steps, invocations, seconds, tokens,
+            cents and faults.
         losses: What translations changed or left out.
         summaries: Where each summary of the oldest turns came from that was asked for on the way.
     """

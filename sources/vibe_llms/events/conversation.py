@@ -25,6 +25,8 @@ class ConversationStartedEvent:
     Attributes:
         metadata: ``provider`` and ``model``, and whether the answer comes piece by piece
             (``streaming``).
+        conversation_id: Of the conversation that is answered.
+        timestamp: When it happened, in UTC.
     """
 
     type: Literal["conversation.started"] = attrs.field(default="conversation.started", init=False)
@@ -41,6 +43,8 @@ class ConversationProgressEvent:
         chunk: The piece; several may have been joined into one for a slow listener.
         metadata: ``index`` and ``kind`` of the content, and its ``channel``. Whoever shows an
             answer takes those whose ``kind`` is ``text``.
+        conversation_id: Of the conversation that is answered.
+        timestamp: When it happened, in UTC.
     """
 
     type: Literal["conversation.progress"] = attrs.field(
@@ -73,6 +77,12 @@ class ConversationUpdatedEvent:
     """Something other than a piece of text has arrived.
 
     A content began or is complete, usage was told, a retry is due, something was lost.
+
+    Attributes:
+        event: The event of the stream.
+        conversation_id: Of the conversation that is answered.
+        timestamp: When it happened, in UTC.
+        metadata: What else is known of it; may be empty.
     """
 
     type: Literal["conversation.updated"] = attrs.field(default="conversation.updated", init=False)
@@ -84,7 +94,14 @@ class ConversationUpdatedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ConversationCompletedEvent:
-    """The request was answered."""
+    """The request was answered.
+
+    Attributes:
+        response: All of the answer.
+        conversation_id: Of the conversation that is answered.
+        timestamp: When it happened, in UTC.
+        metadata: What else is known of it; may be empty.
+    """
 
     type: Literal["conversation.completed"] = attrs.field(
         default="conversation.completed", init=False
@@ -97,7 +114,15 @@ class ConversationCompletedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ConversationFailedEvent:
-    """The request was not answered, or not to its end. ``canisters`` are what had arrived."""
+    """The request was not answered, or not to its end.
+
+    Attributes:
+        error: Why.
+        canisters: What had arrived before.
+        conversation_id: Of the conversation that is answered.
+        timestamp: When it happened, in UTC.
+        metadata: What else is known of it; may be empty.
+    """
 
     type: Literal["conversation.failed"] = attrs.field(default="conversation.failed", init=False)
     conversation_id: str
@@ -112,7 +137,11 @@ class ConversationEndedEvent:
     """Nothing more will come; always the last, whatever the outcome.
 
     Attributes:
+        outcome: ``completed``, ``failed`` or ``interrupted``.
         canisters: What had arrived: all of the answer, or the beginning of it.
+        conversation_id: Of the conversation that is answered.
+        timestamp: When it happened, in UTC.
+        metadata: What else is known of it; may be empty.
     """
 
     type: Literal["conversation.ended"] = attrs.field(default="conversation.ended", init=False)

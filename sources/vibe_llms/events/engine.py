@@ -26,6 +26,8 @@ class RunStartedEvent:
     """A run takes a conversation up.
 
     Attributes:
+        run_id: Of the run.
+        conversation_id: Of the conversation.
         length: How many canisters the conversation has by now.
         model: The address of the model that will be asked.
         limits: Those of the run, by their names.
@@ -41,7 +43,12 @@ class RunStartedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class StateEnteredEvent:
-    """The run is in another state. ``turn`` counts its generations so far."""
+    """The run is in another state.
+
+    Attributes:
+        state: The stable word of the state, such as ``generate`` or ``execute``.
+        turn: How often the model was asked in this run so far.
+    """
 
     type: Literal["run.state"] = attrs.field(default="run.state", init=False)
     state: StateWord
@@ -69,7 +76,12 @@ class GenerationFinishedEvent:
     """The model has answered, and what it said is in the conversation.
 
     Attributes:
+        key: The place in the conversation: the id of the last canister that was sent.
+        turn: The number of the generation in its run, from 1.
         model: The address of who has answered, as it called itself.
+        provider: The name of the provider, by which prices are asked for.
+        stop_reason: Why the model stopped.
+        usage: What the answer used; ``None`` where the vendor did not say.
         canisters: How many it brought.
         cents: What it cost, in US cents; ``None`` where no price is known.
         seconds: From sending to the end.
@@ -92,8 +104,12 @@ class GenerationFailedEvent:
     """The model did not answer, or not to its end.
 
     Attributes:
+        key: The place in the conversation: the id of the last canister that was sent.
+        turn: The number of the generation in its run, from 1.
+        model: The address of the model.
         error: Why; ``None`` where it was cancelled.
         canisters: What had arrived; it is in the conversation, too.
+        seconds: From sending to the failure.
     """
 
     type: Literal["generation.failed"] = attrs.field(default="generation.failed", init=False)
@@ -107,7 +123,13 @@ class GenerationFailedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class GenerationDoubtedEvent:
-    """An earlier run broke off while a model was asked: that may have been billed."""
+    """An earlier run broke off while a model was asked: that may have been billed.
+
+    Attributes:
+        key: The place in the conversation: the id of the last canister that was sent.
+        turn: The number of the generation in its run, from 1.
+        model: The address of the model.
+    """
 
     type: Literal["generation.doubted"] = attrs.field(default="generation.doubted", init=False)
     key: str
@@ -121,7 +143,11 @@ class ApprovalRequestedEvent:
 
     Attributes:
         key: Of the invocation: the id of its canister.
-        arguments: Canonical JSON.
+        invocation_id: The vendor's id of the call.
+        name: What is to be called.
+        description: What it is for, as the model was told.
+        effect: What executing it does to the world, as a stable word.
+        arguments: With which it is to be called, as canonical JSON.
         digest: The SHA-256 of name and arguments: what an answer refers to.
         in_doubt: The call was begun before, and it is not known whether it took effect.
     """
@@ -139,7 +165,18 @@ class ApprovalRequestedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ApprovalAnsweredEvent:
-    """Somebody has answered. An edit brings the arguments to execute the call with."""
+    """Somebody has answered a request for an approval.
+
+    Attributes:
+        key: The id of the invocation's canister.
+        name: What is to be called.
+        digest: The SHA-256 of name and arguments, as they were shown.
+        decision: ``allow``, ``deny`` or ``edit``.
+        arguments: Of an edit, those to execute the call with, as canonical JSON.
+        reason: Of a refusal, what the model is told; may be empty.
+        scope: Whether the answer holds ``once``, for each identical ``call`` of the run, or
+            ``always`` in the run for what is called.
+    """
 
     type: Literal["approval.answered"] = attrs.field(default="approval.answered", init=False)
     key: str
@@ -157,6 +194,9 @@ class InvocationStartedEvent:
 
     Attributes:
         key: The id of the invocation's canister.
+        invocation_id: The vendor's id of the call.
+        name: What is called.
+        effect: What executing it does to the world, as a stable word.
         arguments: With which it is executed, as canonical JSON.
         idempotency_key: The same whenever this call is attempted again.
     """
@@ -172,7 +212,14 @@ class InvocationStartedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class InvocationProgressEvent:
-    """A call says how far it is. Not written to the log."""
+    """A call says how far it is. Not written to the log.
+
+    Attributes:
+        key: The id of the invocation's canister.
+        invocation_id: The vendor's id of the call.
+        name: What is called.
+        text: What it says.
+    """
 
     type: Literal["invocation.progress"] = attrs.field(default="invocation.progress", init=False)
     key: str
@@ -186,6 +233,11 @@ class InvocationFinishedEvent:
     """A call has a result, which is or soon will be in the conversation.
 
     Attributes:
+        key: The id of the invocation's canister.
+        invocation_id: The vendor's id of the call.
+        name: What was called.
+        result: What the model is told.
+        seconds: How long the call took.
         is_fault: The call could not be executed, or failed: it counts against the limit of those.
     """
 
@@ -203,7 +255,8 @@ class RunSuspendedEvent:
     """The run waits for approvals that nobody here can give; it can be taken up again.
 
     Attributes:
-        digests: Of the requests.
+        run_id: Of the run.
+        digests: Those of the approvals that are waited for: the SHA-256 of name and arguments.
     """
 
     type: Literal["run.suspended"] = attrs.field(default="run.suspended", init=False)
@@ -216,6 +269,10 @@ class RunEndedEvent:
     """The run is over, and why; the last event of each run.
 
     Attributes:
+        run_id: Of the run.
+        reason: Why it ended, as a stable word.
+        detail: The same in a sentence; may be empty.
+        error: What it failed of, where it failed.
         limit: The name of the limit that was reached, where one was.
         readings: What the run used, by the names of its limits.
     """

@@ -37,14 +37,21 @@ ContentKind: TypeAlias = Literal[
     "result",
 ]
 Channel: TypeAlias = Literal["text", "summary", "seal", "arguments", "transcript", "data"]
-"""Which part of a content a delta continues: its main text, or one of the others; ``data`` are
-the bytes of a medium, in base 64."""
+"""Which part of a content a delta continues: its main ``text``, a ``summary`` or the ``seal`` of
+reasoning, the ``arguments`` of an invocation, the ``transcript`` of sound, or ``data``: the bytes
+of a medium, in base 64."""
 FinishedItem: TypeAlias = AnyContent | InvocationCanister | ResultCanister | None
 
 
 @attrs.frozen(kw_only=True, slots=False)
 class ResponseStartedEvent:
-    """The vendor has begun to answer."""
+    """The vendor has begun to answer.
+
+    Attributes:
+        response_id: The vendor's name for the response, where it said one.
+        model: The model that answers, in the vendor's words.
+        request_id: The vendor's name for the exchange, for its support.
+    """
 
     type: Literal["response.started"] = attrs.field(default="response.started", init=False)
     response_id: str | None = None
@@ -57,6 +64,11 @@ class ContentStartedEvent:
     """A content begins. An invocation says at once what is called and under which id.
 
     Attributes:
+        index: Which content of the response, counted from 0 in the order of their beginnings.
+        kind: The stable word of its kind, such as ``text``, ``reasoning`` or ``invocation``.
+        invocation_id: Of an invocation, the vendor's id of the call.
+        name: Of an invocation, what is called.
+        owner: Of an invocation, who executes it.
         group: Contents of the assistant share a canister only with neighbours of their group:
             that keeps apart what the vendor sent as several messages.
         form: Of an invocation, what its arguments are meant to be.
@@ -74,7 +86,13 @@ class ContentStartedEvent:
 
 @attrs.frozen(slots=False)
 class ContentDeltaEvent:
-    """A content goes on. Seals replace what came before on their channel, all else appends."""
+    """A content goes on. Seals replace what came before on their channel, all else appends.
+
+    Attributes:
+        index: Which content goes on.
+        text: The piece that has arrived.
+        channel: Which part of the content it belongs to.
+    """
 
     type: Literal["content.delta"] = attrs.field(default="content.delta", init=False)
     index: int
@@ -92,7 +110,12 @@ class ContentDeltaEvent:
 
 @attrs.frozen(slots=False)
 class ContentCitedEvent:
-    """A text rests on a source; the citation joins those that it has."""
+    """A text rests on a source.
+
+    Attributes:
+        index: Which content is the text.
+        citation: Joins the citations that the text has already.
+    """
 
     type: Literal["content.cited"] = attrs.field(default="content.cited", init=False)
     index: int
@@ -104,6 +127,7 @@ class ContentFinishedEvent:
     """A content is complete.
 
     Attributes:
+        index: Which content is complete.
         item: The content, invocation or result itself. From a decoder: only where the vendor
             sends a final copy that counts, or where there were no deltas; the assembler
             fills it in otherwise.
@@ -138,7 +162,11 @@ class NativeEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class UsageEvent:
-    """What the response has used so far; each replaces the one before."""
+    """The vendor has told what the response has used.
+
+    Attributes:
+        usage: All tokens so far; it replaces that of the event before.
+    """
 
     type: Literal["usage"] = attrs.field(default="usage", init=False)
     usage: Usage
@@ -146,7 +174,13 @@ class UsageEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class RetryEvent:
-    """The request will be sent again. ``attempt`` counts from 2: the first was no retry."""
+    """The request will be sent again.
+
+    Attributes:
+        attempt: The number of the attempt that comes, counted from 2: the first is no retry.
+        after_seconds: How long is waited before.
+        error: What the attempt before failed of.
+    """
 
     type: Literal["retry"] = attrs.field(default="retry", init=False)
     attempt: int
@@ -156,7 +190,11 @@ class RetryEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class LossEvent:
-    """A translation changed something or left it out."""
+    """A translation changed something, left it out, made it up or kept it back.
+
+    Attributes:
+        loss: What, where and why.
+    """
 
     type: Literal["loss"] = attrs.field(default="loss", init=False)
     loss: Loss
@@ -164,9 +202,12 @@ class LossEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ResponseFinishedEvent:
-    """The response is complete. The assembler fills in ``response``.
+    """The response is complete; the last event of a stream that did not fail.
 
     Attributes:
+        stop_reason: Why the model stopped.
+        native_stop_reason: The same in the vendor's words.
+        response: All of it; ``None`` in the event of a decoder, before the assembler fills it in.
         native: What else the vendor said about the response.
     """
 
@@ -179,7 +220,12 @@ class ResponseFinishedEvent:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ResponseFailedEvent:
-    """The response broke off. ``canisters`` are what had arrived, marked as interrupted."""
+    """The response broke off; the last event of a stream that failed.
+
+    Attributes:
+        error: Why.
+        canisters: What had arrived, marked as interrupted.
+    """
 
     type: Literal["response.failed"] = attrs.field(default="response.failed", init=False)
     error: ConverseError

@@ -91,11 +91,11 @@ class EngineSettings(EngineOptions, total=False):
 
 @attrs.frozen(kw_only=True, eq=False)
 class RunOutcome(Ending):
-    """What came of a run.
+    """What came of a run: besides this, all of :class:`.Ending`, which says how it came to rest.
 
     Attributes:
         conversation: The new state of the conversation; the given one is as it was.
-        canisters: What the run has added.
+        canisters: What the run has added, oldest first.
     """
 
     conversation: Conversation

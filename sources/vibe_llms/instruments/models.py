@@ -102,7 +102,7 @@ class Model(Closing):
 
     @property
     def application(self) -> Application:
-        """Where the model is found."""
+        """The application in which the model is found; this process's own by default."""
         return self._given_application or access_application()
 
     async def access(self) -> ConverserModel:

@@ -56,7 +56,7 @@ class FunctionsEnsemble:
     invokers: tuple[Invoker, ...] = attrs.field(converter=_ensure_invokers)
 
     async def connect(self) -> None:
-        """Does nothing."""
+        """Does nothing: functions need no connection."""
 
     async def disconnect(self) -> None:
         """Does nothing."""

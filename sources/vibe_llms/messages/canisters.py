@@ -26,7 +26,14 @@ from vibe_llms.representation import represent_fields
 
 
 class StopReason(enum.StrEnum):
-    """Why a model stopped, whatever words the vendor has for it."""
+    """Why a model stopped, whatever words the vendor has for it.
+
+    ``ANSWERED``: it had said all. ``LIMIT``: it may not say more at once. ``STOP_SEQUENCE``: it
+    came to a text at which it shall stop. ``INVOCATION``: it waits for results. ``PAUSED``: the
+    vendor wants to be asked again. ``REFUSED``: it will not answer. ``FILTERED``: the vendor held
+    the answer back. ``OVERFLOW``: the window was full. ``INTERRUPTED``: we stopped it.
+    ``FAILED``: it broke off. ``UNKNOWN``: the vendor said nothing, or a word not known here.
+    """
 
     ANSWERED = "answered"
     LIMIT = "limit"
@@ -115,7 +122,8 @@ class Origin:
         model: The model that answered, in the vendor's words.
         protocol: The dialect that was spoken, such as ``chat_completions``.
         response_id: The vendor's name for the response.
-        stop_reason: Why the model stopped; ``native_stop_reason`` in the vendor's words.
+        stop_reason: Why the model stopped.
+        native_stop_reason: The same in the vendor's words; ``None`` where it said nothing.
         usage: What the whole turn used.
     """
 
@@ -131,7 +139,7 @@ class Origin:
 
 
 class Owner(enum.StrEnum):
-    """Who executes an invocation: we do, or the vendor did."""
+    """Who executes an invocation: ``OURS``, this program; ``VENDOR``, the vendor, who has."""
 
     OURS = "ours"
     VENDOR = "vendor"
@@ -147,15 +155,15 @@ class Canister(Protocol):
 
     @property
     def id(self) -> str:
-        """The canister's own name."""
+        """The canister's id, unlike that of any other."""
 
     @property
     def timestamp(self) -> datetime:
-        """When it came to be, in UTC."""
+        """When it was said, in UTC."""
 
     @property
     def content(self) -> tuple[AnyContent, ...]:
-        """What it holds, in order."""
+        """The texts, media and other contents that it holds, in order."""
 
     @property
     def text(self) -> str:
@@ -175,7 +183,14 @@ class _Worded:
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
 class UserCanister(_Worded):
-    """What the user says."""
+    """What the user says.
+
+    Attributes:
+        content: What is said: a text, a content, or several; kept as a tuple of contents.
+        id: A name of its own; a new one by default.
+        timestamp: When it was said, in UTC; now by default.
+        native: What the vendor said of it beyond the common words.
+    """
 
     __repr__ = represent_fields
 
@@ -188,7 +203,14 @@ class UserCanister(_Worded):
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
 class SupervisorCanister(_Worded):
-    """Instructions from whoever is responsible for the conversation (a system prompt)."""
+    """Instructions from whoever is responsible for the conversation (a system prompt).
+
+    Attributes:
+        content: What is said: a text, a content, or several; kept as a tuple of contents.
+        id: A name of its own; a new one by default.
+        timestamp: When it was said, in UTC; now by default.
+        native: What the vendor said of it beyond the common words.
+    """
 
     __repr__ = represent_fields
 
@@ -201,7 +223,15 @@ class SupervisorCanister(_Worded):
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
 class DocumentCanister(_Worded):
-    """Material to be consulted, as opposed to words that are meant."""
+    """Material to be consulted, as opposed to words that are meant.
+
+    Attributes:
+        content: What is said: a text, a content, or several; kept as a tuple of contents.
+        id: A name of its own; a new one by default.
+        timestamp: When it was said, in UTC; now by default.
+        title: What it is called, such as the name of its file.
+        native: What the vendor said of it beyond the common words.
+    """
 
     __repr__ = represent_fields
 
@@ -215,7 +245,16 @@ class DocumentCanister(_Worded):
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
 class AssistantCanister(_Worded):
-    """What the model thinks and says."""
+    """What the model thinks and says.
+
+    Attributes:
+        content: What is said: a text, a content, or several; kept as a tuple of contents.
+        id: A name of its own; a new one by default.
+        timestamp: When it was said, in UTC; now by default.
+        origin: Who answered, and what the turn used; ``None`` where no model did.
+        turn_id: Groups the canisters of one answer.
+        native: What the vendor said of it beyond the common words.
+    """
 
     __repr__ = represent_fields
 
@@ -239,6 +278,11 @@ class InvocationCanister(_Worded):
             :meth:`parse_arguments` reads it.
         form: What the text was meant to be: ``json``, or the free ``text`` of a custom tool.
         owner: Who executes it.
+        content: What the vendor says beside it; mostly nothing.
+        id: A name of its own; a new one by default.
+        timestamp: When it was said, in UTC; now by default.
+        origin: Who answered, and what the turn used; ``None`` where no model did.
+        turn_id: Groups the canisters of one answer.
         native: Of a vendor's own invocation the whole block, else what has no common word.
     """
 
@@ -309,8 +353,14 @@ class ResultCanister(_Worded):
     Attributes:
         invocation_id: Of the invocation that it answers.
         name: Of the invocable, where it is known.
+        content: What the model is told: a text, a content, or several.
         is_error: Whether the contents tell of a failure.
         owner: Who executed the invocation.
+        id: A name of its own; a new one by default.
+        timestamp: When it was said, in UTC; now by default.
+        origin: Of what a vendor executed, who answered; else ``None``.
+        turn_id: Groups the canisters of one answer.
+        native: What the vendor said of it beyond the common words.
     """
 
     __repr__ = represent_fields

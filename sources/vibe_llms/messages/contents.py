@@ -52,10 +52,13 @@ class Citation:
     """A span of a text that rests on a source.
 
     Attributes:
-        file_id: The source, where it is a file by the vendor's own name.
-        start, end: Characters of the text, end exclusive; ``None`` where the vendor gave no span.
-        cited_text: What the source says.
-        title, url: The source.
+        start: Where the span begins: an index of a character of the text, from 0; ``None`` where
+            the vendor gave no span.
+        end: The index behind its last character, or ``None``.
+        cited_text: What the source says there.
+        title: The title of the source.
+        url: The address of the source.
+        file_id: The vendor's name of the source, where it is an uploaded file.
         native: The vendor's citation, verbatim.
     """
 
@@ -80,7 +83,14 @@ def _ensure_summary(given: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
 class TextualContent:
-    """Text, with the spans of it that rest on sources."""
+    """Text, with the spans of it that rest on sources.
+
+    Attributes:
+        text: The words.
+        mime_type: ``text/plain`` unless something else is known.
+        citations: The spans that rest on sources, in the vendor's order.
+        native: What the vendor said of it beyond the common words.
+    """
 
     __repr__ = represent_fields
 
@@ -141,6 +151,7 @@ class _MediaContent:
         file_id: The vendor's own name for an uploaded file. Which vendor's, the native says, be
             it empty; without one, whoever answers next. No other vendor is told of it.
         name: The name it was uploaded or generated with, if it had one.
+        native: What the vendor said of it beyond the common words.
     """
 
     mime_type: str
@@ -164,7 +175,12 @@ class _MediaContent:
 
 @attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class ImageContent(_MediaContent):
-    """A picture. ``detail`` asks for how closely it is looked at, in the vendor's words."""
+    """A picture, with the attributes that all media have: see :class:`FileContent`.
+
+    Attributes:
+        detail: How closely the model shall look at it, in the vendor's words, such as ``high``;
+            ``None`` leaves that to the vendor.
+    """
 
     __repr__ = represent_fields
 
@@ -174,7 +190,11 @@ class ImageContent(_MediaContent):
 
 @attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class AudioContent(_MediaContent):
-    """Sound, with its words where they are known."""
+    """Sound, with the attributes that all media have: see :class:`FileContent`.
+
+    Attributes:
+        transcript: Its words, where they are known.
+    """
 
     __repr__ = represent_fields
 
@@ -184,7 +204,7 @@ class AudioContent(_MediaContent):
 
 @attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class VideoContent(_MediaContent):
-    """Moving pictures."""
+    """A film, with the attributes that all media have: see :class:`FileContent`."""
 
     __repr__ = represent_fields
 
@@ -193,7 +213,20 @@ class VideoContent(_MediaContent):
 
 @attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class FileContent(_MediaContent):
-    """A PDF or another document, with what the model is told about it."""
+    """A PDF or another document.
+
+    Attributes:
+        mime_type: Such as ``application/pdf``.
+        data: The bytes, until a store has taken them over; then ``None``.
+        content_id: The SHA-256 of the bytes, in lower-case hexadecimal digits; computed from the
+            bytes where they are given.
+        url: The address from which the vendor shall fetch it.
+        file_id: The vendor's own name of an uploaded file.
+        name: The name of the file, such as ``report.pdf``.
+        native: What the vendor said of it beyond the common words.
+        title: What the model is told that it is called.
+        context: What the model is told about it, besides.
+    """
 
     __repr__ = represent_fields
 
@@ -210,6 +243,7 @@ class ReasoningContent:
         text: The reasoning itself; empty where the vendor keeps it to itself.
         summary: The vendor's summaries, in order.
         seal: The vendor's proof or encrypted form, byte for byte.
+        native: What the vendor said of it beyond the common words.
     """
 
     __repr__ = represent_fields
@@ -223,7 +257,12 @@ class ReasoningContent:
 
 @attrs.frozen(slots=False, field_transformer=conform_fields)
 class RefusalContent:
-    """The model's words for not answering."""
+    """The model's words for not answering.
+
+    Attributes:
+        text: The words.
+        native: What the vendor said of it beyond the common words.
+    """
 
     __repr__ = represent_fields
 

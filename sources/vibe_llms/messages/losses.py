@@ -14,7 +14,11 @@ _T = TypeVar("_T")
 
 
 class LossKind(enum.StrEnum):
-    """What became of the thing."""
+    """What became of something that a translation could not carry over.
+
+    ``COERCED``: it goes in another form. ``DROPPED``: it does not go. ``SYNTHESIZED``: it was made
+    up, because the vendor insists on it. ``WITHHELD``: it is kept back, and goes where it belongs.
+    """
 
     COERCED = "coerced"
     DROPPED = "dropped"
@@ -27,6 +31,7 @@ class Loss:
     """One thing that a translation changed, left out, made up or kept back.
 
     Attributes:
+        kind: What became of it.
         path: The place in the request or the response, such as ``canisters[2].content[0]``.
         reason: Why, for a person to read.
     """
@@ -48,7 +53,12 @@ def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:
 
 @attrs.frozen
 class Translation(Generic[_T]):
-    """The outcome of a translation, and what it could not carry over."""
+    """The outcome of a translation, and what it could not carry over.
+
+    Attributes:
+        value: The outcome.
+        losses: What was changed, left out, made up or kept back; empty where all went over.
+    """
 
     value: _T
     losses: tuple[Loss, ...] = attrs.field(default=(), converter=ensure_losses)

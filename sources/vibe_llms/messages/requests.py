@@ -222,7 +222,9 @@ class ResponseMetadata:
 
     Attributes:
         origin: As on the canisters of the response.
-        duration_seconds: From sending to the end; ``first_seconds`` to the first content.
+        duration_seconds: From sending the request to the end of the response.
+        first_seconds: From sending the request to the first content; ``None`` where the response
+            came in one piece.
         attempts: How often the request was sent; 1 without retries.
         request_id: The vendor's name for the exchange, for its support.
         summaries: Where each summary of the oldest turns came from that was asked for first, so
@@ -259,7 +261,14 @@ UNANSWERED: Final = frozenset(
 
 @attrs.frozen(kw_only=True, field_transformer=conform_fields)
 class Response:
-    """What came of a request: the canisters to append, how, and what was lost on the way."""
+    """What came of a request: the canisters to append, how, and what was lost on the way.
+
+    Attributes:
+        request: What was asked.
+        canisters: What the model said, thought and asked for, in order.
+        metadata: Who answered, why it stopped, what it used and how long it took.
+        losses: What the translation of the request could not carry over.
+    """
 
     request: Request
     canisters: tuple[AnyCanister, ...] = attrs.field(converter=_ensure_canisters)

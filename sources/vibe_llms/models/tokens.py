@@ -36,7 +36,12 @@ https://platform.claude.com/docs/en/build-with-claude/token-counting, read 2026-
 
 @attrs.frozen(kw_only=True)
 class TokenCount:
-    """A number of tokens; ``error_tokens`` bounds how far off it may be, 0 where it is exact."""
+    """A number of tokens.
+
+    Attributes:
+        tokens: The number.
+        error_tokens: How far off it may be, in either direction; 0 where it is exact.
+    """
 
     tokens: int
     error_tokens: int = 0

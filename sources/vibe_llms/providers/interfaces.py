@@ -91,7 +91,7 @@ ConverseResult: TypeAlias = Response | ConverseError | AsyncStream | SyncStream
 
 
 class ConverserModel(Protocol):
-    """A model that answers."""
+    """A model that answers: what ``Client.access_model`` returns."""
 
     @property
     def descriptor(self) -> ModelDescriptor:
@@ -136,7 +136,7 @@ class Client(Protocol):
 
     @property
     def provider(self) -> Provider:
-        """What made this client."""
+        """The provider that made this client."""
 
     async def access_model(self, name: str = "") -> ConverserModel:
         """Returns a model by name; the provider's default where the name is empty.
@@ -161,7 +161,7 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in the configuration."""
+        """The provider's name in the configuration, as in ``[providers.NAME]``."""
 
     def produce_client(self) -> Client:
         """Makes a client. Connects to nothing and loads nothing yet."""

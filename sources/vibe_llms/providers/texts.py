@@ -82,11 +82,11 @@ class TextProvider(abc.ABC):
 
     @property
     def name(self) -> str:
-        """The name in the configuration."""
+        """The provider's name in the configuration, as in ``[providers.NAME]``."""
         return self.context.name
 
     def produce_client(self) -> TextClient:
-        """Makes a client."""
+        """Makes a client, through which a host reaches the models. Opens nothing."""
         return TextClient(self)
 
 

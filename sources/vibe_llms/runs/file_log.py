@@ -87,7 +87,7 @@ class FileLog:
 
     @mapping_errors
     def claim(self) -> None:
-        """Keeps other runs out, and puts right what a crash has left."""
+        """Claims the log until :meth:`close`, and sets aside a line that a crash has torn."""
         if self._lock is not None:
             raise describe_busy(f"{self._folder}/{LOCK}")
         self._lock = self._acquire_lock()
@@ -167,7 +167,7 @@ class FileLog:
                 self._synchronized = number
 
     def close(self) -> None:
-        """Lets others in."""
+        """Closes the file and gives the claim up; may be called again."""
         with self._door:
             log, self._log = self._log, None
             lock, self._lock = self._lock, None

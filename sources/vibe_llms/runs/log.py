@@ -24,8 +24,9 @@ class LoggedEvent:
     Attributes:
         sequence: Counts the events of a conversation's log, of all its runs, from 1 and
             without gaps. Who has heard one asks for what comes after it.
-        timestamp: When it was written.
+        timestamp: When it was written, in UTC.
         run_id: Of the run in which it happened.
+        event: What happened.
     """
 
     sequence: int
@@ -45,47 +46,76 @@ class RunLog(Protocol):
         """What was found on the way, such as a torn line that was set aside."""
 
     def claim(self) -> None:
-        """Keeps other runs of the conversation out until the log is closed. Does file work.
+        """Claims the log for one run, until :meth:`close`. May read and write files.
 
         Raises:
-            StoreError: Another run has it.
-            UnknownConversationError: There is no such conversation in the store (yet).
-            CorruptionError: The log's end does not read.
+            StoreError: Another run has claimed it.
+            UnknownConversationError: The conversation is not in the store (yet).
+            CorruptionError: The last line of the log does not read.
         """
 
     async def write(self, run_id: str, event: EngineEvent) -> int:
-        """Appends an event; when this returns, it survives the end of this process.
+        """Appends an event; once this returns, the end of this process does not lose it.
 
-        Whoever calls this at the same time gets into order, too.
+        Several tasks may write at the same time; each event gets a number of its own.
+
+        Args:
+            run_id: The run in which the event happened.
+            event: What happened.
 
         Returns:
-            Its sequence number.
+            The event's sequence number, counted from 1 over all runs of the conversation.
 
         Raises:
-            StoreError: It could not be written; the log is as it was.
+            StoreError: It could not be written, or the log is not claimed; the log is as it was.
         """
 
     async def secure(self, sequence: int) -> None:
-        """Returns when the events up to a number survive the loss of power. Raises StoreError."""
+        """Waits until all events up to a number are safe from a loss of power.
 
-    def append(self, run_id: str, event: EngineEvent) -> int:
-        """Appends an event, as :meth:`write` does, where there is no event loop."""
-
-    def synchronize(self) -> None:
-        """Returns when all that was written survives the loss of power. Raises StoreError."""
-
-    def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
-        """Returns the events that come after a sequence number, oldest first.
+        Args:
+            sequence: What :meth:`write` returned.
 
         Raises:
-            CorruptionError: A line does not read; says file and line.
+            StoreError: The disk refused.
+        """
+
+    def append(self, run_id: str, event: EngineEvent) -> int:
+        """Appends an event as :meth:`write` does, for code without an event loop.
+
+        Raises:
+            StoreError: As :meth:`write`.
+        """
+
+    def synchronize(self) -> None:
+        """Waits until all events so far are safe from a loss of power; blocks meanwhile.
+
+        Raises:
+            StoreError: The disk refused.
+        """
+
+    def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
+        """Returns the events behind a sequence number, oldest first; needs no claim.
+
+        Args:
+            after: The number of the last event that the caller knows; 0 for all events.
+
+        Raises:
+            CorruptionError: A line does not read; the error names file and line.
         """
 
     def read_last(self) -> LoggedEvent | None:
-        """Returns the last event without reading those before. Raises CorruptionError."""
+        """Returns the last event, ``None`` if there is none, without reading the others.
+
+        Raises:
+            CorruptionError: The last line does not read.
+        """
 
     def close(self) -> None:
-        """Lets others in; may be called again. What was written stays readable."""
+        """Gives the claim up, so that another run may claim the log.
+
+        May be called again. What was written stays readable.
+        """
 
 
 def read_events(log: RunLog) -> list[EngineEvent]:
@@ -113,7 +143,7 @@ class MemoryLog:
         self._claim = threading.Lock()
 
     def claim(self) -> None:
-        """Keeps other runs out."""
+        """Claims the log until :meth:`close`. Raises StoreError where another run has it."""
         if not self._claim.acquire(blocking=False):
             raise describe_busy()
 
@@ -147,6 +177,6 @@ class MemoryLog:
         return found[0] if found else None
 
     def close(self) -> None:
-        """Lets others in."""
+        """Gives the claim up; may be called again."""
         if self._claim.locked():
             self._claim.release()

@@ -32,6 +32,7 @@ class Waiting:
     """A call that waits for an approval.
 
     Attributes:
+        conversation_id: Of the conversation that it is part of.
         key: Its place in the conversation: the id of the invocation's canister.
         request: What is asked.
         run_id: Of the run that asked last.

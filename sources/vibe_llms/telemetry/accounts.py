@@ -51,7 +51,7 @@ class ModelAccount:
 
     @property
     def key(self) -> str:
-        """What tells one from another."""
+        """The model's address, by which accounts of the same model are added up."""
         return self.model
 
     @property
@@ -101,7 +101,7 @@ class ToolAccount:
 
     @property
     def key(self) -> str:
-        """What tells one from another."""
+        """The tool's name, by which accounts of the same tool are added up."""
         return self.name
 
     def __add__(self, other: ToolAccount) -> ToolAccount:

@@ -97,7 +97,11 @@ class Price:
 
 @attrs.frozen
 class Unpriced:
-    """No price is known, which is not a price of zero. ``reason`` is one sentence."""
+    """No price is known, which is not a price of zero.
+
+    Attributes:
+        reason: Why, in one sentence.
+    """
 
     reason: str
 

@@ -61,6 +61,8 @@ class History:
     """A conversation as it is stored.
 
     Attributes:
+        identity: The id of the conversation.
+        metadata: Its name, tags, model, moments and parent.
         canisters: All of them, those of its ancestors first. Media bytes are not loaded:
             :func:`vibe_llms.conversations.contents.hydrate` does that.
         position: Where it ended when it was read.
@@ -97,7 +99,16 @@ Seen: TypeAlias = dict[str, object]
 
 @attrs.frozen(kw_only=True)
 class ContentMetadata:
-    """What is known about stored content. ``id`` is the whole SHA-256 of the data."""
+    """What is known about stored content.
+
+    Attributes:
+        id: The whole SHA-256 of the data, in lower-case hexadecimal digits.
+        mime_type: Such as ``image/png``.
+        size_bytes: How large the data are.
+        created: When they were first added, in UTC.
+        hash_algorithm: What the id is made by.
+        name: The name of the file that they came from, where it is known.
+    """
 
     id: str
     mime_type: str

@@ -134,7 +134,11 @@ class _Entry:
 
 @attrs.define(eq=False)
 class MemoryStore:
-    """Keeps conversations in memory; see :class:`.interfaces.ConversationStore`."""
+    """Keeps conversations in memory; see :class:`.interfaces.ConversationStore`.
+
+    Attributes:
+        contents: Where the bytes of media are.
+    """
 
     contents: MemoryContents = attrs.field(factory=MemoryContents)
     _entries: dict[str, _Entry] = attrs.field(factory=dict)

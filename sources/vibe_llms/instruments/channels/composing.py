@@ -15,7 +15,7 @@ class Composing(Protocol):
 
     @property
     def variables(self) -> Collection[str]:
-        """The names of the values."""
+        """The names of the values that :meth:`compose` takes."""
 
     def compose(self, /, **values: Any) -> Sequence[AnyCanister]:
         """Returns what is to be said. Raises RequestError."""

@@ -50,7 +50,7 @@ class Reply(Generic[T]):
 
     @property
     def has_value(self) -> bool:
-        """Whether there is an answer."""
+        """Whether :attr:`value` can be read: the model has answered, and the answer fits."""
         return not isinstance(self._value, Absence)
 
     @property
@@ -60,7 +60,7 @@ class Reply(Generic[T]):
 
     @property
     def conversation(self) -> Conversation:
-        """Its state after this."""
+        """The conversation after the last run, to go on from."""
         return self.outcome.conversation
 
     @property

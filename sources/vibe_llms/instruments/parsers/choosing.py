@@ -24,7 +24,12 @@ class Mode(enum.StrEnum):
 
 @attrs.frozen
 class Choice:
-    """A mode, and the reason for it in one sentence."""
+    """The mode that is taken with a model.
+
+    Attributes:
+        mode: How the model is brought to answer in a form.
+        reason: Why so, in one sentence.
+    """
 
     mode: Mode
     reason: str

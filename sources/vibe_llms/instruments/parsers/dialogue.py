@@ -34,9 +34,10 @@ class Attempt:
     """One answer, and what is wrong with it.
 
     Attributes:
-        number: Counted from 1.
-        faults: Nothing where the answer fits.
-        is_last: No further answer is asked for.
+        number: Which attempt, counted from 1.
+        response: The answer.
+        faults: What does not fit; empty where all does.
+        is_last: Whether no further answer is asked for.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Parsed(Generic[T]):
     """A value, and how it came to be.
 
     Attributes:
+        value: The value, of the type that was asked for.
         choice: By which mode, and why.
         attempts: All answers, the last of which became the value.
     """

@@ -116,7 +116,7 @@ class Following(Closing, Generic[T]):
 
 
 class SyncFollowing(SyncFace[Following[T]], Generic[T]):
-    """The same for synchronous code."""
+    """As :class:`Following`, for synchronous code: iterate it with a plain ``for``."""
 
     @property
     def attempt(self) -> int:

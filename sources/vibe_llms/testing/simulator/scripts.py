@@ -27,7 +27,12 @@ class Cite:
 
 @attrs.frozen
 class Think:
-    """Reasoning, which the vendor seals; redacted reasoning shows only its seal."""
+    """Reasoning, which the vendor seals.
+
+    Attributes:
+        text: The words.
+        redacted: Whether only the seal is shown, and no words.
+    """
 
     text: str
     redacted: bool = attrs.field(default=False, kw_only=True)
@@ -35,7 +40,12 @@ class Think:
 
 @attrs.frozen
 class Say:
-    """Text, with what it rests on."""
+    """Text.
+
+    Attributes:
+        text: The words.
+        citations: The sources on which they rest, as the vendor tells of them.
+    """
 
     text: str
     citations: tuple[Cite, ...] = ()
@@ -48,7 +58,7 @@ class Invoke:
     Attributes:
         name: The tool.
         arguments: A mapping; a text is sent as it is, broken or not.
-        id: The vendor mints one when None.
+        id: Of the call; ``None`` lets the vendor make one up.
         custom: Whether it is a tool of free text (OpenAI's custom tools).
     """
 

@@ -22,9 +22,10 @@ class IoSettings:
     """Which directories are granted.
 
     Attributes:
+        name: What the ensemble is called.
         directories: May be read, and, after an approval, be written.
         read_only: May be read.
-        file_bytes: The largest file that is written, edited or searched.
+        file_bytes: The size of the largest file that is written, edited or searched.
         working_directory: Where relative paths begin.
 
     Raises:
