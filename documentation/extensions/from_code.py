@@ -162,7 +162,7 @@ def write_providers() -> Iterator[str]:
     """Writes the table of the providers that ship and are reached over a network."""
     from vibe_llms.configuration import load_configuration
     from vibe_llms.plugins import PluginManager
-    from vibe_llms.providers.openai_compatible.kinds import read_kinds
+    from vibe_llms.providers.openai_compatible.kinds import read_services
     from vibe_llms.providers.remote import RemoteProvider
 
     manager = PluginManager(configuration=load_configuration(environment={}))
@@ -173,8 +173,8 @@ def write_providers() -> Iterator[str]:
             continue
         vendor = provider.produce_client().vendor
         keys = " or ".join(f"``{variable}``" for variable in vendor.key_variables) or "none"
-        if name in read_kinds():
-            summary = read_kinds()[name].summary
+        if name in read_services():
+            summary = read_services()[name].summary
         else:
             (specification,) = importlib.import_module(entry.module).survey_providers()
             summary = specification.summary
@@ -208,8 +208,8 @@ def write_remote_settings() -> Iterator[str]:
 
     timeouts = read_meanings("vibe_llms.wire.exchanges:Timeouts")
     rows = [
-        (f"``{name}``", {**SETTING_MEANINGS, **timeouts}[name], f"{check(None)}")
-        for name, check in SETTINGS.items()
+        (f"``{name}``", {**SETTING_MEANINGS, **timeouts}[name], kind.words)
+        for name, kind in SETTINGS.items()
     ]
     yield from write_table("setting", "meaning", "value", rows=rows)
 

@@ -18,11 +18,11 @@ from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.openai_compatible import produce_provider
-from vibe_llms.providers.openai_compatible.kinds import Kind, read_kinds
+from vibe_llms.providers.openai_compatible.kinds import Service, read_services
 from vibe_llms.testing.contracts import SimulatedContract
 from vibe_llms.testing.simulator import SynchronousSimulator
 
-KINDS = read_kinds()
+KINDS = read_services()
 TRIED_ALREADY = {"deepseek", "groq", "llamacpp", "mistral", "openrouter", "xai"}
 """Beside this module, with quirks that the simulator has by their names."""
 
@@ -30,7 +30,7 @@ DEFAULT = {"together", "zai"}
 LOOK = InvocableDescription(name="look", description="Looks.", schema={"type": "object"})
 
 
-def _define(kind: Kind) -> type[SimulatedContract]:
+def _define(kind: Service) -> type[SimulatedContract]:
     words = {
         "__doc__": f"{kind.name}: {kind.summary}.",
         "module": "vibe_llms.providers.openai_compatible",

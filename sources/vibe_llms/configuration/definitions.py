@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vibe_llms.tables.kinds import BOOLEAN, COUNT, STRING, TEXT, TEXTS, Kind, choose, is_text
+from vibe_llms.tables.kinds import BOOLEAN, COUNT, STRING, TEXT, TEXTS, Choice, Kind, is_text
 
 ENVIRONMENT_PREFIX = "VIBE_LLMS_"
 _PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -49,7 +49,7 @@ ADDRESS = Kind("text of the form provider:model, or a provider's name", _is_addr
 DIRECTORY = Kind("the path of a directory", is_text)
 NAMES = Kind("a list of names", TEXTS.is_right, TEXTS.convert, parse=TEXTS.parse)
 MODULE = Kind("the dotted name of a module", _is_module_name)
-WINDOW = choose(WINDOWS)
+WINDOW = Choice(WINDOWS)
 TERMINAL_APPROVER = "terminal"
 """The approver that ships: the person there."""
 

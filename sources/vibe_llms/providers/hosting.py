@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import shutil
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 import attrs
@@ -19,32 +19,14 @@ from vibe_llms.providers.rates import Turn
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
+from vibe_llms.tables.kinds import BOOLEAN, SECONDS, STRINGS, TEXT, Kind
 from vibe_llms.wire.exchanges import Exchange
 
-
-def _check_start(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "true or false"
-
-
-def _check_command(value: Any) -> str | None:
-    return None if isinstance(value, str) and value.strip() else "the name of a program"
-
-
-def _check_arguments(value: Any) -> str | None:
-    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return None if is_list else "a list of texts"
-
-
-def _check_seconds(value: Any) -> str | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return None if is_number and value > 0 else "a number of seconds above 0"
-
-
-CHILD_SETTINGS: Final[Mapping[str, Callable[[Any], str | None]]] = {
-    "arguments": _check_arguments,
-    "command": _check_command,
-    "start": _check_start,
-    "startup_seconds": _check_seconds,
+CHILD_SETTINGS: Final[Mapping[str, Kind]] = {
+    "arguments": STRINGS,
+    "command": TEXT,
+    "start": BOOLEAN,
+    "startup_seconds": SECONDS,
 }
 """The further settings of a provider whose server can be started."""
 

@@ -13,12 +13,7 @@ from vibe_llms.providers.needs import Need, find_packages
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
-
-
-def check_text(value: Any) -> str | None:
-    """Says what a setting must be that goes into a header or an address."""
-    return None if isinstance(value, str) and value.strip() else "a text"
-
+from vibe_llms.tables.kinds import TEXT, Kind
 
 SIBLINGS: Final = (
     ("openai_conversations", "chat_completions"),
@@ -37,8 +32,8 @@ class OpenAIService(Vendor):
     base_url_variables: ClassVar[tuple[str, ...]] = ("OPENAI_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "apim-request-id")
-    further_settings: ClassVar[Mapping[str, Any]] = dict.fromkeys(
-        ("azure_api_version", "azure_endpoint", "organization", "project"), check_text
+    further_settings: ClassVar[Mapping[str, Kind]] = dict.fromkeys(
+        ("azure_api_version", "azure_endpoint", "organization", "project"), TEXT
     )
 
     def read_settings(self) -> RemoteSettings:

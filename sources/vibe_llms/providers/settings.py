@@ -4,76 +4,65 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import attrs
 
-from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.nearness import end_among
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.rates import Rates
 from vibe_llms.secrets import Secret
+from vibe_llms.tables.kinds import (
+    COUNT,
+    TABLE_OF_TEXTS,
+    TEXT,
+    WAIT,
+    Kind,
+    is_text,
+    is_web_address,
+)
+from vibe_llms.tables.reading import TableReader, locate_by_name
 from vibe_llms.wire.exchanges import Timeouts
 
-_Check = Callable[[Any], str | None]
 _VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def _check_text(value: Any) -> str | None:
-    return None if isinstance(value, str) and value.strip() else "a text"
-
-
-def _check_seconds(value: Any) -> str | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return (
-        None if is_number and value > 0 else "a number of seconds above 0, or inf to wait for ever"
-    )
-
-
-def _check_count(value: Any) -> str | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    return None if is_count else "a whole number of at least 1"
-
-
-def _check_address(value: Any) -> str | None:
+def _is_address(value: Any) -> bool:
     if isinstance(value, str):  # a variable stands for a whole address, or for a part of one
         value = _VARIABLE.sub("variable", re.sub(r"^\{\w+\}", "https://variable", value))
-    try:
-        parts = urlsplit(value) if isinstance(value, str) else None
-    except ValueError:
-        parts = None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
-        return "an address, as https://example.org/v1"
-    if parts.query or parts.fragment:
-        return "an address without what follows ? or #, as paths are added to it"
-    return None
+    return is_web_address(value)
 
 
-def _check_table(value: Any) -> str | None:
-    is_table = isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values())
-    return None if is_table else "a table of texts"
+def _refuse_query(address: str) -> str:
+    if "?" in address or "#" in address:
+        raise ValueError(
+            "It must be an address without what follows ? or #, as paths are added to it."
+        )
+    return address
 
 
+ADDRESS: Final = Kind(
+    "an address, as https://example.org/v1", _is_address, _refuse_query, is_shown=False
+)
 _RATES: Final = tuple(field.name for field in attrs.fields(Rates))
 _TIMEOUTS: Final = tuple(field.name for field in attrs.fields(Timeouts))
-SETTINGS: Final[Mapping[str, _Check]] = {
-    "api_key": _check_text,
-    "api_key_file": _check_text,
-    "api_key_variable": _check_text,
-    "base_url": _check_address,
-    "certificate_authorities": _check_text,
-    "client_certificate": _check_text,
-    "client_key": _check_text,
-    "headers": _check_table,
-    "model": _check_text,
-    "proxy": _check_address,
-    "requests_per_minute": _check_count,
-    "tokens_per_minute": _check_count,
-    "transport": _check_text,
-    **dict.fromkeys(_TIMEOUTS, _check_seconds),
+SETTINGS: Final[Mapping[str, Kind]] = {
+    "api_key": TEXT,
+    "api_key_file": TEXT,
+    "api_key_variable": TEXT,
+    "base_url": ADDRESS,
+    "certificate_authorities": TEXT,
+    "client_certificate": TEXT,
+    "client_key": TEXT,
+    "headers": TABLE_OF_TEXTS,
+    "model": TEXT,
+    "proxy": ADDRESS,
+    "requests_per_minute": COUNT,
+    "tokens_per_minute": COUNT,
+    "transport": TEXT,
+    **dict.fromkeys(_TIMEOUTS, WAIT),
 }
 """The settings that every remote provider has, and what each must be."""
 
@@ -92,7 +81,7 @@ class RemoteSettings:
     """The checked settings.
 
     Attributes:
-        values: All of them, those of the vendor's own included, as the user wrote them.
+        values: All of them, those of the vendor's own included.
         base_url: Where the service is; variables of the environment that it names and that are not
             set are still in it, as ``{NAME}``.
         headers: Are sent with each request, in place of ours of the same name; their names are in
@@ -124,7 +113,7 @@ class RemoteSettings:
 def read_settings(
     context: ProviderContext,
     base_url: str,
-    further: Mapping[str, _Check] | None = None,
+    further: Mapping[str, Kind] | None = None,
     *,
     variables: Sequence[str] = (),
 ) -> RemoteSettings:
@@ -139,10 +128,10 @@ def read_settings(
     Raises:
         ConfigurationError: With all the mistakes in it.
     """
-    checks = {**SETTINGS, **(further or {})}
-    if findings := _check_settings(context, checks):
-        raise ConfigurationError(findings=findings)
-    values = context.settings
+    reader = TableReader(locate_by_name(f"providers.{context.name}"))
+    values = reader.read_fields({**SETTINGS, **(further or {})}, context.settings)
+    _check_transport(context, reader)
+    reader.finish()
     seconds = {name: values[name] for name in _TIMEOUTS if name in values}
     return RemoteSettings(
         values=values,
@@ -162,10 +151,10 @@ def _find_address(values: Mapping[str, Any], base_url: str, variables: Sequence[
         written, place = (os.environ[named[0]].strip(), named[0]) if named else (base_url, place)
     used = _VARIABLE.findall(written)
     filled = _VARIABLE.sub(_fill, written)
-    if filled and not _VARIABLE.search(filled) and (wanted := _check_address(filled)):
-        place = " and ".join(used) or place
-        finding = Finding(place=place, message=f"It must be {wanted}.")
-        raise ConfigurationError(findings=(finding,))
+    if filled and not _VARIABLE.search(filled):
+        reader = TableReader(locate_by_name(" and ".join(used) or place))
+        ADDRESS.read(filled, (), reader)
+        reader.finish()
     return filled.rstrip("/")
 
 
@@ -173,21 +162,15 @@ def _fill(match: re.Match[str]) -> str:
     return os.environ.get(match[1], "").strip().rstrip("/") or match[0]
 
 
-def _check_settings(context: ProviderContext, checks: Mapping[str, _Check]) -> tuple[Finding, ...]:
-    place = f"providers.{context.name}"
-    findings = []
-    for name, value in context.settings.items():
-        if name not in checks:
-            message = f"{name!r} is no setting of this provider{end_among(name, checks)}"
-            findings.append(Finding(place=f"{place}.{name}", message=message))
-        elif wanted := checks[name](value):
-            findings.append(Finding(place=f"{place}.{name}", message=f"It must be {wanted}."))
-        elif name == "transport" and value not in TRANSPORTS:
-            known = [*TRANSPORTS, *(each.name for each in context.survey_transports())]
-            if value not in known:
-                message = f"There is no transport {value!r}{end_among(value, known)}"
-                findings.append(Finding(place=f"{place}.{name}", message=message))
-        elif name in _LEFT_TO_PACKAGES and context.settings.get("transport") == "sdk":
-            message = "It does not reach the official package: transport = 'sdk' goes without it."
-            findings.append(Finding(place=f"{place}.{name}", message=message))
-    return tuple(findings)
+def _check_transport(context: ProviderContext, reader: TableReader) -> None:
+    """Checks that a transport is there, and that it obeys what else is set."""
+    name = context.settings.get("transport")
+    if name == "sdk":
+        for ignored in _LEFT_TO_PACKAGES:
+            if ignored in context.settings:
+                message = "It does not reach the official package: transport = 'sdk' goes without"
+                reader.report((ignored,), f"{message} it.")
+    elif is_text(name) and name not in TRANSPORTS:
+        known = [*TRANSPORTS, *(each.name for each in context.survey_transports())]
+        if name not in known:
+            reader.report(("transport",), f"There is no transport {name!r}{end_among(name, known)}")

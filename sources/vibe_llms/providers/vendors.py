@@ -21,6 +21,7 @@ from vibe_llms.secrets import Secret
 if TYPE_CHECKING:
     from vibe_llms.providers.remote import RemoteClient
     from vibe_llms.providers.surveys import SurveyedModel
+    from vibe_llms.tables.kinds import Kind
 
 
 class Vendor(abc.ABC):
@@ -49,7 +50,7 @@ class Vendor(abc.ABC):
     server_command: ClassVar[str] = ""
     framing: ClassVar[Literal["sse", "ndjson"]] = "sse"
     request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "request-id")
-    further_settings: ClassVar[Mapping[str, Any]] = {}
+    further_settings: ClassVar[Mapping[str, Kind]] = {}
 
     def __init__(self, context: ProviderContext) -> None:
         self.context = context

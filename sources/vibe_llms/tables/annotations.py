@@ -20,6 +20,7 @@ the reader, which then knows file and line.
 from __future__ import annotations
 
 import collections.abc
+import datetime
 import enum
 import functools
 import types
@@ -45,15 +46,26 @@ from vibe_llms.tables.kinds import (
     TEXTS,
     WAIT,
     WHOLE,
+    Choice,
     Kind,
-    choose,
     is_list,
     is_text,
 )
 from vibe_llms.tables.reading import KeyPath, TableReader
 
+
+def _is_date(value: Any) -> bool:
+    try:
+        return bool(datetime.date.fromisoformat(f"{value}"))
+    except ValueError:
+        return False
+
+
+DATE = Kind("a date such as 2026-11-21", _is_date, str)
+
 # What fields are annotated with, where the type alone does not say what is right.
 Amount: TypeAlias = Annotated[int, AMOUNT]
+Date: TypeAlias = Annotated[str, DATE]
 Count: TypeAlias = Annotated[int, COUNT]
 Seconds: TypeAlias = Annotated[float, SECONDS]
 Wait: TypeAlias = Annotated[float, WAIT]
@@ -79,7 +91,7 @@ def derive_kind(hint: Any) -> Kind:
         (inner,) = (each for each in arguments if each is not types.NoneType)
         return OptionalKind(derive_kind(inner))
     if origin is typing.Literal:
-        return choose(arguments)
+        return Choice(arguments)
     if origin is tuple:
         return TEXTS if arguments[0] is str else ListKind(derive_kind(arguments[0]))
     if origin is collections.abc.Mapping:
@@ -89,7 +101,7 @@ def derive_kind(hint: Any) -> Kind:
     if hint in _KINDS:
         return _KINDS[hint]
     if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
-        return choose(hint, hint)
+        return Choice(hint, hint)
     if hasattr(hint, "__attrs_attrs__"):
         return TableKind(hint)
     raise TypeError(f"Nothing says what a value must be that is annotated with {hint!r}.")

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from vibe_llms.nearness import suggest
+
 if TYPE_CHECKING:
     from vibe_llms.tables.reading import KeyPath, TableReader
 
@@ -51,15 +53,19 @@ class Kind:
     def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
         """Returns what is kept of a value, or ``FAULTY`` after reporting what is wrong."""
         if not self.is_right(value):
-            shown = show_value(value, self.is_shown)
-            says_more = shown and not self.words.startswith(shown)  # "a list of texts, not a list"
-            reader.report(path, f"It must be {self.words}{f', not {shown}' if says_more else ''}.")
+            reader.report(path, f"It must be {self.words}{self.contrast(value)}")
             return FAULTY
         try:
             return self.convert(value)
         except ValueError as error:
             reader.report(path, str(error))
             return FAULTY
+
+    def contrast(self, value: object) -> str:
+        """Ends the sentence with what a wrong value is, where that says more."""
+        shown = show_value(value, self.is_shown)
+        says_more = shown and not self.words.startswith(shown)  # "a list of texts, not a list"
+        return f", not {shown}." if says_more else "."
 
 
 def show_value(value: object, shows_text: bool = True) -> str:
@@ -143,12 +149,21 @@ def bound(words: str, least: float, most: float = float("inf")) -> Kind:
     return Kind(words, lambda value: is_whole(value) and least <= value <= most, parse=_parse_whole)
 
 
-def choose(words: Iterable[str], convert: Callable[[Any], Any] = _keep) -> Kind:
-    """Makes the kind of one of several words."""
-    known = tuple(words)
-    shown = [f'"{word}"' for word in known]
-    listed = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-    return Kind(listed, lambda value: isinstance(value, str) and value in known, convert)
+class Choice(Kind):
+    """One of several words; an error names the nearest."""
+
+    __slots__ = ("known",)
+
+    def __init__(self, known: Iterable[str], convert: Callable[[Any], Any] = _keep) -> None:
+        self.known = tuple(known)
+        shown = [f'"{word}"' for word in self.known]
+        listed = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+        super().__init__(
+            listed, lambda value: isinstance(value, str) and value in self.known, convert
+        )
+
+    def contrast(self, value: object) -> str:
+        return f"{super().contrast(value).removesuffix('.')}{suggest(value, self.known)}"
 
 
 def _parse_boolean(text: str) -> bool | str:
@@ -190,4 +205,7 @@ TABLE = Kind("a table", is_table)
 TABLE_OF_TEXTS = Kind(
     "a table of texts",
     lambda value: is_table(value) and all(isinstance(each, str) for each in value.values()),
+)
+FILLED = Kind(
+    "a list that names one at least", lambda value: TEXTS.is_right(value) and len(value) > 0, tuple
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from vibe_llms.nearness import end_among, find_nearest, suggest
+from vibe_llms.nearness import end_among, find_nearest
 from vibe_llms.tables.kinds import FAULTY, TABLE, Kind
 
 if TYPE_CHECKING:
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 KeyPath = tuple[str | int, ...]
 """The way to a value: keys of tables and, in lists, indices from 0."""
-
-_MANY = 12
-"""Of so many known words an error lists none, if it finds no near one."""
 
 _T = TypeVar("_T")
 
@@ -117,9 +114,7 @@ class TableReader:
 
     def report_unknown(self, path: KeyPath, known: Iterable[str]) -> None:
         """Appends a finding about a key that is none of those that are known."""
-        known = tuple(known)
-        end = end_among(path[-1], known) if len(known) < _MANY else suggest(path[-1], known)
-        self.report(path, f"There is no such setting{end}")
+        self.report(path, f"There is no such setting{end_among(path[-1], known)}")
 
     def finish(self) -> None:
         """Raises ConfigurationError with what was found, if anything was."""

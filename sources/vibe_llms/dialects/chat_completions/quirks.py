@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import attrs
 
 from vibe_llms.dialects.history import HistoryRules
+from vibe_llms.tables.annotations import String
+from vibe_llms.tables.kinds import FILLED
 
 PROTOCOL: Final = "chat_completions"
 """The dialect's stable word, in origins and beside native blocks."""
@@ -67,7 +69,7 @@ class Quirks:
     """
 
     fields: Mapping[str, str] = attrs.field(factory=dict, converter=_complete)
-    supervisor_roles: tuple[str, ...] = attrs.field(
+    supervisor_roles: Annotated[tuple[str, ...], FILLED] = attrs.field(
         default=("system", "developer"), converter=_freeze
     )
     reasoning_field: str | None = None
@@ -78,13 +80,13 @@ class Quirks:
     takes_null: bool = True
     takes_tools: bool = True
     takes_custom: bool = True
-    media: tuple[str, ...] = attrs.field(
+    media: Annotated[tuple[str, ...], FILLED] = attrs.field(
         default=("image_url", "input_audio", "file"), converter=_freeze
     )
     file_part: str | None = None
     id_pattern: str = ".+"
     alias_length: int = 24
-    alias_prefix: str = "call_"
+    alias_prefix: String = "call_"
     names_results: bool = False
     alternates: bool = False
     bridges_results: bool = False

@@ -14,7 +14,7 @@ from vibe_llms.invocables.mcp.oauth import OAuthSettings
 from vibe_llms.invocables.mcp.secret_texts import SecretText
 from vibe_llms.secrets import Secret, Settings
 from vibe_llms.tables.annotations import Amount, Strings, Wait
-from vibe_llms.tables.kinds import WEB_ADDRESS, choose
+from vibe_llms.tables.kinds import WEB_ADDRESS, Choice
 from vibe_llms.tables.reading import require
 
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
@@ -86,7 +86,7 @@ class McpServer:
         factory=dict, converter=_ensure_secrets, repr=False
     )
     oauth: OAuthSettings | None = attrs.field(default=None, repr=False)
-    protocol: Annotated[str, choose(PROTOCOLS)] = "auto"
+    protocol: Annotated[str, Choice(PROTOCOLS)] = "auto"
     connect_seconds: Wait = 30.0
     answer_seconds: Wait = 60.0
     call_seconds: Wait = 300.0

@@ -25,6 +25,7 @@ from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
+from vibe_llms.tables.kinds import TEXT, Choice, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
@@ -39,14 +40,6 @@ SAMPLING_VERSION: Final = "2023-06-01"
 _PAGE: Final = 1000
 
 
-def _check_word(value: Any) -> str | None:
-    return None if isinstance(value, str) and value.strip() else "a word"
-
-
-def _check_cloud(value: Any) -> str | None:
-    return None if value in CLOUDS else f"one of {', '.join(CLOUDS)}"
-
-
 class AnthropicVendor(Vendor):
     """The Messages API."""
 
@@ -55,12 +48,12 @@ class AnthropicVendor(Vendor):
     base_url_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
     request_id_headers: ClassVar[tuple[str, ...]] = ("request-id", "x-request-id")
-    further_settings: ClassVar[Mapping[str, Any]] = {
-        "cloud": _check_cloud,
-        "project": _check_word,
-        "region": _check_word,
-        "resource": _check_word,
-        "version": _check_word,
+    further_settings: ClassVar[Mapping[str, Kind]] = {
+        "cloud": Choice(CLOUDS),
+        "project": TEXT,
+        "region": TEXT,
+        "resource": TEXT,
+        "version": TEXT,
     }
     quirks = Quirks()
 

@@ -16,16 +16,12 @@ from vibe_llms.providers.interfaces import ModelDescriptor, Processors
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
+from vibe_llms.tables.kinds import WORD, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
 
 _PAGE = 1000
-
-
-def check_word(value: Any) -> str | None:
-    """Says what a setting must be that becomes part of a path."""
-    return None if isinstance(value, str) and value.strip() and "/" not in value else "a word"
 
 
 class GoogleVendor(Vendor):
@@ -38,7 +34,7 @@ class GoogleVendor(Vendor):
     base_url = "https://generativelanguage.googleapis.com"
     base_url_variables: ClassVar[tuple[str, ...]] = ("GOOGLE_GEMINI_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    further_settings: ClassVar[Mapping[str, Any]] = {"api_version": check_word}
+    further_settings: ClassVar[Mapping[str, Kind]] = {"api_version": WORD}
     version: ClassVar[str] = "v1beta"
     # Thoughts are asked for; data inline have no name here.
     quirks = Quirks(shows_thoughts=True, takes_display_names=False)

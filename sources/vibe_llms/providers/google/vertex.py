@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
 from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.plain import JsonObject
-from vibe_llms.providers.google.client import GoogleVendor, check_word
+from vibe_llms.providers.google.client import GoogleVendor
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need, find_variable, refuse_for_want
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings, read_settings
 from vibe_llms.secrets import Secret
+from vibe_llms.tables.kinds import WORD, Choice, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
@@ -28,20 +29,16 @@ TOKEN_VARIABLE: Final = "CLOUDSDK_AUTH_ACCESS_TOKEN"
 """The variables that the official package reads, and gcloud the last of them."""
 
 
-def _check_cloud(value: Any) -> str | None:
-    return None if value == "vertex" else "vertex"
-
-
 class VertexVendor(GoogleVendor):
     """Models of a project on Google's cloud."""
 
     base_url_variables = ("GOOGLE_VERTEX_BASE_URL",)
     key_variables = (TOKEN_VARIABLE,)
-    further_settings: ClassVar[Mapping[str, Any]] = {
-        "api_version": check_word,
-        "cloud": _check_cloud,
-        "location": check_word,
-        "project": check_word,
+    further_settings: ClassVar[Mapping[str, Kind]] = {
+        "api_version": WORD,
+        "cloud": Choice(("vertex",)),
+        "location": WORD,
+        "project": WORD,
     }
     version = "v1beta1"
     quirks = Quirks(shows_thoughts=True)

@@ -13,11 +13,10 @@ import attrs
 
 from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.installing import advise_extra
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.nearness import end_among
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
@@ -43,6 +42,8 @@ from vibe_llms.providers.local.messages import LocalMessagesProcessor
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
 from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named, find_weights
 from vibe_llms.providers.needs import Need, NeedKind, find_packages, refuse_for_want
+from vibe_llms.tables.annotations import Count
+from vibe_llms.tables.reading import read_table
 
 CONTEXT_TOKENS: Final = 8192
 """The default window: all that the embedded weights have.
@@ -54,13 +55,6 @@ less and load again would make the reader wait for all that was said to be read 
 PARALLEL: Final = 2
 ENGINE: Final = "xllamacpp"
 """The package that runs llama.cpp in this process."""
-
-_SETTINGS: Final = {
-    "path": "a text that is not empty",
-    "context_tokens": "a whole number above 0",
-    "parallel": "a whole number above 0",
-}
-"""What can be set, and what each must be."""
 
 _NO_PROJECTOR: Final = dict.fromkeys(
     ("supports_images", "supports_audio", "supports_video", "supports_files"), False
@@ -78,8 +72,8 @@ class LocalSettings:
     """
 
     path: Path | None = None
-    context_tokens: int = CONTEXT_TOKENS
-    parallel: int = PARALLEL
+    context_tokens: Count = CONTEXT_TOKENS
+    parallel: Count = PARALLEL
 
 
 def read_settings(context: ProviderContext) -> LocalSettings:
@@ -88,21 +82,7 @@ def read_settings(context: ProviderContext) -> LocalSettings:
     Raises:
         ConfigurationError: With all the mistakes in it.
     """
-    findings = []
-    values: dict[str, Any] = {}
-    for name, value in context.settings.items():
-        if name == "path" and isinstance(value, str) and value:
-            values[name] = Path(value).expanduser()
-        elif name in ("context_tokens", "parallel") and type(value) is int and value > 0:
-            values[name] = value
-        else:
-            message = f"{name!r} is no setting of this provider{end_among(name, _SETTINGS)}"
-            if name in _SETTINGS:
-                message = f"It must be {_SETTINGS[name]}."
-            findings.append(Finding(place=f"providers.{context.name}.{name}", message=message))
-    if findings:
-        raise ConfigurationError(findings=tuple(findings))
-    return LocalSettings(**values)
+    return read_table(LocalSettings, context.settings, f"providers.{context.name}")
 
 
 @attrs.define

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar, Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.nearness import suggest_among
+from vibe_llms.nearness import end_among
 from vibe_llms.providers.completions import CompletionsVendor
-from vibe_llms.providers.openai_compatible.kinds import Kind, read_kinds, read_quirks
+from vibe_llms.providers.openai_compatible.kinds import (
+    QUIRKS,
+    Service,
+    add_quirks,
+    read_services,
+)
 from vibe_llms.providers.settings import RemoteSettings, read_settings
+from vibe_llms.tables.kinds import Kind, is_text
 
 
-def _check_kind(value: Any) -> str | None:
-    kinds = read_kinds()
-    if isinstance(value, str) and value in kinds:
-        return None
-    return f"one of {', '.join(kinds)}{suggest_among(str(value), tuple(kinds))}"
+def _check_kind(name: str) -> str:
+    known = read_services()
+    if name not in known:
+        raise ValueError(f"There is no kind {name!r}{end_among(name, known)}")
+    return name
 
 
-def _check_quirks(value: Any) -> str | None:
-    return None if isinstance(value, Mapping) else "a table of quirks"
+_UNKNOWN: Final = Quirks(fields={"max_tokens": "max_tokens"})
+"""What is assumed of a service of the user's own."""
 
 
 class CompatibleVendor(CompletionsVendor):
@@ -29,32 +35,33 @@ class CompatibleVendor(CompletionsVendor):
 
     base_url = ""
     needs_key = False  # whoever wants one says so by the status 401
-    further_settings: ClassVar[Mapping[str, Any]] = {"kind": _check_kind, "quirks": _check_quirks}
+    further_settings: ClassVar[Mapping[str, Kind]] = {
+        "kind": Kind("the name of a kind", is_text, _check_kind),
+        "quirks": QUIRKS,
+    }
 
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings, the quirks among them. Raises ConfigurationError."""
-        values, place = self.context.settings, f"providers.{self.context.name}"
-        kind = self._find_kind()
+        service = self._find_service()
         settings = read_settings(
             self.context,
-            kind.base_url if kind else "",
+            service.base_url if service else "",
             self.further_settings,
-            variables=kind.base_url_variables if kind else (),
+            variables=service.base_url_variables if service else (),
         )
-        base = kind.quirks if kind else Quirks(fields={"max_tokens": "max_tokens"})
-        self.quirks, findings = read_quirks(values.get("quirks", {}), f"{place}.quirks", base)
         if not settings.base_url:
-            message = f"It needs a base_url, or a kind: {', '.join(read_kinds())}."
-            findings = (*findings, Finding(place=place, message=message))
-        if findings:
-            raise ConfigurationError(findings=findings)
-        if kind:
-            is_service = bool(kind.key_variables) and not kind.start and "base_url" not in values
-            self.key_variables = kind.key_variables  # type: ignore[misc]
-            self.needs_key = is_service  # type: ignore[misc]
-            self.server_command = kind.start  # type: ignore[misc]
+            place = f"providers.{self.context.name}"
+            message = f"It needs a base_url, or a kind: {', '.join(read_services())}."
+            raise ConfigurationError(findings=(Finding(place=place, message=message),))
+        quirks = service.quirks if service else _UNKNOWN
+        self.quirks = add_quirks(quirks, settings.values.get("quirks", {}))
+        if service:
+            is_remote = not service.start and "base_url" not in settings.values
+            self.key_variables = service.key_variables  # type: ignore[misc]
+            self.needs_key = is_remote and bool(service.key_variables)  # type: ignore[misc]
+            self.server_command = service.start  # type: ignore[misc]
         return settings
 
-    def _find_kind(self) -> Kind | None:
+    def _find_service(self) -> Service | None:
         name = self.context.settings.get("kind", self.context.name)
-        return read_kinds().get(name) if isinstance(name, str) else None
+        return read_services().get(name) if isinstance(name, str) else None

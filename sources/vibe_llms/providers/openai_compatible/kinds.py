@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import tomllib
-import types
-import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final
 
 import attrs
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.nearness import end_among
 from vibe_llms.resources import access_data
+from vibe_llms.tables.annotations import Date, OptionalKind, String, Strings, survey_kinds
+from vibe_llms.tables.documents import read_document
+from vibe_llms.tables.kinds import TABLE, Kind
+from vibe_llms.tables.reading import KeyPath, TableReader
 
 NOTHING: Final = "none"
 """How a file says that a quirk has no value, for which TOML has no word."""
 
 
 @attrs.frozen(kw_only=True)
-class Kind:
-    """One service.
+class Service:
+    """One service, of a kind that a user can name.
 
     Attributes:
-        base_url: With its version; empty where the user must say it.
+        base_url: With its version.
         key_variables: The environment variables of its key; none where it takes no key.
         base_url_variables: Those that name another address.
         start: The command that starts it, where it is a server of one's own, which needs no key.
@@ -37,107 +36,53 @@ class Kind:
     name: str
     summary: str
     base_url: str
-    key_variables: tuple[str, ...]
-    base_url_variables: tuple[str, ...] = ()
-    start: str = ""
+    key_variables: Strings = ()
+    base_url_variables: Strings = ()
+    start: String = ""
     quirks: Quirks
     source: str
-    date: str
+    date: Date
+
+
+class QuirksKind(Kind):
+    """A table of quirks; what is kept of it is what :func:`add_quirks` takes."""
+
+    __slots__ = ()
+
+    def read(self, value: Any, path: KeyPath, reader: TableReader) -> Any:
+        kinds = survey_kinds(Quirks)
+        table = {
+            name: None if each == NOTHING and isinstance(kinds.get(name), OptionalKind) else each
+            for name, each in reader.survey(path, value)
+        }
+        return reader.read_fields(kinds, table, path)
+
+
+QUIRKS: Final = QuirksKind("a table of quirks", TABLE.is_right)
+
+
+def add_quirks(base: Quirks, values: Mapping[str, Any]) -> Quirks:
+    """Returns quirks on top of others; fields are added to the fields that there are."""
+    fields = {**base.fields, **values.get("fields", {})}
+    return attrs.evolve(base, **{**values, "fields": fields})
 
 
 @cache
-def read_kinds(path: Path | None = None) -> Mapping[str, Kind]:
-    """Reads the kinds by name; by default those that ship.
+def read_services(path: Path | None = None) -> Mapping[str, Service]:
+    """Reads the services by the names of their kinds; by default those that ship.
 
     Raises:
         ConfigurationError: With all the mistakes in the file.
     """
     path = path or access_data("providers", "openai_compatible", "kinds.toml")
-    findings: list[Finding] = []
-    kinds = {}
-    for name, row in tomllib.loads(path.read_text(encoding="utf-8")).items():
-        place = f"{path.name}: {name}"
-        found = [Finding(place=place, message=message) for message in _check_row(row)]
-        quirks, wrong = read_quirks(row.get("quirks", {}), f"{place}.quirks")
-        findings += (*found, *wrong)
-        if not found and not wrong:
-            kinds[name] = _produce_kind(name, row, quirks)
-    if findings:
-        raise ConfigurationError(findings=tuple(findings))
-    return kinds
-
-
-def read_quirks(
-    table: Mapping[str, Any], place: str, base: Quirks | None = None
-) -> tuple[Quirks, tuple[Finding, ...]]:
-    """Returns the quirks of a table on top of others, and all the mistakes in it."""
-    findings = []
-    values: dict[str, Any] = {}
-    hints = typing.get_type_hints(Quirks)
-    for name, value in table.items():
-        if name not in hints:
-            near = end_among(name, tuple(hints))
-            findings.append(Finding(place=place, message=f"{name!r} is no quirk{near}"))
-            continue
-        plain = None if value == NOTHING and type(None) in get_args(hints[name]) else value
-        wanted = _check_value(plain, hints[name])
-        if wanted:
-            findings.append(Finding(place=f"{place}.{name}", message=f"It must be {wanted}."))
-        else:
-            values[name] = plain
-    if findings:
-        return base or Quirks(), tuple(findings)
-    base = base or Quirks()
-    if "fields" in values:
-        values["fields"] = {**base.fields, **values["fields"]}
-    return attrs.evolve(base, **values), ()
-
-
-def _check_value(value: object, hint: Any) -> str | None:
-    """Says what a value must be, if it is not."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return None if value in args else f"one of {', '.join(args)}"
-    if origin in (typing.Union, types.UnionType):
-        kinds = [arg for arg in args if arg is not type(None)]
-        return None if value is None else _check_value(value, kinds[0])
-    if origin is tuple:
-        is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        return None if is_list and value else "a list of texts"
-    if origin is not None:
-        is_table = isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values())
-        return None if is_table else "a table of texts"
-    words = {str: "a text", bool: "true or false", int: "a whole number"}
-    return None if type(value) is hint else words[hint]
-
-
-def _check_row(row: Any) -> Iterator[str]:
-    if not isinstance(row, Mapping):
-        yield "A kind is a table."
-        return
-    known = {field.name for field in attrs.fields(Kind)} - {"name"}
-    for name in row.keys() - known:
-        yield f"{name!r} is no field of a kind{end_among(name, tuple(known))}"
-    if not isinstance(row.get("start", ""), str):
-        yield "'start' must be a text."
-    for name in ("summary", "base_url", "source", "date"):
-        if not row.get(name) or (name != "date" and not isinstance(row[name], str)):
-            yield f"It lacks {name!r}, a text."
-    for name in ("key_variables", "base_url_variables"):
-        variables = row.get(name, [])
-        if not isinstance(variables, list) or not all(isinstance(each, str) for each in variables):
-            yield f"{name!r} must be a list of texts."
-
-
-def _produce_kind(name: str, row: Mapping[str, Any], quirks: Quirks) -> Kind:
-    return Kind(
-        name=name,
-        summary=row["summary"],
-        base_url=row["base_url"],
-        key_variables=tuple(row.get("key_variables", ())),
-        base_url_variables=tuple(row.get("base_url_variables", ())),
-        start=row.get("start", ""),
-        quirks=quirks,
-        source=row["source"],
-        date=str(row["date"]),
-    )
+    document = read_document(path)
+    reader = document.produce_reader()
+    services = {}
+    for name in document.tree:
+        row = dict(reader.survey((name,), document.tree[name]))
+        quirks = QUIRKS.read(row.pop("quirks", {}), (name, "quirks"), reader)
+        services[name] = reader.read(
+            Service, row, (name,), name=name, quirks=add_quirks(Quirks(), quirks)
+        )
+    reader.finish()
+    return {name: service for name, service in services.items() if service is not None}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.providers.completions import CompletionsVendor
-from vibe_llms.providers.openai_service import SIBLINGS, OpenAIService, check_text
+from vibe_llms.providers.openai_service import SIBLINGS, OpenAIService
+from vibe_llms.tables.kinds import TEXT, Kind
 
 
 class OpenAIVendor(OpenAIService, CompletionsVendor):
     """OpenAI, or by its package Azure, asked by Chat Completions."""
 
     quirks = Quirks(siblings=SIBLINGS)
-    further_settings: ClassVar[Mapping[str, Any]] = {
+    further_settings: ClassVar[Mapping[str, Kind]] = {
         **OpenAIService.further_settings,
-        "azure_deployment": check_text,
+        "azure_deployment": TEXT,
     }

@@ -85,7 +85,7 @@ def test_one_value_changes_and_all_else_stays(
         ),
         (
             ("set", "providers.openai.base_urll", "x"),
-            "error: providers.openai.base_urll: 'base_urll'",
+            "error: providers.openai.base_urll: There is no such setting; did",
         ),
         (("set", "providers.groq.base_url", "x"), "error: providers.groq.base_url: It must be an"),
         (("set", "aliases.x", "grok"), "did you mean 'groq'?"),

@@ -247,7 +247,7 @@ def test_a_client_that_cannot_be_made_says_what_is_missing(
     monkeypatch.delenv("ANTHROPIC_FOUNDRY_BASE_URL", raising=False)
     with pytest.raises(ConfigurationError, match="foundry"):
         produce_cloud_client("anthropic", {"cloud": "foundry"}, Secret("canary"))
-    with pytest.raises(ConfigurationError, match="bedrock, foundry, vertex"):
+    with pytest.raises(ConfigurationError, match='"bedrock", "foundry" or "vertex"'):
         produce_client(tmp_path, cloud="azure")
     with pytest.raises(ConfigurationError, match="transport = 'sdk'"):
         produce_client(tmp_path, cloud="bedrock")

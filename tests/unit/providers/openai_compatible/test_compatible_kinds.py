@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.openai_compatible import produce_provider
-from vibe_llms.providers.openai_compatible.kinds import read_kinds, read_quirks
+from vibe_llms.providers.openai_compatible.kinds import QUIRKS, add_quirks, read_services
+from vibe_llms.tables.reading import TableReader, locate_by_name
 
 ANSWER = {
     "id": "chat-1",
@@ -57,7 +59,7 @@ async def ask(
 
 def test_the_kinds_that_ship_are_in_order() -> None:
     """Each says where it is and where that was read; the local one takes no key."""
-    kinds = read_kinds()
+    kinds = read_services()
 
     assert {"deepseek", "groq", "llamacpp", "mistral", "openrouter", "xai"} < set(kinds)
     assert len(kinds) >= 30
@@ -84,7 +86,7 @@ def test_mistakes_in_a_file_of_kinds_are_said_all_at_once(tmp_path: Path) -> Non
         encoding="utf-8",
     )
     with pytest.raises(ConfigurationError) as caught:
-        read_kinds(file)
+        read_services(file)
 
     text = str(caught.value)
     for word in ("adress", "base_url", "source", "date", "key_variables", "reasoning_field"):
@@ -95,11 +97,18 @@ def test_mistakes_in_a_file_of_kinds_are_said_all_at_once(tmp_path: Path) -> Non
     assert len(set(caught.value.findings)) == 10
 
 
+def read(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Reads a table of quirks in which nothing is wrong."""
+    reader = TableReader(locate_by_name())
+    values: Mapping[str, Any] = QUIRKS.read(table, ("quirks",), reader)
+    assert not reader.findings
+    return values
+
+
 def test_a_quirk_without_a_value_is_said_by_a_word() -> None:
     """TOML has none for it."""
-    quirks, findings = read_quirks({"maximum_stops": "none", "reasoning_field": "none"}, "here")
+    quirks = add_quirks(Quirks(), read({"maximum_stops": "none", "reasoning_field": "none"}))
 
-    assert findings == ()
     assert quirks.maximum_stops is None
     assert quirks.reasoning_field is None
 
@@ -107,7 +116,7 @@ def test_a_quirk_without_a_value_is_said_by_a_word() -> None:
 def test_fields_are_added_to_those_of_the_kind() -> None:
     """A user who names one keeps the others."""
     base = Quirks(fields={"seed": "random_seed"})
-    quirks, _ = read_quirks({"fields": {"top_k": "k"}}, "here", base)
+    quirks = add_quirks(base, read({"fields": {"top_k": "k"}}))
 
     assert quirks.fields["seed"] == "random_seed"
     assert quirks.fields["top_k"] == "k"

@@ -10,14 +10,9 @@ import attrs
 from vibe_llms.invocables.shipped.grants import Grant, produce_grant
 from vibe_llms.invocables.shipped.shell.environment import is_variable_name
 from vibe_llms.tables.annotations import Count, Seconds
-from vibe_llms.tables.kinds import TEXTS, Kind, is_list_of
+from vibe_llms.tables.kinds import FILLED, Kind, is_list_of
 from vibe_llms.tables.reading import require
 
-_DIRECTORIES: Final = Kind(
-    "a list that names a directory at least",
-    lambda value: TEXTS.is_right(value) and len(value) > 0,
-    tuple,
-)
 _VARIABLES: Final = Kind("a list of names of variables", is_list_of(is_variable_name), tuple)
 
 
@@ -37,7 +32,7 @@ class ShellSettings:
     """
 
     name: str = "shell"
-    directories: Annotated[tuple[str, ...], _DIRECTORIES] = (".",)
+    directories: Annotated[tuple[str, ...], FILLED] = (".",)
     seconds: Seconds = 120.0
     output_bytes: Count = 10_000_000
     variables: Annotated[tuple[str, ...], _VARIABLES] = ()
