@@ -267,16 +267,16 @@ ERROR_TABLES = {
         ("openai_errors", "FAULTS_BY_STATUS", "status"),
     ),
     "Messages": (
-        ("messages.errors", "FAULTS_BY_TYPE", "type"),
-        ("messages.errors", "FAULTS_BY_CODE", "code"),
-        ("messages.errors", "FAULTS_BY_STATUS", "status"),
+        ("messages.calling.errors", "FAULTS_BY_TYPE", "type"),
+        ("messages.calling.errors", "FAULTS_BY_CODE", "code"),
+        ("messages.calling.errors", "FAULTS_BY_STATUS", "status"),
     ),
     "generateContent": (
-        ("generate_content.errors", "FAULTS_BY_STATUS_WORD", "status in words"),
-        ("generate_content.errors", "FAULTS_BY_REASON", "reason"),
-        ("generate_content.errors", "FAULTS_BY_STATUS", "status"),
+        ("generate_content.calling.errors", "FAULTS_BY_STATUS_WORD", "status in words"),
+        ("generate_content.calling.errors", "FAULTS_BY_REASON", "reason"),
+        ("generate_content.calling.errors", "FAULTS_BY_STATUS", "status"),
     ),
-    "Ollama chat": (("ollama_chat.errors", "FAULTS_BY_STATUS", "status"),),
+    "Ollama chat": (("ollama_chat.calling.errors", "FAULTS_BY_STATUS", "status"),),
 }
 
 

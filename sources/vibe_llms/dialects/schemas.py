@@ -1,9 +1,14 @@
-"""What vendors demand of schemas which they are to enforce."""
+"""What vendors demand of schemas, and what stands for one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+from vibe_llms.plain import JsonObject
+
+NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
+"""The schema of a function that takes none."""
 
 
 def is_closed(schema: Any) -> bool:

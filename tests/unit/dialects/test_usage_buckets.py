@@ -18,7 +18,7 @@ counts = st.integers(0, 1_000)
 
 def read(protocol: str, native: dict[str, Any]) -> Usage:
     """Returns the account in common words."""
-    usage = importlib.import_module(f"vibe_llms.dialects.{protocol}.usage")
+    usage = importlib.import_module(f"vibe_llms.dialects.{protocol}.calling.usage")
     normalized: Usage = usage.normalize_usage(native)
     return normalized
 

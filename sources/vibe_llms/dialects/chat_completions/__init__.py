@@ -1,10 +1,8 @@
 """OpenAI Chat Completions, as many vendors and llama.cpp speak it.
 
-May import the messages, events and models. Refuses to know any vendor by name, and how bytes
-come and go. A request: ``messages``, ``turns``, ``parts``, ``controls`` and ``invocations`` write
-it, ``reading`` and ``contents`` read it, ``requests`` does both for the whole. A response:
-``decoder``, ``answers``, ``thinking`` and ``calls`` read it, whole or streamed, ``responses``
-writes it. ``reasoning`` knows the places of reasoning, ``payloads`` the bytes within JSON.
+May import the messages, events and models. Refuses to know any vendor by name, and how bytes come
+and go. ``calling`` has what asks vendors, ``serving`` what answers clients; both go by ``quirks``
+and ``tables``.
 """
 
 from __future__ import annotations
@@ -13,21 +11,27 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.dialects.chat_completions.controls import nativize_controls, normalize_controls
-    from vibe_llms.dialects.chat_completions.decoder import Decoder
-    from vibe_llms.dialects.chat_completions.errors import produce_error
-    from vibe_llms.dialects.chat_completions.invocations import (
+    from vibe_llms.dialects.chat_completions.calling.controls import nativize_controls
+    from vibe_llms.dialects.chat_completions.calling.decoder import Decoder
+    from vibe_llms.dialects.chat_completions.calling.errors import produce_error
+    from vibe_llms.dialects.chat_completions.calling.invocations import (
         nativize_invocables,
         nativize_schema,
+    )
+    from vibe_llms.dialects.chat_completions.calling.messages import nativize_canisters
+    from vibe_llms.dialects.chat_completions.calling.requests import (
+        nativize_request,
+        produce_processors,
+    )
+    from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+    from vibe_llms.dialects.chat_completions.serving.controls import normalize_controls
+    from vibe_llms.dialects.chat_completions.serving.invocations import (
         normalize_invocables,
         normalize_schema,
     )
-    from vibe_llms.dialects.chat_completions.messages import nativize_canisters
-    from vibe_llms.dialects.chat_completions.processors import produce_processors
-    from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-    from vibe_llms.dialects.chat_completions.reading import normalize_messages
-    from vibe_llms.dialects.chat_completions.requests import nativize_request, normalize_request
-    from vibe_llms.dialects.chat_completions.responses import nativize_response
+    from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
+    from vibe_llms.dialects.chat_completions.serving.requests import normalize_request
+    from vibe_llms.dialects.chat_completions.serving.responses import nativize_response
 
 __all__ = [
     "PROTOCOL",
@@ -52,20 +56,20 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "PROTOCOL": "quirks",
-        "Decoder": "decoder",
+        "Decoder": "calling.decoder",
         "Quirks": "quirks",
-        "nativize_canisters": "messages",
-        "nativize_controls": "controls",
-        "nativize_invocables": "invocations",
-        "nativize_request": "requests",
-        "nativize_response": "responses",
-        "nativize_schema": "invocations",
-        "normalize_controls": "controls",
-        "normalize_invocables": "invocations",
-        "normalize_messages": "reading",
-        "normalize_request": "requests",
-        "normalize_schema": "invocations",
-        "produce_error": "errors",
-        "produce_processors": "processors",
+        "nativize_canisters": "calling.messages",
+        "nativize_controls": "calling.controls",
+        "nativize_invocables": "calling.invocations",
+        "nativize_request": "calling.requests",
+        "nativize_response": "serving.responses",
+        "nativize_schema": "calling.invocations",
+        "normalize_controls": "serving.controls",
+        "normalize_invocables": "serving.invocations",
+        "normalize_messages": "serving.messages",
+        "normalize_request": "serving.requests",
+        "normalize_schema": "serving.invocations",
+        "produce_error": "calling.errors",
+        "produce_processors": "calling.requests",
     },
 )

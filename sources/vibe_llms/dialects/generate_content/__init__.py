@@ -1,10 +1,8 @@
 """Gemini generateContent, as Google's Gemini API and Vertex AI speak it.
 
-May import the messages, events and models. Refuses to know any vendor by name, and how bytes
-come and go. ``messages``, ``parts`` and ``results`` write canisters as contents, ``reading``
-reads a client's contents back, ``invocations`` and ``controls`` translate the rest of a request,
-``requests`` and ``responses`` put bodies together, ``decoder`` reads responses whole or streamed,
-``grounding`` makes citations of what they rest on, ``errors`` says what an error means.
+May import the messages, events and models. Refuses to know any vendor by name, and how bytes come
+and go. ``calling`` has what asks vendors, ``serving`` what answers clients; both go by ``quirks``
+and ``tables``.
 """
 
 from __future__ import annotations
@@ -13,21 +11,27 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.dialects.generate_content.controls import nativize_controls, normalize_controls
-    from vibe_llms.dialects.generate_content.decoder import Decoder
-    from vibe_llms.dialects.generate_content.errors import produce_error
-    from vibe_llms.dialects.generate_content.invocations import (
+    from vibe_llms.dialects.generate_content.calling.controls import nativize_controls
+    from vibe_llms.dialects.generate_content.calling.decoder import Decoder
+    from vibe_llms.dialects.generate_content.calling.errors import produce_error
+    from vibe_llms.dialects.generate_content.calling.invocations import (
         nativize_invocables,
         nativize_schema,
+    )
+    from vibe_llms.dialects.generate_content.calling.messages import nativize_canisters
+    from vibe_llms.dialects.generate_content.calling.requests import (
+        nativize_request,
+        produce_processors,
+    )
+    from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+    from vibe_llms.dialects.generate_content.serving.controls import normalize_controls
+    from vibe_llms.dialects.generate_content.serving.invocations import (
         normalize_invocables,
         normalize_schema,
     )
-    from vibe_llms.dialects.generate_content.messages import nativize_canisters
-    from vibe_llms.dialects.generate_content.processors import produce_processors
-    from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
-    from vibe_llms.dialects.generate_content.reading import normalize_messages
-    from vibe_llms.dialects.generate_content.requests import nativize_request, normalize_request
-    from vibe_llms.dialects.generate_content.responses import nativize_response
+    from vibe_llms.dialects.generate_content.serving.messages import normalize_messages
+    from vibe_llms.dialects.generate_content.serving.requests import normalize_request
+    from vibe_llms.dialects.generate_content.serving.responses import nativize_response
 
 __all__ = [
     "PROTOCOL",
@@ -52,20 +56,20 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "PROTOCOL": "quirks",
-        "Decoder": "decoder",
+        "Decoder": "calling.decoder",
         "Quirks": "quirks",
-        "nativize_canisters": "messages",
-        "nativize_controls": "controls",
-        "nativize_invocables": "invocations",
-        "nativize_request": "requests",
-        "nativize_response": "responses",
-        "nativize_schema": "invocations",
-        "normalize_controls": "controls",
-        "normalize_invocables": "invocations",
-        "normalize_messages": "reading",
-        "normalize_request": "requests",
-        "normalize_schema": "invocations",
-        "produce_error": "errors",
-        "produce_processors": "processors",
+        "nativize_canisters": "calling.messages",
+        "nativize_controls": "calling.controls",
+        "nativize_invocables": "calling.invocations",
+        "nativize_request": "calling.requests",
+        "nativize_response": "serving.responses",
+        "nativize_schema": "calling.invocations",
+        "normalize_controls": "serving.controls",
+        "normalize_invocables": "serving.invocations",
+        "normalize_messages": "serving.messages",
+        "normalize_request": "serving.requests",
+        "normalize_schema": "serving.invocations",
+        "produce_error": "calling.errors",
+        "produce_processors": "calling.requests",
     },
 )

@@ -1,10 +1,8 @@
 """Ollama's own chat, ``POST /api/chat``: one object, or one a line.
 
-May import the messages, events, models and what dialects share. Refuses to know the server
-itself, its other calls, and how bytes come and go. ``requests`` puts a request together and takes
-one apart; ``messages`` writes canisters and ``reading`` reads them back, ``media`` tells what
-pictures are; ``controls`` and ``invocations`` translate the rest; ``decoder`` reads responses
-whole or streamed, ``responses`` writes them; ``errors`` says what an error means.
+May import the messages, events and models. Refuses to know the server itself, its other calls, and
+how bytes come and go. ``calling`` has what asks vendors, ``serving`` what answers clients; both go
+by ``quirks`` and ``tables``.
 """
 
 from __future__ import annotations
@@ -13,21 +11,24 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.dialects.ollama_chat.controls import nativize_controls, normalize_controls
-    from vibe_llms.dialects.ollama_chat.decoder import Decoder
-    from vibe_llms.dialects.ollama_chat.errors import produce_error
-    from vibe_llms.dialects.ollama_chat.invocations import (
+    from vibe_llms.dialects.ollama_chat.calling.controls import nativize_controls
+    from vibe_llms.dialects.ollama_chat.calling.decoder import Decoder
+    from vibe_llms.dialects.ollama_chat.calling.errors import produce_error
+    from vibe_llms.dialects.ollama_chat.calling.invocations import (
         nativize_invocables,
         nativize_schema,
+    )
+    from vibe_llms.dialects.ollama_chat.calling.messages import nativize_canisters
+    from vibe_llms.dialects.ollama_chat.calling.requests import nativize_request, produce_processors
+    from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+    from vibe_llms.dialects.ollama_chat.serving.controls import normalize_controls
+    from vibe_llms.dialects.ollama_chat.serving.invocations import (
         normalize_invocables,
         normalize_schema,
     )
-    from vibe_llms.dialects.ollama_chat.messages import nativize_canisters
-    from vibe_llms.dialects.ollama_chat.processors import produce_processors
-    from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-    from vibe_llms.dialects.ollama_chat.reading import normalize_messages
-    from vibe_llms.dialects.ollama_chat.requests import nativize_request, normalize_request
-    from vibe_llms.dialects.ollama_chat.responses import nativize_response
+    from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
+    from vibe_llms.dialects.ollama_chat.serving.requests import normalize_request
+    from vibe_llms.dialects.ollama_chat.serving.responses import nativize_response
 
 __all__ = [
     "PROTOCOL",
@@ -52,20 +53,20 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "PROTOCOL": "quirks",
-        "Decoder": "decoder",
+        "Decoder": "calling.decoder",
         "Quirks": "quirks",
-        "nativize_canisters": "messages",
-        "nativize_controls": "controls",
-        "nativize_invocables": "invocations",
-        "nativize_request": "requests",
-        "nativize_response": "responses",
-        "nativize_schema": "invocations",
-        "normalize_controls": "controls",
-        "normalize_invocables": "invocations",
-        "normalize_messages": "reading",
-        "normalize_request": "requests",
-        "normalize_schema": "invocations",
-        "produce_error": "errors",
-        "produce_processors": "processors",
+        "nativize_canisters": "calling.messages",
+        "nativize_controls": "calling.controls",
+        "nativize_invocables": "calling.invocations",
+        "nativize_request": "calling.requests",
+        "nativize_response": "serving.responses",
+        "nativize_schema": "calling.invocations",
+        "normalize_controls": "serving.controls",
+        "normalize_invocables": "serving.invocations",
+        "normalize_messages": "serving.messages",
+        "normalize_request": "serving.requests",
+        "normalize_schema": "serving.invocations",
+        "produce_error": "calling.errors",
+        "produce_processors": "calling.requests",
     },
 )

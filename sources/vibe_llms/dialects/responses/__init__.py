@@ -1,10 +1,8 @@
 """OpenAI Responses, as OpenAI, xAI, Azure, llama.cpp and others speak it.
 
-May import the messages, events and models. Refuses to know any vendor by name, and how bytes
-come and go. ``bodies`` writes a whole request and ``requests`` reads one, ``messages`` and
-``items`` do so for canisters, ``parts`` for contents, ``hosted`` for the vendor's own tools,
-``controls`` and ``invocations`` for the rest; ``decoder`` reads responses whole or streamed,
-``responses`` writes them, ``errors`` says what an error means.
+May import the messages, events and models. Refuses to know any vendor by name, and how bytes come
+and go. ``calling`` has what asks vendors, ``serving`` what answers clients; both go by ``quirks``
+and ``tables``.
 """
 
 from __future__ import annotations
@@ -13,21 +11,23 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.dialects.responses.bodies import nativize_request
-    from vibe_llms.dialects.responses.controls import nativize_controls, normalize_controls
-    from vibe_llms.dialects.responses.decoder import Decoder
-    from vibe_llms.dialects.responses.errors import produce_error
-    from vibe_llms.dialects.responses.invocations import (
+    from vibe_llms.dialects.responses.calling.controls import nativize_controls
+    from vibe_llms.dialects.responses.calling.decoder import Decoder
+    from vibe_llms.dialects.responses.calling.errors import produce_error
+    from vibe_llms.dialects.responses.calling.invocations import (
         nativize_invocables,
         nativize_schema,
+    )
+    from vibe_llms.dialects.responses.calling.messages import nativize_canisters
+    from vibe_llms.dialects.responses.calling.requests import nativize_request, produce_processors
+    from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+    from vibe_llms.dialects.responses.serving.controls import normalize_controls
+    from vibe_llms.dialects.responses.serving.invocations import (
         normalize_invocables,
         normalize_schema,
     )
-    from vibe_llms.dialects.responses.messages import nativize_canisters
-    from vibe_llms.dialects.responses.processors import produce_processors
-    from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-    from vibe_llms.dialects.responses.requests import normalize_messages, normalize_request
-    from vibe_llms.dialects.responses.responses import nativize_response
+    from vibe_llms.dialects.responses.serving.requests import normalize_messages, normalize_request
+    from vibe_llms.dialects.responses.serving.responses import nativize_response
 
 __all__ = [
     "PROTOCOL",
@@ -52,20 +52,20 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "PROTOCOL": "quirks",
-        "Decoder": "decoder",
+        "Decoder": "calling.decoder",
         "Quirks": "quirks",
-        "nativize_canisters": "messages",
-        "nativize_controls": "controls",
-        "nativize_invocables": "invocations",
-        "nativize_request": "bodies",
-        "nativize_response": "responses",
-        "nativize_schema": "invocations",
-        "normalize_controls": "controls",
-        "normalize_invocables": "invocations",
-        "normalize_messages": "requests",
-        "normalize_request": "requests",
-        "normalize_schema": "invocations",
-        "produce_error": "errors",
-        "produce_processors": "processors",
+        "nativize_canisters": "calling.messages",
+        "nativize_controls": "calling.controls",
+        "nativize_invocables": "calling.invocations",
+        "nativize_request": "calling.requests",
+        "nativize_response": "serving.responses",
+        "nativize_schema": "calling.invocations",
+        "normalize_controls": "serving.controls",
+        "normalize_invocables": "serving.invocations",
+        "normalize_messages": "serving.requests",
+        "normalize_request": "serving.requests",
+        "normalize_schema": "serving.invocations",
+        "produce_error": "calling.errors",
+        "produce_processors": "calling.requests",
     },
 )

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import attrs
 
 from vibe_llms.dialects import messages
-from vibe_llms.dialects.messages.controls import SAMPLING_FIELDS
+from vibe_llms.dialects.messages.calling.controls import SAMPLING_FIELDS
 from vibe_llms.dialects.messages.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.plain import JsonObject

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vibe_llms.dialects.chat_completions.controls import nativize_controls, normalize_controls
+from vibe_llms.dialects import chat_completions
+from vibe_llms.dialects.chat_completions.calling.controls import nativize_controls
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -37,4 +38,4 @@ class LocalControlsProcessor:
     ) -> Translation[Mapping[str, JsonValue]]:
         """Returns the control values."""
         ours = {name: value for name, value in native.items() if name != "cache_prompt"}
-        return normalize_controls(ours, model.attributes)
+        return chat_completions.normalize_controls(ours, model.attributes)

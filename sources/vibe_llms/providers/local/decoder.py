@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from vibe_llms.dialects.chat_completions.decoder import Decoder
+from vibe_llms.dialects.chat_completions.calling.decoder import Decoder
 from vibe_llms.events.stream import LossEvent, StreamEvent
 from vibe_llms.messages.losses import Loss, LossKind
 

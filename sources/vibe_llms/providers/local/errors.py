@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from vibe_llms.dialects.chat_completions.errors import produce_error as produce_dialect_error
+from vibe_llms.dialects.chat_completions.calling.errors import (
+    produce_error as produce_dialect_error,
+)
 from vibe_llms.exceptions import (
     CapabilityError,
     ContextOverflowError,

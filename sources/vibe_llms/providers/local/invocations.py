@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
-from vibe_llms.dialects.chat_completions.invocations import (
+from vibe_llms.dialects import chat_completions
+from vibe_llms.dialects.chat_completions.calling.invocations import (
     nativize_schema,
-    normalize_invocables,
     withhold_schemaless,
 )
 from vibe_llms.exceptions import RequestError
@@ -51,7 +51,7 @@ class LocalInvocationsProcessor:
         self, native: JsonObject, model: ModelDescriptor, /
     ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
         """Returns the descriptions and the choice in a client's request."""
-        return normalize_invocables(native)
+        return chat_completions.normalize_invocables(native)
 
 
 def constrain(

@@ -12,8 +12,8 @@ from typing import Any, cast
 import attrs
 import msgspec
 
-from vibe_llms.dialects.chat_completions.messages import nativize_canisters
-from vibe_llms.dialects.chat_completions.reading import normalize_messages
+from vibe_llms.dialects import chat_completions
+from vibe_llms.dialects.chat_completions.calling.messages import nativize_canisters
 from vibe_llms.dialects.history import tell_result
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -48,7 +48,7 @@ class LocalMessagesProcessor:
         self, native: JsonObject, model: ModelDescriptor, /
     ) -> Translation[tuple[AnyCanister, ...]]:
         """Returns the canisters of a request."""
-        return normalize_messages(native)
+        return chat_completions.normalize_messages(native)
 
 
 def _survey_coerced(canisters: Sequence[AnyCanister]) -> Iterator[Loss]:

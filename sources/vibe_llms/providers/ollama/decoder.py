@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vibe_llms.dialects.ollama_chat.decoder import Decoder
+from vibe_llms.dialects.ollama_chat.calling.decoder import Decoder
 from vibe_llms.events.stream import LossEvent, StreamEvent, UsageEvent
 from vibe_llms.messages.losses import Loss, LossKind
 

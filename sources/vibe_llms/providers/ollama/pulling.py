@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 
-from vibe_llms.dialects.ollama_chat.errors import produce_error
+from vibe_llms.dialects.ollama_chat.calling.errors import produce_error
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification import Progress, ProviderContext

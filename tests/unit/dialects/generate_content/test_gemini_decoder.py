@@ -20,7 +20,7 @@ from vibe_llms.dialects.generate_content import (
     nativize_response,
     produce_error,
 )
-from vibe_llms.dialects.generate_content.errors import (
+from vibe_llms.dialects.generate_content.calling.errors import (
     FAULTS_BY_REASON,
     FAULTS_BY_STATUS,
     FAULTS_BY_STATUS_WORD,

@@ -26,8 +26,8 @@ from vibe_llms.dialects.generate_content import (
     normalize_messages,
     normalize_request,
 )
+from vibe_llms.dialects.generate_content.calling.seals import BEGIN, SKIPPING_SEAL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
-from vibe_llms.dialects.generate_content.seals import BEGIN, SKIPPING_SEAL
 from vibe_llms.dialects.history import NO_RESULT
 from vibe_llms.exceptions import CapabilityError, ControlError, RequestError
 from vibe_llms.messages.canisters import (

@@ -17,8 +17,8 @@ from google.genai import types
 from fidelity.meanings import distil
 from gemini_answers import decode, read_turn, round_trip_request
 from vibe_llms.dialects.generate_content import Decoder, nativize_response
-from vibe_llms.dialects.generate_content.stops import STOP_REASONS
-from vibe_llms.dialects.generate_content.usage import normalize_usage
+from vibe_llms.dialects.generate_content.calling.usage import normalize_usage
+from vibe_llms.dialects.generate_content.tables import STOP_REASONS
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,

@@ -9,7 +9,7 @@ from anthropic._error_classes import ERROR_CLASSES
 from anthropic.types.shared.error_type import ErrorType
 
 from vibe_llms.dialects.messages import produce_error
-from vibe_llms.dialects.messages.errors import (
+from vibe_llms.dialects.messages.calling.errors import (
     FAULTS_BY_CODE,
     FAULTS_BY_STATUS,
     FAULTS_BY_TYPE,

@@ -1,0 +1,367 @@
+"""The message of an answer, whole or in pieces, as events: one machine a response.
+
+A message has one text, one refusal and one sound, unless its content is a list: then what
+another part parts stays apart. All contents end when the response does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.chat_completions.calling.calls import (
+    Call,
+    CallsTable,
+    find_kind,
+    is_empty,
+    is_known,
+)
+from vibe_llms.dialects.chat_completions.calling.contents import read_citation, read_image
+from vibe_llms.dialects.chat_completions.calling.merging import grow, update
+from vibe_llms.dialects.chat_completions.calling.sounds import Sound
+from vibe_llms.dialects.chat_completions.calling.thinking import Thinking
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
+from vibe_llms.dialects.decoding import is_blank
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.events.stream import (
+    ContentCitedEvent,
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentKind,
+    ContentStartedEvent,
+    FinishedItem,
+    LossEvent,
+    StreamEvent,
+)
+from vibe_llms.messages.contents import Citation, Native, NativeContent
+from vibe_llms.messages.losses import Loss, LossKind
+
+_READ: Final = frozenset(
+    {
+        "annotations",
+        "audio",
+        "content",
+        "function_call",
+        "images",
+        "refusal",
+        "role",
+        "tool_calls",
+        DETAILS,
+        *FIELDS,
+    }
+)
+"""What is read of a message; any other field is kept, and returned to its vendor."""
+
+_TOLD: Final = frozenset(
+    {"citations", "context", "executed_tools", "reasoning_steps", "search_results"}
+)
+"""What vendors tell of an answer in its message, and refuse or ignore in a request."""
+
+
+class Answer:
+    """Reads one message, and gathers the events of what is in it.
+
+    Attributes:
+        events: Of what was read since somebody took them.
+        response_id: The vendor's, for the ids that it does not give.
+        text_index: The content that plain text goes on with; None where none is open.
+        leftover: What of the message belongs to the response alone.
+        has_spoken: Whether there was a message with anything in it, be it only whose it is.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[StreamEvent] = []
+        self.response_id = ""
+        self.text_index: int | None = None
+        self.leftover: dict[str, Any] = {}
+        self.has_refused = False
+        self.has_spoken = False
+        self.calls = CallsTable()
+        self._kinds: dict[int, ContentKind] = {}
+        self._natives: dict[int, dict[str, Any]] = {}
+        self._items: dict[int, FinishedItem] = {}
+        self._thinking = Thinking()
+        self._citations: list[Citation] = []
+        self._kept: dict[str, Any] = {}
+        self._sound: Sound | None = None
+        self._last_text: int | None = None
+        self._lost: set[str] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all was said."""
+        return not self._kinds and not self.calls.calls
+
+    def read(self, message: Mapping[str, Any], *, whole: bool) -> None:
+        """Reads a message or a delta, in the order in which a model thinks, speaks and calls."""
+        self.has_spoken = self.has_spoken or any(value is not None for value in message.values())
+        for name in (*FIELDS, DETAILS):
+            if message.get(name):
+                self._begin_calls()
+                self._think(self._thinking.read(message, len(self._kinds)))
+                break
+        content = message.get("content")
+        if isinstance(content, str):
+            if content:
+                self._add("text", content)
+        elif isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
+            self._read_parts(content, whole=whole)
+        elif content:
+            self._kept["content"] = content
+        if refusal := message.get("refusal"):
+            self.has_refused = True
+            self._add("refusal", refusal)
+        if (audio := message.get("audio")) and not is_blank(audio):
+            self._read_audio(audio)
+        if images := message.get("images"):
+            self._read_images(images)
+        for annotation in message.get("annotations") or ():
+            if isinstance(annotation, Mapping):
+                self.cite(read_citation(annotation))
+            else:
+                grow(self._kept, {"annotations": message["annotations"]})
+        if any(map(is_empty, message.get("tool_calls") or ())):
+            calls = [call for call in message["tool_calls"] if not is_empty(call)]
+            message = {**message, "tool_calls": calls}
+        for place, piece in enumerate(message.get("tool_calls") or ()):
+            if whole and not is_known(piece):
+                self._kept.setdefault("$calls", {})[str(place)] = piece
+            else:
+                self._read_call(piece, whole=whole)
+        if (piece := message.get("function_call")) and not is_blank(piece):
+            self._read_legacy_call(piece)
+        self._keep(message)
+
+    def cite(self, citation: Citation) -> None:
+        """Puts a citation on the text, at the end where there is none yet."""
+        if self._last_text is None:
+            self._citations.append(citation)
+        else:
+            self.events.append(ContentCitedEvent(self._last_text, citation))
+
+    def finish(self) -> None:
+        """Ends all contents."""
+        if self._last_text is None:
+            natives = [_decode(citation.native) for citation in self._citations]
+            if natives := [native for native in natives if "search_results" not in native]:
+                self.leftover["annotations"] = natives
+        else:
+            for citation in self._citations:
+                self.events.append(ContentCitedEvent(self._last_text, citation))
+        for thought in self._thinking.finish():
+            self._natives[thought.index] = thought.kept
+        if self._sound is not None:
+            self._items[self._sound.index] = self._sound.finish()
+        for call in self.calls.calls:
+            self._ensure_begun(call)
+        self._place_kept()
+        group_native = keep_native(PROTOCOL, self._kept)
+        indexes = {call.index: call for call in self.calls.calls}
+        for index, kind in self._kinds.items():
+            native = self._compose_native(index, kind)
+            item = self._items.get(index)
+            spoken = None if index in indexes else group_native
+            self.events.append(
+                ContentFinishedEvent(index=index, item=item, native=native, group_native=spoken)
+            )
+
+    def lose(self, path: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
+        """Tells of a loss once, however often the vendor repeats what is lost."""
+        if path not in self._lost:
+            self._lost.add(path)
+            self.events.append(LossEvent(loss=Loss(kind=kind, path=path, reason=reason)))
+
+    def _compose_native(self, index: int, kind: ContentKind) -> Native | None:
+        kept = self._natives.get(index)
+        if kind == "reasoning":
+            return seal_native(PROTOCOL, kept or {})
+        return keep_native(PROTOCOL, kept or {})
+
+    def _place_kept(self) -> None:
+        """Finds a place for what has no common word of a message that only calls."""
+        if not self._kept or len(self._kinds) > len(self.calls.calls):
+            return
+        if self.calls.calls:
+            call = self.calls.calls[0]
+            call.kept["$message"] = self._kept
+            assert call.index is not None
+            self._natives[call.index] = call.kept
+        else:
+            calls = list(self._kept.pop("$calls", {}).values())
+            told: dict[str, Any] = {"tool_calls": calls} if calls else {}
+            self.leftover = told | self._kept | self.leftover
+        self._kept = {}
+
+    def _keep(self, message: Mapping[str, Any]) -> None:
+        for name, value in message.items():
+            if name in _READ:
+                if name in FIELDS and value and not isinstance(value, str):
+                    grow(self._kept, {name: value})
+            elif name in _TOLD:
+                update(self.leftover, {name: value})
+            elif value not in (None, "", [], {}):
+                grow(self._kept, {name: value})
+
+    def _start(self, kind: ContentKind, index: int | None = None, **fields: Any) -> int:
+        if kind != "invocation":
+            self._begin_calls()
+        index = len(self._kinds) if index is None else index
+        self._kinds[index] = kind
+        self.events.append(ContentStartedEvent(index=index, kind=kind, **fields))
+        return index
+
+    def _add(self, kind: ContentKind, text: object) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"a {kind} is no text")
+        if kind == "text":
+            if self.text_index is None:
+                self.text_index = self._last_text = self._start("text")
+            index = self.text_index
+        else:
+            index = next((i for i, known in self._kinds.items() if known == kind), -1)
+            index = self._start(kind) if index < 0 else index
+        self.events.append(ContentDeltaEvent(index, text))
+
+    def _think(self, pieces: list[tuple[int, str, str]]) -> None:
+        for thought in self._thinking.thoughts:
+            if thought.index not in self._kinds:
+                self._start("reasoning", thought.index)
+        for index, text, channel in pieces:
+            self.events.append(ContentDeltaEvent(index, text, channel))  # type: ignore[arg-type]
+
+    def _read_parts(self, parts: Any, *, whole: bool) -> None:
+        """Reads a content in parts; one that follows another kind is a content of its own."""
+        plain = True
+        for part in parts:
+            kind = part.get("type")
+            if kind == "thinking" and isinstance(part.get("thinking"), list):
+                plain = False
+                self.text_index = None
+                if whole:
+                    self._thinking.end_part()
+                self._begin_calls()
+                self._think(self._thinking.read_part(part, len(self._kinds), whole=whole))
+                continue
+            self._thinking.end_part()
+            if kind == "text" and isinstance(part.get("text"), str):
+                plain = self._read_text(part, whole=whole) and plain
+                continue
+            plain = False
+            self.text_index = None
+            self._items[self._start("native")] = _keep_part(part)
+        if whole and plain and len(parts) > 1:
+            self._kept["$parts"] = True
+
+    def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
+        """Reads a part of text, and tells whether it is nothing but text."""
+        rest = leave(part, "type", "text")
+        if whole or rest:
+            self.text_index = None
+        self._add("text", part["text"])
+        if rest and self.text_index is not None:
+            self._natives[self.text_index] = rest
+            self.text_index = None
+        return not rest
+
+    def _read_images(self, parts: Sequence[Any]) -> None:
+        """Reads the pictures that were made; if there is anything else among them, none."""
+        images = [read_image(part) for part in parts if isinstance(part, Mapping)]
+        if len(images) < len(parts) or None in images:
+            grow(self._kept, {"images": list(parts)})
+            return
+        for image in filter(None, images):
+            kept = {} if image.native is None else _decode(image.native)
+            native = seal_native(PROTOCOL, {"images": True, **kept})
+            self._items[self._start("image")] = attrs.evolve(image, native=native)
+
+    def _read_audio(self, audio: Mapping[str, Any]) -> None:
+        if self._sound is None:
+            self._sound = Sound(self._start("audio"))
+        for text, channel in self._sound.read(audio):
+            self.events.append(ContentDeltaEvent(self._sound.index, text, channel))  # type: ignore[arg-type]
+
+    def _read_call(self, piece: Mapping[str, Any], *, whole: bool) -> None:
+        kind = find_kind(piece)
+        inner = dict(piece.get(kind) or {})
+        name = inner.pop("name", None)
+        arguments = inner.pop("input" if kind == "custom" else "arguments", None)
+        call = self.calls.add(piece, name) if whole else self.calls.access(piece, name, arguments)
+        if kind == "custom" or piece.get("type") == "custom":
+            call.form = "text"
+        other = "function" if kind == "custom" else "custom"
+        rest = leave(piece, "id", "index", kind)
+        if is_blank(rest.get(other)):
+            rest.pop(other, None)
+        if rest.get("type") in ("function", "custom"):
+            rest.pop("type", None)
+        grow(call.kept, {**rest, kind: inner} if any(inner.values()) else rest)
+        self._argue(call, arguments)
+
+    def _read_legacy_call(self, piece: Mapping[str, Any]) -> None:
+        """Reads a call from before there were several of them; it has no id."""
+        legacy = next((c for c in self.calls.calls if "function_call" in c.kept), None)
+        if legacy is None:
+            legacy = Call(name=piece.get("name"), kept={"function_call": {}})
+            legacy.invocation_id = f"function_call_{self.response_id}"
+            self.calls.calls.append(legacy)
+        grow(legacy.kept["function_call"], leave(piece, "name", "arguments"))
+        self._argue(legacy, piece.get("arguments"))
+
+    def _argue(self, call: Call, arguments: Any) -> None:
+        """Adds a piece of the arguments, and begins the call once it has a name and an id.
+
+        A name may come in pieces, so that the arguments must show that it has come to its end.
+        """
+        if arguments and not isinstance(arguments, str):
+            arguments = msgspec.json.encode(arguments).decode("utf-8")
+            self.lose("tool_calls.arguments", "data became text", LossKind.COERCED)
+        if not arguments or call.repeats(arguments):
+            return
+        call.add(arguments)
+        if call.index is not None:
+            self.events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
+        elif call.name and call.invocation_id:
+            self._begin_calls(until=call)
+
+    def _begin_calls(self, until: Call | None = None) -> None:
+        """Begins the calls that wait for their arguments, so that they keep their order."""
+        for call in self.calls.calls:
+            if call.index is None and call.name and call.invocation_id:
+                self._begin_call(call)
+            if call is until:
+                return
+
+    def _begin_call(self, call: Call) -> None:
+        call.index = self._start(
+            "invocation", invocation_id=call.invocation_id, name=call.name, form=call.form
+        )
+        self._natives[call.index] = call.kept
+        for arguments in call.pieces:
+            self.events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
+
+    def _ensure_begun(self, call: Call) -> None:
+        if call.index is not None:
+            return
+        if call.invocation_id is None:
+            position = self.calls.calls.index(call)
+            call.invocation_id = "-".join(filter(None, ("call", self.response_id, str(position))))
+            reason = "the vendor gave the invocation no id"
+            self.lose(f"tool_calls[{position}].id", reason, LossKind.SYNTHESIZED)
+        self._begin_call(call)
+
+
+def _keep_part(part: Mapping[str, Any]) -> NativeContent:
+    """Keeps a part whole: what else than text and reasoning a model says has no common word."""
+    kind, text = str(part.get("type") or "part"), part.get("text")
+    text = text if isinstance(text, str) else ""
+    return NativeContent(kind=kind, native=seal_native(PROTOCOL, part), text=text)
+
+
+def _decode(native: Native | None) -> dict[str, Any]:
+    assert native is not None
+    fields: dict[str, Any] = msgspec.json.decode(native.data)
+    return fields

@@ -1,0 +1,58 @@
+"""What an answer holds besides texts: citations and pictures, with what has no common word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vibe_llms.dialects.chat_completions.calling.payloads import read_url
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.messages.contents import (
+    Citation,
+    ImageContent,
+)
+
+
+def read_citation(annotation: Mapping[str, Any]) -> Citation:
+    """Returns the citation of an annotation, which is kept whole beside it."""
+    source = annotation.get(str(annotation.get("type")))
+    source = source if isinstance(source, Mapping) else annotation
+    return Citation(
+        start=_find_place(source.get("start_index")),
+        end=_find_place(source.get("end_index")),
+        cited_text=find_text(source.get("content")),
+        title=find_text(source.get("title")) or find_text(source.get("name")),
+        url=find_text(source.get("url")),
+        file_id=find_text(source.get("file_id")),
+        native=seal_native(PROTOCOL, annotation),
+    )
+
+
+def find_text(value: object) -> str | None:
+    """Returns a text that says something; None for anything else that stands in its place."""
+    return value if isinstance(value, str) and value else None
+
+
+def _find_place(value: object) -> int | None:
+    """Returns a place in a text, which some vendors write with a decimal point."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_place = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return value if is_place else None  # type: ignore[return-value]  # just told
+
+
+def read_image(part: Mapping[str, Any]) -> ImageContent | None:
+    """Returns the picture of a part; ``None`` where there is no URL."""
+    value = part.get("image_url")
+    held = value if isinstance(value, Mapping) else {"url": value}
+    url, detail = held.get("url"), held.get("detail")
+    if not isinstance(url, str):
+        return None
+    known = ("url", "detail") if isinstance(detail, str) else ("url",)
+    kept, inner = leave(part, "type", "image_url"), leave(held, *known)
+    return ImageContent(
+        **read_url(url, "image/*"),
+        detail=detail if isinstance(detail, str) else None,
+        native=keep_native(PROTOCOL, {**kept, "image_url": inner} if inner else kept),
+    )

@@ -1,0 +1,51 @@
+"""Control values as parameters of a request, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.controls import check_controls
+from vibe_llms.plain import JsonObject, JsonValue
+
+
+def nativize_controls(
+    controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
+) -> Translation[JsonObject]:
+    """Returns the parameters; a control that only a model's data know goes by its own name.
+
+    Raises:
+        ControlError: The model has no such control, or the value is outside its domain.
+    """
+    checked = check_controls(controls, attributes.controls)
+    native: dict[str, Any] = {}
+    losses: list[Loss] = []
+    for name, value in checked.items():
+        if name == "stop":
+            value, cut = _write_stop(value, quirks)
+            losses += cut
+        if name == "reasoning_effort" and quirks.switches_thinking:
+            native["thinking"] = {"type": "disabled" if value == "none" else "enabled"}
+            if value == "none":
+                continue
+        _put(native, quirks.fields.get(name, name), value)
+    return Translation(native, losses)
+
+
+def _write_stop(value: Any, quirks: Quirks) -> tuple[JsonValue, tuple[Loss, ...]]:
+    """Returns the stop sequences, no more than the vendor takes."""
+    limit = quirks.maximum_stops
+    if limit is None or len(value) <= limit:
+        return value, ()
+    reason = f"the vendor takes no more than {limit} stop sequences; the first ones go"
+    return value[:limit], (Loss(kind=LossKind.DROPPED, path="controls.stop", reason=reason),)
+
+
+def _put(native: dict[str, Any], field: str, value: JsonValue) -> None:
+    *outer, last = field.split(".")
+    for name in outer:
+        native = native.setdefault(name, {})
+    native[last] = value

@@ -1,0 +1,349 @@
+"""What a vendor answers, streamed or whole, as normalized stream events: a pure machine.
+
+A whole response goes the same way as a stream of one chunk, so that both give the same
+canisters. Nothing that a vendor says is lost: what has no common word ends beside the message
+or the response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.chat_completions.calling.answers import Answer
+from vibe_llms.dialects.chat_completions.calling.contents import find_text
+from vibe_llms.dialects.chat_completions.calling.errors import produce_error, tells_failure
+from vibe_llms.dialects.chat_completions.calling.merging import grow, update
+from vibe_llms.dialects.chat_completions.calling.usage import normalize_usage
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.chat_completions.tables import STOP_REASONS
+from vibe_llms.dialects.decoding import decode_json, produce_emptiness
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    NativeEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+    UsageEvent,
+)
+from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.messages.canisters import StopReason, Usage
+from vibe_llms.messages.contents import Citation
+
+_TOP_READ: Final = frozenset({"choices", "id", "model", "object", "obfuscation", "p", "usage"})
+"""What is read around the choices; the obfuscation hides the size of a chunk, and says nothing."""
+_CHOICE_READ: Final = frozenset({"delta", "finish_reason", "index", "logprobs", "message"})
+
+
+class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    content: str
+    role: str | None = None
+    refusal: None = None
+    reasoning: None = None
+    reasoning_content: None = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class _Choice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    delta: _Delta
+    index: int = 0
+    finish_reason: None = None
+    logprobs: None = None
+    native_finish_reason: None = None
+    stop_reason: None = None
+    token_ids: None = None
+
+
+class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The usual chunk: one piece of text, and what every chunk of the stream repeats."""
+
+    choices: list[_Choice]
+    id: str | None = None
+    object: str | None = None
+    created: int = 0
+    model: str | None = None
+    system_fingerprint: str | None = None
+    service_tier: str | None = None
+    provider: str | None = None
+    obfuscation: str | None = None
+    p: str | None = None
+    usage: None = None
+
+
+_decode_usual: Final = msgspec.json.Decoder(_Chunk).decode
+
+
+class Decoder:
+    """Turns chunks, or one whole response, into events.
+
+    Args:
+        provider: Named in errors.
+        model: That was asked; named in errors.
+
+    Attributes:
+        is_complete: Whether the vendor has said that nothing of the response is to come.
+    """
+
+    def __init__(self, *, provider: str, model: str = "") -> None:
+        self._provider = provider
+        self._model = model
+        self._answer = Answer()
+        self._begun = False
+        self.is_complete = False
+        self._finished = False
+        self._reason: str | None = None
+        self._matched: Any = None
+        self._usage: Usage | None = None
+        self._leftover: dict[str, Any] = {}
+        self._created: Any = None
+        self._choice: dict[str, Any] = {}
+        self._others: dict[int, dict[str, Any]] = {}
+
+    def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
+        """Returns the events of one chunk, given as data or as the bytes of their JSON.
+
+        Args:
+            event: The name under which the stream sent it; most have none.
+
+        Raises:
+            ConverseError: The chunk makes no sense, or is an error of the vendor.
+        """
+        index = self._answer.text_index
+        if index is not None and isinstance(data, bytes) and not event:
+            try:
+                choices = _decode_usual(data).choices
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                pass
+            else:
+                if len(choices) == 1 and choices[0].index == 0:
+                    text = choices[0].delta.content
+                    return [ContentDeltaEvent(index, text)] if text else []
+        return self._decode(data, event, whole=False)
+
+    def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
+        """Returns the events of a whole response, to their end. Raises ConverseError."""
+        events = self._decode(body, "", whole=True)
+        if not self._begun:
+            raise self._refuse("what is no response")
+        self.is_complete = True
+        return [*events, *self.finish()]
+
+    def finish(self) -> list[StreamEvent]:
+        """Returns the last events. To be called when the stream has ended.
+
+        Raises:
+            StreamTruncatedError: The vendor has not said that the response is complete.
+        """
+        if self._finished:
+            return []
+        if self._reason is None and not (self.is_complete and self._begun):
+            raise StreamTruncatedError(
+                detail=f"The stream of {self._provider} ended before its response was complete.",
+                remedy="What had arrived is kept; ask again.",
+            )
+        self._finished = True
+        is_empty = self._answer.is_empty
+        stop_reason = self._find_stop_reason(is_empty=is_empty)
+        if is_empty and not self._tells_why(stop_reason):
+            raise produce_emptiness(self._provider)
+        with _Explanation(self._refuse):
+            self._cite_sources()
+            self._answer.finish()
+        events = self._take_events()
+        events.append(
+            ResponseFinishedEvent(
+                stop_reason=stop_reason,
+                native_stop_reason=self._reason,
+                native=keep_native(PROTOCOL, self._compose_leftover()),
+            )
+        )
+        return events
+
+    def _decode(
+        self, data: Mapping[str, Any] | bytes, event: str, *, whole: bool
+    ) -> list[StreamEvent]:
+        if isinstance(data, bytes) and data.strip() == b"[DONE]":
+            self.is_complete = True
+            return []
+        with _Explanation(self._refuse):
+            chunk, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
+            self._read(chunk, event, whole=whole)
+            self._answer.events += losses
+        return self._take_events()
+
+    def _take_events(self) -> list[StreamEvent]:
+        events, self._answer.events = self._answer.events, []
+        return events
+
+    def _refuse(self, reason: str) -> ConverseError:
+        return ConverseError(detail=f"{self._provider} sent {reason}.", stage=Stage.DECODE)
+
+    def _fail(self, body: object) -> NoReturn:
+        raise produce_error(body, provider=self._provider, model=self._model)
+
+    def _read(self, chunk: Mapping[str, Any], event: str, *, whole: bool) -> None:
+        if chunk.get("error") or event == "error" or chunk.get("object") == "error":
+            self._fail(chunk)
+        if "choices" not in chunk and "usage" not in chunk:
+            self._pass_on(chunk, event)
+            return
+        choices = chunk.get("choices") or ()
+        if not choices and tells_failure(chunk, amid=self._begun):
+            self._fail(chunk)
+        answer = _find_answer(choices) if whole else None
+        if whole:
+            self._begin(chunk)
+        for position, choice in enumerate(choices):
+            if choice.get("error"):
+                self._fail(choice)
+            if whole and position != answer:
+                self._others[position] = dict(choice)
+            elif not whole and choice.get("index"):
+                self._keep_other(choice, choice["index"])
+            else:
+                if not self._begun:
+                    self._begin(chunk)
+                self._read_choice(choice, whole=whole)
+        self._read_usage(chunk)
+        self._keep(chunk)
+
+    def _keep(self, chunk: Mapping[str, Any]) -> None:
+        """Keeps what is around the choices and has no common word."""
+        update(self._leftover, leave(chunk, *_TOP_READ))
+        if self._created:  # some begin anew with each chunk, or begin with nothing
+            self._leftover["created"] = self._created
+        self._created = self._created or chunk.get("created")
+
+    def _pass_on(self, chunk: Mapping[str, Any], event: str) -> None:
+        """Lets through what is no chunk of a response, nor an error in any words known."""
+        if not self._begun and ({"detail", "message"} & chunk.keys() or tells_failure(chunk)):
+            self._fail(chunk)
+        kind = str(event or chunk.get("object") or chunk.get("type") or "chunk")
+        self._answer.events.append(NativeEvent(kind=kind, native=seal_native(PROTOCOL, chunk)))
+
+    def _begin(self, chunk: Mapping[str, Any]) -> None:
+        self._begun = True
+        response_id, model = chunk.get("id") or None, chunk.get("model") or None
+        if not isinstance(response_id, str | None):
+            self._leftover["id"], response_id = response_id, str(response_id)
+        self._answer.response_id = response_id or ""
+        self._answer.events.append(ResponseStartedEvent(response_id=response_id, model=model))
+
+    def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
+        delta, message = choice.get("delta"), choice.get("message")
+        rest = leave(choice, *_CHOICE_READ)
+        if message is not None and (whole or delta is None):
+            self._answer.read(message, whole=whole)
+            if delta is not None:
+                rest["delta"] = delta
+        elif delta:
+            self._answer.read(delta, whole=False)
+        update(self._choice, rest)
+        if choice.get("index"):
+            self._choice["index"] = choice["index"]
+        if choice.get("logprobs") is not None:
+            grow(self._choice, {"logprobs": choice["logprobs"]})
+        reason = choice.get("finish_reason")
+        if not isinstance(reason, str | None):
+            raise TypeError("a finish_reason is no text")
+        self._reason = reason or self._reason
+        self._matched = choice.get("stop_reason") or self._matched
+
+    def _keep_other(self, choice: Mapping[str, Any], index: int) -> None:
+        """Gathers a further choice: the first is the answer, the others are kept whole."""
+        other = self._others.setdefault(index, {})
+        piece = {name: value for name, value in choice.items() if name != "delta"}
+        if choice.get("delta"):
+            piece["message"] = choice["delta"]
+        grow(other, piece)
+
+    def _read_usage(self, chunk: Mapping[str, Any]) -> None:
+        native = chunk.get("usage")
+        if not native:  # Groq, and Moonshot
+            holders = (chunk.get("x_groq"), *(chunk.get("choices") or ()))
+            natives = (each.get("usage") for each in holders if isinstance(each, Mapping))
+            native = next(filter(None, natives), None)
+        if native and isinstance(native, Mapping):
+            usage = normalize_usage(native)
+            if usage != self._usage:
+                self._usage = usage
+                self._answer.events.append(UsageEvent(usage=usage))
+
+    def _cite_sources(self) -> None:
+        """Makes citations of the sources which Perplexity lists beside the message."""
+        sources = self._leftover.get("search_results")
+        if not isinstance(sources, list):
+            urls = self._leftover.get("citations")
+            sources = [{"url": url} for url in urls] if isinstance(urls, list) else ()
+        for index, source in enumerate(sources):
+            if isinstance(source, Mapping) and isinstance(source.get("url"), str):
+                self._answer.cite(
+                    Citation(
+                        title=find_text(source.get("title")),
+                        url=source["url"],
+                        native=seal_native(PROTOCOL, {"search_results": index}),
+                    )
+                )
+
+    def _compose_leftover(self) -> dict[str, Any]:
+        first = dict(self._choice)
+        if self._answer.leftover:
+            first["message"] = self._answer.leftover
+        choices = [first, *(self._others[index] for index in sorted(self._others))]
+        return self._leftover | ({"choices": choices} if any(choices) else {})
+
+    def _find_stop_reason(self, *, is_empty: bool) -> StopReason:
+        word = (self._reason or "").lower().partition(":")[0]  # Google says more after it
+        reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
+        calls = self._answer.calls.calls
+        if calls and (reason is StopReason.ANSWERED or self._reason is None):
+            return StopReason.INVOCATION  # some vendors say "stop" there too
+        if reason is StopReason.ANSWERED and self._answer.has_refused:
+            return StopReason.REFUSED
+        if reason is StopReason.ANSWERED and isinstance(self._matched, str):
+            return StopReason.STOP_SEQUENCE
+        if reason is StopReason.LIMIT and is_empty and self._has_no_room():
+            return StopReason.OVERFLOW
+        return reason
+
+    def _tells_why(self, reason: StopReason) -> bool:
+        """Tells whether an answer without contents is one: its message is there, or a reason."""
+        if self._reason is None:
+            return False
+        has_ended = reason in (StopReason.ANSWERED, StopReason.UNKNOWN)
+        return self._answer.has_spoken or not has_ended
+
+    def _has_no_room(self) -> bool:
+        """Tells whether not a word was said because the input had filled the window."""
+        usage = self._usage
+        return usage is not None and usage.total_output_tokens == 0
+
+
+def _find_answer(choices: Sequence[Mapping[str, Any]]) -> int | None:
+    """Returns the place of the choice that is the answer: the first of the lowest number."""
+    said = [choice.get("index") for choice in choices]
+    numbers = [place if number is None else float(number) for place, number in enumerate(said)]
+    return min(range(len(choices)), key=lambda place: numbers[place], default=None)
+
+
+@attrs.frozen
+class _Explanation:
+    """Makes an error of ours of what goes wrong with a chunk that makes no sense.
+
+    A class, since a generator for it would cost a small answer a twentieth of its time.
+    """
+
+    refuse: Callable[[str], ConverseError]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        nonsense = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
+        if isinstance(error, nonsense) and not isinstance(error, ConverseError):
+            raise self.refuse(f"a chunk that makes no sense: {error!r}") from error

@@ -1,0 +1,174 @@
+"""Canisters as the messages of a request.
+
+This dialect knows no order of text and invocations within a turn, and nothing but text in
+results. Where a conversation is otherwise, it is brought into that form, and each such change is
+a loss that is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from vibe_llms.dialects.chat_completions.calling.alternation import alternate, bridge
+from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
+from vibe_llms.dialects.chat_completions.calling.turns import write_turn
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.framing import frame_document
+from vibe_llms.dialects.history import NO_RESULT, Placed, belongs, repair_history
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import merge
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, TextualContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+
+def nativize_canisters(
+    canisters: Sequence[AnyCanister],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+) -> Translation[JsonObject]:
+    """Returns ``{"messages": […]}``.
+
+    Args:
+        provider: Whose request it is; empty where any provider of the dialect will do.
+
+    Raises:
+        CapabilityError: The model is known not to take what a canister holds.
+        RequestError: The bytes of a medium are not there.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
+    writer = _MessagesWriter(PartsWriter(attributes, quirks, ledger))
+    writer.write(repair_history(canisters, quirks.history, ledger))
+    messages = writer.messages
+    if quirks.bridges_results:
+        messages = bridge(messages, ledger)
+    if quirks.alternates:
+        messages = alternate(messages, ledger)
+    return Translation({"messages": [message for message, _ in messages]}, ledger.losses)
+
+
+@attrs.define
+class _MessagesWriter:
+    """Writes messages, each with the path of what it came from."""
+
+    parts: PartsWriter
+    messages: list[tuple[dict[str, Any], str]] = attrs.field(factory=list)
+    _shown: list[tuple[dict[str, Any], str]] = attrs.field(factory=list)
+
+    def write(self, placed: Sequence[Placed]) -> None:
+        turn: list[Placed] = []
+        for each in placed:
+            canister = each.canister
+            if isinstance(canister, InvocationCanister | ResultCanister) and (
+                canister.owner is Owner.VENDOR
+            ):
+                reason = "what a vendor executed itself is shown to that vendor alone"
+                self.parts.ledger.withhold(each.path, reason)
+            elif isinstance(canister, AssistantCanister | InvocationCanister):
+                if turn and not belongs(turn[-1].canister, canister):
+                    self._end_turn(turn)
+                turn.append(each)
+            else:
+                self._end_turn(turn)
+                self._write_input(canister, each.path)
+        self._end_turn(turn)
+        self._show()
+
+    def _end_turn(self, turn: list[Placed]) -> None:
+        if turn:
+            self._show()
+            self.messages.append((write_turn(turn, self.parts), turn[0].path))
+            turn.clear()
+
+    def _show(self) -> None:
+        """Writes what results showed beside text, once all results of a turn are written."""
+        self.messages += self._shown
+        self._shown = []
+
+    def _write_input(
+        self,
+        canister: UserCanister | SupervisorCanister | DocumentCanister | ResultCanister,
+        path: str,
+    ) -> None:
+        ledger = self.parts.ledger
+        kept = ledger.open(canister.native, path, canister)
+        as_parts = bool(kept.pop("$parts", False))
+        if isinstance(canister, ResultCanister):
+            message = self._write_result(canister, path, kept, as_parts=as_parts)
+        else:
+            self._show()
+            message = self._write_words(canister, path, kept, as_parts=as_parts)
+        self.messages.append((merge(message, kept), path))
+
+    def _write_words(
+        self,
+        canister: UserCanister | SupervisorCanister | DocumentCanister,
+        path: str,
+        kept: dict[str, Any],
+        *,
+        as_parts: bool,
+    ) -> dict[str, Any]:
+        if isinstance(canister, SupervisorCanister):
+            roles = self.parts.quirks.supervisor_roles
+            role = kept.pop("role", roles[0])
+            if role == "developer" and role not in roles:
+                self.parts.ledger.coerce(path, f"the role {role} goes as {roles[0]}")
+                role = roles[0]
+            words = self.parts.write_words(canister.content, path, canister, as_parts=as_parts)
+            return {"role": role, "content": words}
+        contents, shift = canister.content, 0
+        if isinstance(canister, DocumentCanister):
+            contents, shift = frame_document(canister)
+            self.parts.ledger.coerce(path, "a document goes as the user's words, between marks")
+        positions = range(-shift, len(contents) - shift)
+        content = self.parts.write_content(contents, path, canister, positions=positions)
+        return {"role": "user", "content": content}
+
+    def _write_result(
+        self, canister: ResultCanister, path: str, kept: Mapping[str, Any], *, as_parts: bool
+    ) -> dict[str, Any]:
+        parts = self.parts
+        contents: Sequence[AnyContent] = canister.content
+        content: Any
+        if as_parts and parts.quirks.takes_parts:  # whoever asks has put several, or media, there
+            content = parts.write_content(contents, path, canister)
+        else:
+            media = {i: c for i, c in enumerate(contents) if isinstance(c, MEDIA_CLASSES)}
+            others = {i: c for i, c in enumerate(contents) if i not in media}
+            content = parts.write_words(others.values(), path, canister, positions=others)
+            if media:
+                for index in media:
+                    reason = "media in a result follow it as the user's"
+                    parts.ledger.coerce(f"{path}.content[{index}]", reason)
+                told = parts.write_content(media.values(), path, canister, positions=media)
+                self._shown.append(({"role": "user", "content": told}, path))
+        if canister.is_error and _has_words(canister) and "is_error" not in kept:
+            reason = "this protocol has no mark for an error; the text alone tells of it"
+            parts.ledger.drop(f"{path}.is_error", reason)
+        if kept.get("role") == "function":
+            return {"role": "function", "name": canister.name, "content": content}
+        message = {"role": "tool", "tool_call_id": canister.invocation_id, "content": content}
+        if parts.quirks.names_results and canister.name:
+            message["name"] = canister.name
+        return message
+
+
+def _has_words(canister: ResultCanister) -> bool:
+    """Tells whether a result is more than the note that stands in for a missing one."""
+    return canister.content != (TextualContent(NO_RESULT),)

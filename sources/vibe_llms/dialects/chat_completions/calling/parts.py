@@ -1,0 +1,267 @@
+"""Contents as the parts of a message, and the texts of those messages that take text alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, assert_never
+
+import attrs
+
+from vibe_llms.dialects.chat_completions.calling.payloads import (
+    compose_url,
+    encode_payload,
+    has_payload,
+)
+from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.dialects.chat_completions.tables import FILE_NAMES
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.media_types import (
+    admit_type,
+    ensure_capability,
+    read_words,
+    takes_type,
+)
+from vibe_llms.dialects.naming import name_file
+from vibe_llms.dialects.residues import merge
+from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    FileContent,
+    ImageContent,
+    MediaContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+_UNTOLD: Final = {"audio": ("transcript",), "file": ("title", "context")}
+"""Fields of media which no part has a place for."""
+_AUDIO_FORMATS: Final = {
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+}
+
+
+@attrs.define
+class PartsWriter:
+    """Writes contents as parts and takes down what could not be carried over."""
+
+    attributes: ModelAttributes
+    quirks: Quirks
+    ledger: Ledger
+
+    def write_content(
+        self,
+        contents: Iterable[AnyContent],
+        path: str,
+        canister: AnyCanister | None = None,
+        *,
+        positions: Iterable[int] | None = None,
+    ) -> str | list[JsonObject]:
+        """Returns what a user's message holds: a text where that says it all, else parts.
+
+        Args:
+            positions: Of the contents in the canister, where they are not all of it.
+
+        Raises:
+            CapabilityError: The model is known not to take what is among them.
+            RequestError: The bytes of a medium are not there.
+        """
+        parts = list(self._write_parts(contents, path, canister, positions))
+        if not self.quirks.takes_parts and all(part.get("type") == "text" for part in parts):
+            return self._join(parts, path)
+        if not parts:
+            return ""
+        is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
+        return str(parts[0]["text"]) if is_text else parts
+
+    def write_words(
+        self,
+        contents: Iterable[AnyContent],
+        path: str,
+        canister: AnyCanister,
+        *,
+        as_parts: bool = False,
+        positions: Iterable[int] | None = None,
+    ) -> str | list[JsonObject]:
+        """Returns the text of a message that takes nothing else; the rest is lost, loudly."""
+        parts: list[JsonObject] = []
+        for index, content in zip(_count(positions), contents, strict=False):
+            place = f"{path}.content[{index}]"
+            if isinstance(content, TextualContent):
+                parts.append(self.write_part(content, place, canister) or {})
+            else:
+                reason = f"{content.type} has no place in the message of a {canister.role}"
+                self.ledger.drop(place, reason)
+        is_plain = all(part.keys() == {"type", "text"} for part in parts)
+        if self.quirks.takes_parts and (as_parts or not is_plain):
+            return parts
+        return self._join(parts, path)
+
+    def _join(self, parts: Sequence[JsonObject], path: str) -> str:
+        """Returns the texts of a message that has one: parted, so that they do not run together."""
+        texts = [str(part["text"]) for part in parts if part["text"]]
+        if len(texts) > 1:
+            self.ledger.coerce(f"{path}.content", "its texts go as one, parted by empty lines")
+        return BOUNDARY.join(texts)
+
+    def _write_parts(
+        self,
+        contents: Iterable[AnyContent],
+        path: str,
+        canister: AnyCanister | None,
+        positions: Iterable[int] | None,
+    ) -> Iterable[JsonObject]:
+        for index, content in zip(_count(positions), contents, strict=False):
+            part = self.write_part(content, f"{path}.content[{index}]", canister)
+            if part is not None:
+                yield part
+
+    def write_part(
+        self, content: AnyContent, path: str, canister: AnyCanister | None
+    ) -> JsonObject | None:
+        """Returns one content as a part; None where that is a loss."""
+        match content:
+            case TextualContent():
+                return self._write_text(content, path, canister)
+            case ImageContent() | AudioContent() | VideoContent() | FileContent():
+                return self._admit_medium(content, path, canister)
+            case NativeContent():
+                if self.ledger.admits(content.native, canister):
+                    return self.ledger.open(content.native, path, canister)
+                self.ledger.withhold(path, f"{content.kind} belongs to another vendor")
+            case ReasoningContent() | RefusalContent():
+                self.ledger.drop(path, f"a user's message holds no {content.type}")
+            case _:
+                assert_never(content)
+        return None
+
+    def _write_text(
+        self, content: TextualContent, path: str, canister: AnyCanister | None
+    ) -> JsonObject:
+        part = {"type": "text", "text": content.text}
+        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        if content.citations and not isinstance(canister, AssistantCanister):
+            self.ledger.withhold(f"{path}.citations", "only the model's own texts have citations")
+        if not self.quirks.takes_parts:
+            self.ledger.omit_native(content.native, path)
+            return part
+        return merge(part, self.ledger.open(content.native, path, canister))
+
+    def _admit_medium(
+        self, content: MediaContent, path: str, canister: AnyCanister | None
+    ) -> JsonObject | None:
+        if isinstance(content, FileContent) and not takes_type(content, self.attributes):
+            words = read_words(content)
+            if words is not None:
+                self.ledger.coerce(path, "a file of plain text goes as text")
+                return {"type": "text", "text": words}
+        ensure_capability(content, self.attributes, path)
+        if not admit_type(content, self.attributes, path, canister, self.ledger):
+            return None
+        return self._write_medium(content, path, canister)
+
+    def _write_medium(
+        self, content: MediaContent, path: str, canister: AnyCanister | None
+    ) -> JsonObject | None:
+        settled = self.ledger.settle_file(content, path, canister)
+        if settled is None:
+            return None
+        content = settled
+        kept = self.ledger.open(content.native, path, canister)
+        is_bare, kind = bool(kept.pop("$bare", False)), kept.pop("type", "")
+        part, native = None, content.native
+        is_own = native is not None and self.ledger.admits(native, canister)
+        match content:
+            case ImageContent() if content.file_id is None or has_payload(content) or content.url:
+                part = write_image(content, path)
+            case AudioContent():
+                part = self._write_audio(content, path, kind, is_bare=is_bare, is_own=is_own)
+            case VideoContent() if is_own or "video_url" in self.quirks.media:
+                if content.url or has_payload(content):
+                    part = {"type": "video_url", "video_url": {"url": compose_url(content, path)}}
+            case FileContent():
+                word = kind or self._find_file_part(content)
+                part = self._write_file(content, path, word, is_bare=is_bare)
+        if part is None:
+            reason = f"{content.type} of this kind ({content.mime_type}) cannot be sent this way"
+            self.ledger.drop(path, reason)
+            return None
+        told = () if isinstance(content, FileContent) else ("name",)
+        names = (*told, *_UNTOLD.get(content.type, ()))
+        self.ledger.omit(content, path, *names, reason=f"{content.type} goes without it")
+        return merge(part, kept)
+
+    def _find_file_part(self, content: FileContent) -> str:
+        if has_payload(content) or content.url is None:
+            return "file"
+        return self.quirks.file_part or ""
+
+    def _write_audio(
+        self, content: AudioContent, path: str, kind: str, *, is_bare: bool, is_own: bool
+    ) -> JsonObject | None:
+        if is_bare:
+            compose = encode_payload if has_payload(content) else compose_url
+            return {"type": "input_audio", "input_audio": compose(content, path)}
+        takes_url = kind == "audio_url" or "audio_url" in self.quirks.media
+        is_elsewhere = content.url is not None and not has_payload(content)
+        if kind == "audio_url" or (takes_url and is_elsewhere):
+            return {"type": "audio_url", "audio_url": {"url": compose_url(content, path)}}
+        word = _AUDIO_FORMATS.get(content.mime_type)
+        if word is None and is_own:
+            word = content.mime_type.removeprefix("audio/")
+        if word is None or is_elsewhere or "input_audio" not in self.quirks.media:
+            return None
+        if content.data is None and content.url is None and content.file_id is not None:
+            return None
+        form = {} if word == "*" else {"format": word}
+        audio = {"data": encode_payload(content, path), **form}
+        return {"type": "input_audio", "input_audio": audio}
+
+    def _write_file(
+        self, content: FileContent, path: str, kind: str, *, is_bare: bool
+    ) -> JsonObject | None:
+        compose = encode_payload if is_bare else compose_url
+        if kind in FILE_NAMES:
+            return _write_file_url(kind, compose(content, path), content)
+        if kind != "file":
+            return None
+        file: dict[str, Any] = {}
+        if content.file_id is not None:
+            file["file_id"] = content.file_id
+        if content.url is not None or content.data is not None or not file:
+            file["file_data"] = compose(content, path)
+        if content.name is not None:
+            file["filename"] = content.name
+        elif "file_data" in file:
+            file["filename"] = content.title or name_file(content)
+            self.ledger.synthesize(f"{path}.name", "the vendor takes no file without a name")
+        return {"type": "file", "file": file}
+
+
+def _count(positions: Iterable[int] | None) -> Iterable[int]:
+    return itertools.count() if positions is None else positions
+
+
+def write_image(content: ImageContent, path: str) -> JsonObject:
+    """Returns the part of a picture. Raises RequestError where its bytes are not there."""
+    detail = {} if content.detail is None else {"detail": content.detail}
+    return {"type": "image_url", "image_url": {"url": compose_url(content, path), **detail}}
+
+
+def _write_file_url(kind: str, url: str, content: FileContent) -> JsonObject:
+    """Returns a file by its URL, which Mistral wants alone, and others in an object."""
+    part: dict[str, Any] = {"type": kind, kind: url if kind == "document_url" else {"url": url}}
+    if content.name is not None:
+        part[FILE_NAMES[kind]] = content.name
+    return part

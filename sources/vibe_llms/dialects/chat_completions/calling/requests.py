@@ -1,0 +1,117 @@
+"""A whole request: everything in it, both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from vibe_llms.dialects import chat_completions as dialect
+from vibe_llms.dialects.chat_completions.calling.invocations import nativize_schema
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
+from vibe_llms.dialects.residues import merge, without
+from vibe_llms.dialects.schemas import is_closed
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.plain import JsonObject
+
+
+def nativize_request(
+    request: Request,
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+    streaming: bool = False,
+    processors: Processors | None = None,
+) -> Translation[JsonObject]:
+    """Returns the whole body of a request.
+
+    Args:
+        attributes: Of the model that is asked; its name goes into the body.
+        provider: Whose request it is; empty where any provider of the dialect will do.
+        streaming: The answer shall come piece by piece, with its usage at the end.
+        processors: Write the parts; by default those of the dialect.
+
+    Raises:
+        RequestError: The model cannot take what is asked; nothing was sent.
+    """
+    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
+    parts = nativize_parts(request, model, processors or produce_processors(quirks))
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    kept = ledger.open(request.native, "request")
+    schema = nativize_schema(request.schema, quirks)
+    body: dict[str, Any] = {
+        "model": attributes.address.name or request.model,
+        **parts.messages,
+        **parts.controls,
+        **parts.invocations,
+        **schema.value,
+    }
+    _restore_choice(body, kept, request)
+    if _is_wish(request.schema, kept, quirks):
+        reason = "the vendor enforces only closed schemas whose properties are all required"
+        ledger.coerce("schema", reason)
+    _restore_format(body, kept, request, quirks)
+    if schema.losses and request.schema is not None:
+        _tell_schema(body, request.schema)
+    body = _complete(body, kept, quirks, streaming=streaming)
+    return Translation(body, (*ledger.losses, *parts.losses, *schema.losses))
+
+
+def _complete(
+    body: dict[str, Any], kept: dict[str, Any], quirks: Quirks, *, streaming: bool
+) -> dict[str, Any]:
+    """Adds what has no common word, and how the answer shall come."""
+    if not streaming:
+        kept.pop("stream_options", None)
+        return merge(body, without(kept, "stream"))
+    body = merge(body, kept)
+    body["stream"] = True
+    if quirks.stream_options:
+        body["stream_options"] = {"include_usage": True, **(body.get("stream_options") or {})}
+    return body
+
+
+def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:
+    """Says the choice as the client did, as long as it still means the same."""
+    choice = kept.pop("$choice", None)
+    if choice is not None and choice["meant"] == request.invocation_choice:
+        body["tool_choice"] = choice["said"]
+
+
+def _restore_format(
+    body: dict[str, Any], kept: dict[str, Any], request: Request, quirks: Quirks
+) -> None:
+    """Names the format as the client did, as long as the schema is still of that kind."""
+    named = kept.pop("$wanted", None)
+    other = {"response_format": kept.pop("response_format")} if "response_format" in kept else {}
+    if named is not None and request.schema is not None and quirks.schema_form == "json_schema":
+        inner = {**named["json_schema"], "schema": request.schema}
+        body["response_format"] = {**named, "json_schema": inner}
+    elif request.schema in (None, {"type": "object"}):
+        body |= other
+
+
+def _is_wish(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks) -> bool:
+    """Tells whether a vendor may take a schema for no more than a wish."""
+    is_strict = quirks.takes_strict and quirks.schema_form == "json_schema"
+    is_plain = schema is None or schema == {"type": "object"}
+    return is_strict and not is_plain and "$wanted" not in kept and not is_closed(schema)
+
+
+def _tell_schema(body: dict[str, Any], schema: JsonObject) -> None:
+    """Tells a model in words which schema it shall keep to: its vendor only holds it to JSON."""
+    text = msgspec.json.encode(schema).decode("utf-8")
+    words = f"Answer in JSON that conforms to this JSON schema, and with nothing else:\n{text}"
+    body["messages"] = [{"role": "system", "content": words}, *body["messages"]]
+
+
+def produce_processors(quirks: Quirks) -> Processors:
+    """Makes those of a vendor with these quirks; tokens are estimated."""
+    return produce_usual(dialect, quirks)

@@ -1,0 +1,72 @@
+"""What the model speaks: its pieces on their way, and what kind of sound they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.dialects.chat_completions.calling.payloads import decode_exactly, read_payload
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.residues import seal_native
+from vibe_llms.messages.contents import AudioContent
+
+_BEGINNINGS: Final = (
+    (b"RIFF", "audio/wav"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf3", "audio/mpeg"),
+    (b"fLaC", "audio/flac"),
+    (b"OggS", "audio/ogg"),
+)
+
+
+@attrs.define
+class Sound:
+    """The one sound of a message.
+
+    Attributes:
+        index: Of the content.
+    """
+
+    index: int
+    _chunks: list[str] = attrs.field(factory=list, init=False)
+    _words: list[str] = attrs.field(factory=list, init=False)
+    _rest: dict[str, Any] = attrs.field(factory=dict, init=False)
+
+    def read(self, audio: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yields the pieces in a delta, each with its channel."""
+        for name, value in audio.items():
+            if name == "data" and value:
+                self._chunks.append(value)
+                yield value, "data"
+            elif name == "transcript" and value:
+                self._words.append(value)
+                yield value, "transcript"
+            elif value is not None and name not in ("data", "transcript"):
+                self._rest[name] = value
+
+    def finish(self) -> AudioContent:
+        """Returns the sound, with all that has no common word."""
+        pieces = [decode_exactly(chunk) for chunk in self._chunks]
+        known = [piece for piece in pieces if piece is not None]
+        data = b"".join(known)
+        fields: dict[str, Any] = {"mime_type": name_sound(data), "data": data}
+        if len(known) < len(pieces):  # no base 64, or of an unusual spelling: kept as it is
+            fields = read_payload("".join(self._chunks), "audio/*")
+        identity = self._rest.pop("id", None)
+        return AudioContent(
+            **fields,
+            file_id=identity,
+            transcript="".join(self._words) or None,
+            native=seal_native(PROTOCOL, self._rest),
+        )
+
+
+def name_sound(data: bytes) -> str:
+    """Returns the type of sound by its first bytes; without a word they are bare samples."""
+    for beginning, mime_type in _BEGINNINGS:
+        if data.startswith(beginning):
+            return mime_type
+    return "audio/pcm"

@@ -1,0 +1,313 @@
+"""A turn of the model as one message: of a request, or of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.arguments import write_arguments
+from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter, write_image
+from vibe_llms.dialects.chat_completions.calling.payloads import encode_payload
+from vibe_llms.dialects.chat_completions.calling.reasoning import tell, write_detail, write_thinking
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
+from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.ledger import reading_natives
+from vibe_llms.dialects.residues import merge, read_native
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    Citation,
+    FileContent,
+    ImageContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.messages.views import BOUNDARY, parts_texts
+from vibe_llms.plain import JsonObject
+
+SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
+"""Fields beside which a message of a request needs no content; reasoning is none of them."""
+
+
+def write_turn(
+    turn: Sequence[Placed], parts: PartsWriter, *, answering: bool = False
+) -> dict[str, Any]:
+    """Returns the message of what a model thought, said and asked for in one turn.
+
+    Args:
+        answering: The message is of a response: it may hold what no request takes.
+    """
+    writer = _TurnWriter(parts, answering=answering)
+    for placed in turn:
+        with reading_natives(placed.canister, placed.path):
+            if isinstance(placed.canister, InvocationCanister):
+                writer.add_invocation(placed.canister, placed.path)
+            else:
+                writer.add_words(placed.canister, placed.path)
+    return writer.compose(turn[0].path if turn else "canisters")
+
+
+@attrs.define
+class _TurnWriter:
+    parts: PartsWriter
+    answering: bool = attrs.field(kw_only=True)
+    _content: list[JsonObject] = attrs.field(factory=list)
+    _fields: dict[str, Any] = attrs.field(factory=dict)
+    _kept: dict[str, Any] = attrs.field(factory=dict)
+    _calls: list[JsonObject] = attrs.field(factory=list)
+    _details: list[tuple[ReasoningContent, dict[str, Any]]] = attrs.field(factory=list)
+    _echoes: list[str] = attrs.field(factory=list)
+    _seams: set[int] = attrs.field(factory=set)
+    _joined: dict[str, None] = attrs.field(factory=dict)
+    _is_parted: bool = False
+
+    def add_words(self, canister: AnyCanister, path: str) -> None:
+        """Adds what was thought and said."""
+        ledger = self.parts.ledger
+        if self._calls and canister.content:
+            reason = "what follows an invocation of the same turn moves before it"
+            ledger.coerce(path, reason)
+        self._kept = self._kept | ledger.open(canister.native, path, canister)
+        self._is_parted = True
+        for index, content in enumerate(canister.content):
+            self._add(content, f"{path}.content[{index}]", canister)
+
+    def add_invocation(self, canister: InvocationCanister, path: str) -> None:
+        """Adds what was asked for."""
+        kept = self.parts.ledger.open(canister.native, path, canister)
+        self._kept = self._kept | kept.pop("$message", {})
+        if canister.content:
+            reason = "an invocation holds nothing but its arguments"
+            self.parts.ledger.drop(f"{path}.content", reason)
+        if "function_call" in kept:
+            function = {"name": canister.name, "arguments": write_arguments(canister, PROTOCOL)}
+            self._fields["function_call"] = merge(function, kept["function_call"])
+            return
+        call: dict[str, Any] = {"id": canister.invocation_id, "type": "function"}
+        if canister.form == "json":
+            arguments = write_arguments(canister, PROTOCOL)
+            call["function"] = {"name": canister.name, "arguments": arguments}
+        elif self.parts.quirks.takes_custom:
+            custom = {"name": canister.name, "input": canister.arguments}
+            call |= {"type": "custom", "custom": custom}
+        else:
+            reason = "a call with free text goes as one with JSON arguments"
+            self.parts.ledger.coerce(path, reason)
+            arguments = msgspec.json.encode({"input": canister.arguments}).decode("utf-8")
+            call["function"] = {"name": canister.name, "arguments": arguments}
+        self._calls.append(merge(call, kept))
+
+    def compose(self, path: str) -> dict[str, Any]:
+        """Returns the message."""
+        kept = self._kept
+        content = self._join(as_parts=bool(kept.pop("$parts", False)))
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        if self._details:
+            message[DETAILS] = [write_detail(item, rest) for item, rest in self._details]
+        for name in self._echoes:
+            message[name] = tell([item for item, _ in self._details])
+        message |= self._fields
+        self._ensure_reasoning(message, path)
+        for place, call in kept.pop("$calls", {}).items():
+            self._calls.insert(int(place), call)
+        if self._calls:
+            message["tool_calls"] = self._calls
+        return merge(message, kept)
+
+    def _join(self, *, as_parts: bool) -> Any:
+        """Returns the content: a text where that says it all, null where there is none."""
+        quirks = self.parts.quirks
+        if not self._content:
+            is_reasoned = self.answering and bool(self._fields or self._details)
+            has_else = is_reasoned or self._calls or self._fields.keys() & SAYING
+            return None if has_else and (quirks.takes_null or self.answering) else ""
+        is_plain = all(part.keys() == {"type", "text"} for part in self._content)
+        if is_plain and not (as_parts and quirks.takes_parts):
+            for place in self._joined:
+                self.parts.ledger.coerce(place, "its texts are joined: the message has one")
+            return "".join(
+                BOUNDARY * (place in self._seams) + str(part["text"])
+                for place, part in enumerate(self._content)
+            )
+        return self._content
+
+    def _ensure_reasoning(self, message: dict[str, Any], path: str) -> None:
+        quirks, field = self.parts.quirks, self.parts.quirks.reasoning_field
+        is_owed = quirks.needs_reasoning and self._calls and not self.answering
+        if is_owed and field is not None and field not in message:
+            reason = "an empty reasoning goes with its invocations: the vendor wants one"
+            self.parts.ledger.synthesize(path, reason)
+            message[field] = ""
+
+    def _add(self, content: AnyContent, path: str, canister: AnyCanister) -> None:
+        ledger = self.parts.ledger
+        self._is_parted = self._is_parted or parts_texts(content)
+        match content:
+            case TextualContent():
+                self._mark_seam(content, path)
+                self._content.append(self.parts.write_part(content, path, canister) or {})
+                self._cite(content, path, canister)
+            case RefusalContent():
+                self._refuse(content, path, canister)
+            case ReasoningContent():
+                self._reason(content, path, canister)
+            case AudioContent() if content.file_id is not None or self.answering:
+                self._sound(content, path, canister)
+            case ImageContent() if self._is_shown(content, path, canister):
+                ledger.omit(content, path, "name", reason="a shown picture has none")
+                kept = ledger.open(content.native, path, canister)
+                kept.pop("images", None)
+                image = merge(write_image(content, path), kept)
+                self._fields.setdefault("images", []).append(image)
+            case ImageContent() | AudioContent() | VideoContent() | FileContent() if (
+                content.native is not None and ledger.admits(content.native, canister)
+            ):
+                part = self.parts.write_part(content, path, canister)
+                self._content += [] if part is None else [part]
+            case NativeContent() if ledger.admits(content.native, canister):
+                self._content.append(ledger.open(content.native, path, canister))
+            case _:
+                reason = f"{content.type} cannot be sent back as the model's own words"
+                ledger.withhold(path, reason)
+
+    def _mark_seam(self, content: TextualContent, path: str) -> None:
+        """Notes where a text begins that is not to run into the one before it, or does."""
+        if content.text and any(part.get("text") for part in self._content):
+            if self._is_parted:
+                self._seams.add(len(self._content))
+            else:
+                self._joined[path.rpartition("[")[0]] = None
+        self._is_parted = self._is_parted and not content.text
+
+    def _is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
+        """Tells whether a picture goes into the message's field for what the model made."""
+        native = content.native
+        if native is None or not self.parts.ledger.admits(native, canister):
+            return self.answering
+        return "images" in read_native(native, path)
+
+    def _cite(self, content: TextualContent, path: str, canister: AnyCanister) -> None:
+        citations = content.citations
+        if not citations:
+            return
+        ledger = self.parts.ledger
+        if not self.answering:
+            # A client may have sent its annotations along; whoever was answered need not.
+            is_clients = getattr(canister, "origin", None) is None
+            admitted = (c.native is not None and ledger.admits(c.native) for c in citations)
+            if not is_clients or not all(admitted):
+                ledger.withhold(f"{path}.citations", "citations cannot be sent back")
+                return
+        for index, citation in enumerate(citations):
+            annotation = self._write_citation(citation, f"{path}.citations[{index}]", canister)
+            if annotation:
+                self._fields.setdefault("annotations", []).append(annotation)
+
+    def _write_citation(
+        self, citation: Citation, path: str, canister: AnyCanister
+    ) -> Mapping[str, Any]:
+        kept = self.parts.ledger.open(citation.native, path, canister)
+        if kept:
+            return {} if "search_results" in kept else kept
+        source = {
+            "start_index": citation.start or 0,
+            "end_index": citation.end or 0,
+            "title": citation.title or "",
+            "url": citation.url or "",
+        }
+        if citation.url is None or citation.cited_text is not None:
+            reason = "an annotation has a span, a title and an address, and nothing else"
+            self.parts.ledger.coerce(path, reason)
+        return {"type": "url_citation", "url_citation": source}
+
+    def _refuse(self, content: RefusalContent, path: str, canister: AnyCanister) -> None:
+        kept = self.parts.ledger.open(content.native, path, canister)
+        if kept.get("type") == "refusal":
+            self._content.append({"type": "refusal", "refusal": content.text, **kept})
+            return
+        if self.parts.quirks.takes_refusals or self.answering:
+            self._fields["refusal"] = self._fields.get("refusal", "") + content.text
+        else:
+            self._content.append({"type": "text", "text": content.text})
+            self.parts.ledger.coerce(path, "a refusal becomes text")
+        for name in kept:
+            self.parts.ledger.drop(f"{path}.native", f"{name}: a refusal is a text and no more")
+
+    def _sound(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
+        """Adds what the model spoke: whole in a response, by its name in a request."""
+        native, ledger = content.native, self.parts.ledger
+        known = native is not None and ledger.admits(native, canister)
+        if self.answering:
+            audio: dict[str, Any] = {
+                "id": content.file_id or canister.id,
+                "data": encode_payload(content, path),
+                "transcript": content.transcript or "",
+                "expires_at": 0,
+            }
+            self._fields["audio"] = audio | ledger.open(native, path, canister)
+        elif known:
+            is_clients = getattr(canister, "origin", None) is None
+            kept = ledger.open(native, path, canister) if is_clients else {}
+            self._fields["audio"] = {"id": content.file_id, **kept}
+        elif content.transcript:
+            self._content.append({"type": "text", "text": content.transcript})
+            ledger.coerce(path, "what was spoken goes as its words")
+        else:
+            ledger.withhold(path, "what was spoken is known to its vendor alone")
+
+    def _reason(self, content: ReasoningContent, path: str, canister: AnyCanister) -> None:
+        ledger, native = self.parts.ledger, content.native
+        kept = {} if native is None else read_native(native, path)
+        if native is not None and ledger.admits(native, canister):
+            self._tell_rest(content, kept, path)
+            if "part" in kept:
+                self._content.append(write_thinking(content, kept["part"]))
+                return
+            if "detail" in kept:
+                self._details.append((content, kept["detail"]))
+                self._echoes += map(str, kept.get("fields", ()))
+                self._fields |= kept.get("told", {})
+                return
+            if "fields" in kept:
+                for name in kept["fields"]:
+                    self._fields[name] = self._fields.get(name, "") + content.text
+                return
+        else:
+            if content.seal:
+                ledger.withhold(f"{path}.seal", "its seal is known to its vendor alone")
+            if names := ", ".join(sorted(kept.keys() - {"fields"})):
+                ledger.withhold(f"{path}.native", f"{names}: only its vendor knows it")
+        self._tell(content, path)
+
+    def _tell_rest(self, content: ReasoningContent, kept: Mapping[str, Any], path: str) -> None:
+        """Takes down what of our own words its place in the vendor's message cannot hold."""
+        told = {"text"}
+        if "detail" in kept:
+            told = {word for _, word in GROWING.get(str(kept["detail"].get("type")), ())}
+        names = [name for name in ("text", "summary", "seal") if name not in told]
+        reason = "where this reasoning stood, there is no place for it"
+        self.parts.ledger.omit(content, path, *names, reason=reason)
+        for name in sorted(kept.keys() - {"part", "detail", "fields", "told"}):
+            self.parts.ledger.drop(f"{path}.native", f"{name}: reasoning has no place for it")
+
+    def _tell(self, content: ReasoningContent, path: str) -> None:
+        """Adds reasoning that is another vendor's, or nobody's, where its text is taken."""
+        ledger, text = self.parts.ledger, content.text or "\n\n".join(content.summary)
+        field = self.parts.quirks.reasoning_field or ("reasoning_content" * self.answering)
+        if not field:
+            ledger.withhold(path, "the vendor takes no reasoning back")
+        elif field == "thinking" and text:
+            self._content.append(write_thinking(attrs.evolve(content, text=text), {}))
+        elif text:
+            told = self._fields.get(field)
+            self._fields[field] = f"{told}{BOUNDARY}{text}" if told else text
+        if field and content.text and content.summary:
+            ledger.drop(f"{path}.summary", "the reasoning itself goes without its summary")

@@ -1,0 +1,238 @@
+"""What a client's messages hold: parts of them, and reasoning, as contents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from vibe_llms.dialects.chat_completions.calling.contents import read_image
+from vibe_llms.dialects.chat_completions.calling.payloads import read_payload, read_url
+from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo, tell
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, FILE_NAMES, GROWING
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    FileContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+
+
+def read_reasoning(message: Mapping[str, Any]) -> list[ReasoningContent]:
+    """Returns the reasoning of a message, in order."""
+    texts = {name: message[name] for name in FIELDS if _is_said(message.get(name))}
+    details = [read_detail(detail) for detail in message.get(DETAILS) or ()]
+    if not details:
+        return _read_fields(texts)
+    return attach_fields(details, texts)
+
+
+def read_detail(detail: Mapping[str, Any]) -> ReasoningContent:
+    """Returns the content of one of the details."""
+    rest = dict(detail)
+    fields: dict[str, Any] = {}
+    for name, word in GROWING.get(str(detail.get("type")), ()):
+        if isinstance(rest.get(name), str) and rest[name]:
+            value = rest.pop(name)
+            fields[word] = (value,) if word == "summary" else value
+    return ReasoningContent(**fields, native=seal_native(PROTOCOL, {"detail": rest}))
+
+
+def attach_fields(
+    details: Sequence[ReasoningContent], texts: Mapping[str, str]
+) -> list[ReasoningContent]:
+    """Notes on the first of the details which fields told the same, and what others told."""
+    if not texts:
+        return list(details)
+    import msgspec
+
+    first = details[0]
+    assert first.native is not None
+    kept = msgspec.json.decode(first.native.data) | compose_echo(tell(details), texts)
+    noted = ReasoningContent(
+        text=first.text,
+        summary=first.summary,
+        seal=first.seal,
+        native=seal_native(PROTOCOL, kept),
+    )
+    return [noted, *details[1:]]
+
+
+def _read_fields(texts: Mapping[str, str]) -> list[ReasoningContent]:
+    by_text: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        by_text.setdefault(text, []).append(name)
+    return [
+        ReasoningContent(text=text, native=seal_native(PROTOCOL, {"fields": names}))
+        for text, names in by_text.items()
+    ]
+
+
+def _is_said(text: object) -> bool:
+    return isinstance(text, str) and text != ""
+
+
+_AUDIO_TYPES: Final = {"mp3": "audio/mpeg", "wav": "audio/wav"}
+
+
+def read_part(part: Any) -> AnyContent:
+    """Returns the content of a part; one without a common word is kept whole.
+
+    Raises:
+        TypeError: It is no part at all.
+    """
+    if not isinstance(part, Mapping):
+        raise TypeError(f"a part must be an object, not {type(part).__name__}")
+    kind = str(part.get("type", "part"))
+    rest = leave(part, "type", kind)
+    read = _READERS.get(kind)
+    content: AnyContent | None = read_image(part) if kind == "image_url" else None
+    if read is not None:
+        content = read(part.get(kind), rest)
+    if content is not None:
+        return content
+    text = part.get("text")
+    return NativeContent(
+        kind=kind, native=seal_native(PROTOCOL, part), text=text if isinstance(text, str) else ""
+    )
+
+
+def _read_text(text: Any, rest: dict[str, Any]) -> AnyContent | None:
+    if not isinstance(text, str):
+        return None
+    return TextualContent(text, native=keep_native(PROTOCOL, rest))
+
+
+def _read_refusal(text: Any, rest: dict[str, Any]) -> AnyContent | None:
+    if not isinstance(text, str):
+        return None
+    return RefusalContent(text, native=seal_native(PROTOCOL, {"type": "refusal", **rest}))
+
+
+def _read_thinking(inner: Any, rest: dict[str, Any]) -> AnyContent | None:
+    return read_thinking(inner, rest) if isinstance(inner, list) else None
+
+
+def read_thinking(inner: list[Any], rest: Mapping[str, Any]) -> ReasoningContent:
+    """Returns a part of reasoning, as Mistral has it; its references stay as they are."""
+    plain = len(inner) == 1 and all(
+        isinstance(item, Mapping) and item.keys() == {"type", "text"} and item["type"] == "text"
+        for item in inner
+    )
+    text = "".join(str(i.get("text", "")) for i in inner if isinstance(i, Mapping))
+    part = dict(rest) if plain else {**rest, "thinking": inner}
+    return ReasoningContent(text=text, native=seal_native(PROTOCOL, {"part": part}))
+
+
+def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+    """Reads sound in base 64; Mistral gives no format, or a URL."""
+    found = _split(value, "data")
+    if found is None:
+        return None
+    data, inner = found
+    word = inner.pop("format") if inner.get("format") in _AUDIO_TYPES else inner.get("format")
+    mime_type = _AUDIO_TYPES.get(str(word), f"audio/{word if isinstance(word, str) else '*'}")
+    is_bare = isinstance(value, str)
+    is_url = is_bare and data.startswith(("http:", "https:", "data:"))
+    fields = read_url(data, mime_type) if is_url else read_payload(data, mime_type)
+    kept = _nest("input_audio", inner, rest) | ({"$bare": True} if is_bare else {})
+    keep = keep_native if word else seal_native  # a client's own may go without a format
+    return AudioContent(**fields, native=keep(PROTOCOL, kept))
+
+
+def _read_audio_url(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+    found = _split(value, "url")
+    if found is None:
+        return None
+    url, inner = found
+    kept = _nest("audio_url", inner, {"type": "audio_url", **rest})
+    return AudioContent(**read_url(url, "audio/*"), native=seal_native(PROTOCOL, kept))
+
+
+def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
+    found = _split(value, "url")
+    if found is None:
+        return None
+    url, inner = found
+    kept = _nest("video_url", inner, rest)
+    return VideoContent(**read_url(url, "video/*"), native=seal_native(PROTOCOL, kept))
+
+
+def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
+    inner = leave(file) if isinstance(file, Mapping) else {}
+    fields: dict[str, Any] = {"mime_type": "application/octet-stream"}
+    if isinstance(inner.get("file_id"), str):
+        fields["file_id"] = inner.pop("file_id")
+    if isinstance(inner.get("file_data"), str):
+        given = inner.pop("file_data")
+        data = None if given.startswith("data:") else decode_bare(given)
+        fields |= data or read_url(given, "application/octet-stream")
+        if data:
+            rest = {**rest, "$bare": True}
+        elif not given.startswith("data:"):
+            rest = {**rest, "type": "file"}  # some take a URL there, others do not
+    if len(fields) == 1:
+        return None
+    name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None
+    # Of an uploaded file also an empty native is kept: it says whose the file is.
+    keep = seal_native if "file_id" in fields else keep_native
+    return FileContent(**fields, name=name, native=keep(PROTOCOL, _nest("file", inner, rest)))
+
+
+def decode_bare(text: str) -> dict[str, Any] | None:
+    """Returns the fields of a file in base 64 without any word of its type; None if it is not."""
+    fields = read_payload(text, "application/octet-stream") if text else {}
+    return fields if "data" in fields else None
+
+
+def _read_file_url(kind: str, value: Any, rest: dict[str, Any]) -> AnyContent | None:
+    """Reads a file as Perplexity and Mistral have it: by its URL, or in bare base 64."""
+    found = _split(value, "url")
+    if found is None:
+        return None
+    url, inner = found
+    kept = _nest(kind, inner, {"type": kind, **rest})
+    mime_type = "application/pdf" if kind == "pdf_url" else "application/octet-stream"
+    bare = None if ":" in url else decode_bare(url)
+    if bare:
+        kept["$bare"] = True
+    word = FILE_NAMES[kind]
+    name = kept.pop(word) if isinstance(kept.get(word), str) else None
+    return FileContent(
+        **(bare or read_url(url, mime_type)), name=name, native=seal_native(PROTOCOL, kept)
+    )
+
+
+_READERS: Final[Mapping[str, Callable[[Any, dict[str, Any]], AnyContent | None]]] = {
+    "audio_url": _read_audio_url,
+    "file": _read_file,
+    "input_audio": _read_audio,
+    "refusal": _read_refusal,
+    "text": _read_text,
+    "thinking": _read_thinking,
+    "video_url": _read_video,
+} | {kind: partial(_read_file_url, kind) for kind in FILE_NAMES}
+"""From the type of a part to what reads it; it gives None where it cannot."""
+
+
+def _nest(name: str, inner: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+    return {**rest, name: inner} if inner else dict(rest)
+
+
+def _split(value: Any, name: str) -> tuple[str, dict[str, Any]] | None:
+    """Returns the one text of a part, which may stand in an object, and what is left beside it.
+
+    Args:
+        name: Of the text within the object.
+    """
+    if isinstance(value, str):
+        return value, {}
+    if not isinstance(value, Mapping) or not isinstance(value.get(name), str):
+        return None
+    return value[name], leave(value, name)

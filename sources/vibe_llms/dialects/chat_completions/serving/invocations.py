@@ -1,0 +1,133 @@
+"""Tools, the choice among them, and schemas in a client's request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.naming import find_free_name
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.dialects.schemas import NO_ARGUMENTS
+from vibe_llms.dialects.tools import keep_tool
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.losses import Translation
+from vibe_llms.plain import JsonObject
+
+
+def normalize_invocables(
+    native: Mapping[str, Any],
+) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
+    """Returns the descriptions and the choice in a client's request.
+
+    A choice that names nothing of them is left at ``auto``; the request keeps it beside.
+    """
+    taken: set[str] = set(CHOICES)
+    invocables = [_normalize_tool(tool, taken) for tool in native.get("tools") or ()]
+    for function in native.get("functions") or ():
+        invocables.append(_normalize_function({"function": function}, taken, "functions"))
+    choice = _normalize_choice(native)
+    names = {invocable.name for invocable in invocables}
+    if (
+        choice not in names
+        and choice not in ("auto", "none")
+        and not (choice == "required" and names)
+    ):
+        choice = "auto"
+    return Translation((tuple(invocables), choice))
+
+
+def _normalize_tool(tool: Mapping[str, Any], taken: set[str]) -> InvocableDescription:
+    match tool:
+        case {"function": {"name": str(name), **inner}} if name and _is_function(tool):
+            if name not in taken and isinstance(inner.get("parameters"), Mapping | None):
+                return _normalize_function(tool, taken)
+        case {"type": "custom", "custom": {"name": str(name), **inner}, **rest} if name:
+            description = inner.pop("description", None)
+            kept = {**rest, "custom": inner} if inner else rest
+            if name not in taken and isinstance(description, str | None):
+                taken.add(name)
+                return InvocableDescription(
+                    name=name,
+                    description=description or "",
+                    schema=None,
+                    native=seal_native(PROTOCOL, kept),
+                )
+    return InvocableDescription(
+        name=_find_name(tool, taken),
+        description="",
+        schema=None,
+        native=seal_native(PROTOCOL, keep_tool(tool)),
+    )
+
+
+def _is_function(tool: Mapping[str, Any]) -> bool:
+    """Tells whether a tool is an ordinary function; some vendors let clients leave that out."""
+    return tool.get("type") in (None, "function")
+
+
+def _normalize_function(
+    tool: Mapping[str, Any], taken: set[str], field: str = "function"
+) -> InvocableDescription:
+    kept = leave(tool, "type", "function")
+    function = tool["function"]
+    name, description = function["name"], function.get("description")
+    schema = function.get("parameters")
+    enforced = function.get("strict") is True
+    inner = leave(function, "name", "description", "parameters", *(("strict",) if enforced else ()))
+    if inner or field == "functions":
+        kept[field] = inner
+    taken.add(name)
+    described = bool(description and description.strip())
+    return InvocableDescription(
+        name=name,
+        description=description or "",
+        schema=NO_ARGUMENTS if schema is None else schema,
+        enforced=enforced,
+        native=keep_native(PROTOCOL, kept) if described else seal_native(PROTOCOL, kept),
+    )
+
+
+def _find_name(tool: Mapping[str, Any], taken: set[str]) -> str:
+    """Returns a name for a vendor's own tool that no other of the request has."""
+    unique = find_free_name(str(tool.get("name") or tool.get("type") or "tool"), taken)
+    taken.add(unique)
+    return unique
+
+
+def _normalize_choice(native: Mapping[str, Any]) -> str:
+    choice: Any = native.get("tool_choice") or native.get("function_call") or "auto"
+    if choice == "any":
+        return "required"
+    if isinstance(choice, str):
+        return choice if choice in CHOICES else "auto"
+    match choice:
+        case {"function": {"name": str(name)}} | {"custom": {"name": str(name)}}:
+            return name
+        case {"allowed_tools": {"mode": "required"}}:
+            return "required"
+        case {"name": str(name)}:
+            return name
+    return "auto"
+
+
+def compare_choice(
+    native: Mapping[str, Any], choice: str, invocables: Sequence[InvocableDescription]
+) -> bool:
+    """Tells whether a client's choice would be written as the client has written it."""
+    written = nativize_invocables(invocables, choice).value.get("tool_choice", "auto")
+    return written == (native.get("tool_choice") or "auto")
+
+
+def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
+    """Returns the schema in a client's request, ``None`` where any text will do.
+
+    Of any other format, such as a grammar, the request keeps the words.
+    """
+    match native.get("response_format"):
+        case {"type": "json_schema", "json_schema": {"schema": Mapping() as schema}}:
+            return Translation(schema)
+        case {"type": "json_object"}:
+            return Translation({"type": "object"})
+    return Translation(None)

@@ -1,0 +1,126 @@
+"""A response as the body in which a vendor of this dialect would have sent it: a gateway's way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
+from vibe_llms.dialects.chat_completions.calling.turns import write_turn
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.chat_completions.tables import STOP_REASONS
+from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import merge
+from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    Owner,
+    StopReason,
+    Usage,
+)
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Response
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.genera import Genus
+from vibe_llms.plain import JsonObject
+
+_WORDS: Final = {
+    StopReason.FAILED: "length",
+    StopReason.FILTERED: "content_filter",
+    StopReason.INTERRUPTED: "length",
+    StopReason.INVOCATION: "tool_calls",
+    StopReason.LIMIT: "length",
+    StopReason.OVERFLOW: "length",
+    StopReason.PAUSED: "length",
+}
+"""From a stop reason to this dialect's word; for any other it is ``stop``."""
+
+
+def nativize_response(response: Response) -> Translation[JsonObject]:
+    """Returns the whole body of a response.
+
+    What was decoded from this protocol comes back as it was; of what came by another, the losses
+    tell what this one has no words for.
+    """
+    metadata = response.metadata
+    origin = metadata.origin
+    ledger = Ledger(protocol=PROTOCOL)
+    kept = ledger.open(metadata.native, "metadata")
+    rest, *others = kept.pop("choices", [{}])
+    message = _write_message(response, ledger)
+    first = {"index": 0, "message": message}
+    first["finish_reason"] = _find_word(origin, message, ledger)
+    body: dict[str, Any] = {"id": origin.response_id or _name(response)}
+    body |= {"object": "chat.completion", "created": _date(response), "model": origin.model}
+    body["choices"] = [merge(first, rest), *others]
+    if origin.usage is not None:
+        native = origin.usage.native if origin.protocol == PROTOCOL else None
+        body["usage"] = msgspec.json.decode(native) if native else nativize_usage(origin.usage)
+    return Translation(merge(body, kept), ledger.losses)
+
+
+def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
+    turn = []
+    for index, canister in enumerate(response.canisters):
+        path = f"canisters[{index}]"
+        owner = getattr(canister, "owner", Owner.OURS)
+        if isinstance(canister, AssistantCanister | InvocationCanister) and owner is Owner.OURS:
+            turn.append(Placed(canister, path))
+        else:
+            ledger.withhold(path, "what a vendor executed itself has no place in this protocol")
+    attributes = ModelAttributes(
+        address=ModelAddress("any"), genus=Genus.CONVERSER, controls=(), traced=()
+    )
+    return write_turn(turn, PartsWriter(attributes, Quirks(), ledger), answering=True)
+
+
+def _find_word(origin: Origin, message: Mapping[str, Any], ledger: Ledger) -> str | None:
+    """Returns the finish reason: the vendor's own where it spoke this protocol."""
+    if keeps_word(origin, PROTOCOL):
+        return origin.native_stop_reason
+    word = _WORDS.get(origin.stop_reason, "stop")
+    if origin.stop_reason is StopReason.REFUSED and not message.get("refusal"):
+        word = "content_filter"
+    understood = STOP_REASONS[word]
+    if word == "stop" and message.get("tool_calls"):
+        understood = StopReason.INVOCATION
+    elif word == "stop" and message.get("refusal"):
+        understood = StopReason.REFUSED
+    tell_stop(origin, word, understood, ledger)
+    return word
+
+
+def _name(response: Response) -> str:
+    return f"chatcmpl-{response.canisters[0].id}" if response.canisters else "chatcmpl-0"
+
+
+def _date(response: Response) -> int:
+    return int(response.canisters[0].timestamp.timestamp()) if response.canisters else 0
+
+
+def nativize_usage(usage: Usage) -> JsonObject:
+    """Returns an account of another protocol in this one's words."""
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    total_in, total_out = usage.total_input_tokens or 0, usage.total_output_tokens or 0
+    if usage.cache_write_long_tokens is not None:
+        written = (written or 0) + usage.cache_write_long_tokens
+    return {
+        "prompt_tokens": total_in,
+        "completion_tokens": total_out,
+        "total_tokens": total_in + total_out,
+        "prompt_tokens_details": {
+            "cached_tokens": read or 0,
+            "cache_write_tokens": written or 0,
+            "audio_tokens": usage.input_audio_tokens or 0,
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning_tokens or 0,
+            "audio_tokens": usage.output_audio_tokens or 0,
+        },
+    }

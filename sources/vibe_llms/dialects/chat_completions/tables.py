@@ -1,0 +1,57 @@
+"""What the words of this protocol stand for: both halves go by these tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.messages.canisters import StopReason
+
+STOP_REASONS: Final = {
+    "abort": StopReason.INTERRUPTED,
+    "cancelled": StopReason.INTERRUPTED,
+    "complete": StopReason.ANSWERED,
+    "content_filter": StopReason.FILTERED,
+    "end_turn": StopReason.ANSWERED,
+    "eos": StopReason.ANSWERED,
+    "eos_token": StopReason.ANSWERED,
+    "error": StopReason.FAILED,
+    "function_call": StopReason.INVOCATION,
+    "insufficient_system_resource": StopReason.INTERRUPTED,
+    "length": StopReason.LIMIT,
+    "max_tokens": StopReason.LIMIT,
+    "malformed_function_call": StopReason.FAILED,
+    "model_length": StopReason.OVERFLOW,
+    "network_error": StopReason.FAILED,
+    "recitation": StopReason.FILTERED,
+    "refusal": StopReason.REFUSED,
+    "repetition": StopReason.INTERRUPTED,
+    "safety": StopReason.FILTERED,
+    "sensitive": StopReason.FILTERED,
+    "stop": StopReason.ANSWERED,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "tool_calls": StopReason.INVOCATION,
+    "tool_use": StopReason.INVOCATION,
+}
+"""From a vendor's word; any other is unknown, and is kept beside."""
+
+
+FIELDS: Final = ("reasoning", "reasoning_content")
+
+
+DETAILS: Final = "reasoning_details"
+
+
+GROWING: Final = {
+    "reasoning.text": (("text", "text"), ("signature", "seal")),
+    "reasoning.summary": (("summary", "summary"),),
+    "reasoning.encrypted": (("data", "seal"),),
+}
+"""From the type of a detail to its fields that have common words, and which words."""
+
+
+FILE_NAMES: Final = {
+    "document_url": "document_name",
+    "file_url": "file_name",
+    "pdf_url": "file_name",
+}
+"""From a part that holds the URL of a file to its field for the file's name."""

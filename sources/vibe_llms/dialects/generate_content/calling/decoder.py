@@ -1,0 +1,383 @@
+"""What a vendor answers, streamed or whole, as normalized stream events: a pure machine.
+
+A stream is a series of responses whose parts are increments; a whole response goes the same way
+as a stream of one. So adjacent plain texts, and adjacent plain thoughts, are one content in
+either: nobody can tell pieces from parts. A part that holds anything besides (a seal above all)
+is a content of its own, even where its text is empty. A text ends with the response, as its
+citations come last. A prompt that was blocked is a response without contents, ``FILTERED``,
+whose reason and ratings are native to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.decoding import decode_json, produce_emptiness
+from vibe_llms.dialects.generate_content.calling.calls import Call
+from vibe_llms.dialects.generate_content.calling.errors import produce_error
+from vibe_llms.dialects.generate_content.calling.leftovers import Leftovers
+from vibe_llms.dialects.generate_content.calling.parts import (
+    SEAL,
+    VENDOR_CALLS,
+    VENDOR_RESULTS,
+    open_part,
+    read_content,
+    read_residue,
+    read_vendor_part,
+)
+from vibe_llms.dialects.generate_content.calling.stops import normalize_stop
+from vibe_llms.dialects.generate_content.calling.usage import normalize_usage
+from vibe_llms.dialects.generate_content.fields import camelize
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL
+from vibe_llms.dialects.residues import NAMELESS, keep_native, seal_native, without
+from vibe_llms.events.stream import (
+    ContentCitedEvent,
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentKind,
+    ContentStartedEvent,
+    LossEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+    UsageEvent,
+)
+from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.messages.canisters import InvocationCanister, Owner, StopReason
+from vibe_llms.messages.contents import AnyContent, Native
+from vibe_llms.messages.losses import Loss, LossKind
+
+_NOTHING: Final = msgspec.Raw()
+
+
+class _FastPart(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    text: str
+    thought: bool = False
+
+
+class _FastContent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    parts: tuple[_FastPart]
+    role: str = "model"
+
+
+class _FastCandidate(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    content: _FastContent
+    index: int = 0
+
+
+class _FastChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A chunk that brings a piece of text and nothing new besides."""
+
+    candidates: tuple[_FastCandidate]
+    usageMetadata: msgspec.Raw = _NOTHING  # noqa: N815  # the vendor's word
+    modelVersion: str = ""  # noqa: N815
+    responseId: str = ""  # noqa: N815
+    createTime: str = ""  # noqa: N815
+
+
+_decode_fast: Final = msgspec.json.Decoder(_FastChunk).decode
+_TEXT_FIELDS: Final = frozenset({"text", "thought"})
+
+
+class Decoder:
+    """Turns chunks, or one whole response, into events.
+
+    Args:
+        provider: Named in errors.
+        model: That was asked; named in errors.
+    """
+
+    def __init__(self, *, provider: str, model: str = "") -> None:
+        self._provider = provider
+        self._model = model
+        self._events: list[StreamEvent] = []
+        self._begun = False
+        self._finished = False
+        self._is_array = False
+        self._is_whole = False
+        self._response_id = ""
+        self._count = 0
+        self._open = -1
+        """The content that plain pieces may join; none if negative."""
+        self._open_thought = False
+        self._texts: dict[int, list[str]] = {}
+        self._natives: dict[int, Native | None] = {}
+        self._call: Call | None = None
+        self._calls = 0
+        self._vendor_id = ""
+        self._leftovers = Leftovers()
+        self._usage: msgspec.Raw | Mapping[str, Any] | None = None
+
+    def decode(self, data: bytes | Mapping[str, Any], event: str = "") -> list[StreamEvent]:
+        """Returns the events of one chunk, given as data or as the bytes of their JSON.
+
+        Args:
+            event: The name of the event around it: this protocol gives none.
+
+        Raises:
+            ConverseError: The chunk makes no sense, or is an error of the vendor.
+        """
+        if self._begun and isinstance(data, bytes):
+            try:
+                chunk = _decode_fast(data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                pass
+            else:
+                (candidate,) = chunk.candidates
+                if candidate.index == 0 and self._call is None:
+                    (part,) = candidate.content.parts
+                    return self._read_piece(chunk.usageMetadata, part.text, thought=part.thought)
+        events: list[StreamEvent] = []
+        self._events = events
+        with self._explaining():
+            given, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
+            self._is_array = isinstance(given, list)
+            for each in given if isinstance(given, list) else (given,):
+                self._read(each)
+            events += losses
+        return events
+
+    def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
+        """Returns the events of a whole response, or of a stream in one JSON array.
+
+        Raises:
+            ConverseError: It makes no sense, is an error of the vendor, or is not complete.
+        """
+        events = self.decode(body)
+        # An object comes whole or not at all; an array may be a stream that was cut off.
+        self._is_whole = self._leftovers.is_answer and not self._is_array
+        return [*events, *self.finish()]
+
+    def finish(self) -> list[StreamEvent]:
+        """Returns the last events. To be called when the stream has ended.
+
+        Raises:
+            StreamTruncatedError: The vendor has not said that the response is complete.
+        """
+        if self._finished:
+            return []
+        reason = self._leftovers.reason
+        if reason is None and not self._is_whole:
+            raise StreamTruncatedError(
+                detail=f"The stream of {self._provider} ended before its response was complete.",
+                remedy="What had arrived is kept; ask again.",
+            )
+        if reason is None and not self._count:
+            raise produce_emptiness(self._provider)
+        self._finished = True
+        events: list[StreamEvent] = []
+        self._events = events
+        with self._explaining():
+            self._begin({})
+            self._finish_call()
+            self._end_open()
+            self._cite()
+            for index, native in self._natives.items():
+                events.append(ContentFinishedEvent(index=index, native=native))
+            self._tell_usage()
+        stop = normalize_stop(reason or "", calls=self._calls > 0)
+        if self._leftovers.is_blocked:
+            stop = StopReason.FILTERED
+        events.append(
+            ResponseFinishedEvent(
+                stop_reason=stop,
+                native_stop_reason=reason,
+                native=keep_native(PROTOCOL, self._leftovers.produce()),
+            )
+        )
+        return events
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Turns what comes of a chunk without sense into an error of ours."""
+        try:
+            yield
+        except ConverseError:
+            raise
+        except (
+            msgspec.DecodeError,
+            UnicodeError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            RecursionError,
+        ) as error:
+            raise ConverseError(
+                detail=f"{self._provider} sent a chunk that makes no sense: {error!r}.",
+                stage=Stage.DECODE,
+            ) from error
+
+    def _read_piece(self, usage: msgspec.Raw, text: str, *, thought: bool) -> list[StreamEvent]:
+        """Reads the chunk that comes in thousands; its account is looked at when it is the last."""
+        if usage is not _NOTHING:
+            self._usage = usage
+        index = self._open
+        if text and index >= 0 and thought is self._open_thought:
+            if not thought:
+                self._texts[index].append(text)
+            return [ContentDeltaEvent(index, text)]
+        self._events = []
+        self._add_plain(text, thought=thought)
+        return self._events
+
+    def _read(self, given: Mapping[str, Any]) -> None:
+        chunk = camelize(given)
+        if chunk.get("error"):
+            raise produce_error(given, provider=self._provider, model=self._model)
+        self._begin(chunk)
+        ended = self._leftovers.reason is not None
+        for position, candidate in enumerate(chunk.get("candidates") or ()):
+            fields = camelize(candidate)
+            if fields.get("index", position):
+                self._leftovers.add_candidate(fields, position)
+                continue
+            content = camelize(fields.get("content") or {})
+            for part in content.get("parts") or ():
+                self._read_part(open_part(part))
+            self._leftovers.add_first(fields, content)
+        self._leftovers.add_response(chunk)
+        if chunk.get("usageMetadata"):
+            self._usage = chunk["usageMetadata"]
+            if not ended and self._leftovers.reason is not None:
+                self._tell_usage()
+
+    def _begin(self, chunk: Mapping[str, Any]) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        self._response_id = chunk.get("responseId") or ""
+        model = chunk.get("modelVersion") or None
+        self._events.append(
+            ResponseStartedEvent(response_id=self._response_id or None, model=model)
+        )
+
+    def _tell_usage(self) -> None:
+        usage, self._usage = self._usage, None
+        if usage is not None:
+            native = usage if isinstance(usage, Mapping) else msgspec.json.decode(usage)
+            self._events.append(UsageEvent(usage=normalize_usage(native)))
+
+    def _read_part(self, part: dict[str, Any]) -> None:
+        if "functionCall" in part:
+            self._end_open()
+            self._read_call(part)
+            return
+        self._finish_call()
+        text = part.get("text")
+        if isinstance(text, str) and part.keys() <= _TEXT_FIELDS:
+            self._add_plain(text, thought=bool(part.get("thought")))
+            return
+        self._end_open()
+        if any(name in part for name in (*VENDOR_CALLS, *VENDOR_RESULTS)):
+            self._add_vendor(part)
+        else:
+            self._add_content(read_content(part), part)
+
+    def _add_plain(self, text: str, *, thought: bool) -> None:
+        """Adds a piece of text, or of a thought, to the open content or to one of its own."""
+        if not text:
+            return
+        if self._open < 0 or self._open_thought is not thought:
+            self._end_open()
+            self._open, self._open_thought = self._take_index(), thought
+            kind: ContentKind = "reasoning" if thought else "text"
+            self._events.append(ContentStartedEvent(index=self._open, kind=kind))
+            if not thought:
+                self._texts[self._open] = []
+                self._natives[self._open] = None
+        if not thought:
+            self._texts[self._open].append(text)
+        self._events.append(ContentDeltaEvent(self._open, text))
+
+    def _end_open(self) -> None:
+        """Ends what pieces might have joined; a text only stops to grow, for its citations."""
+        if self._open >= 0 and self._open_thought:
+            native = seal_native(PROTOCOL, {})
+            self._events.append(ContentFinishedEvent(index=self._open, native=native))
+        self._open = -1
+
+    def _take_index(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def _add_content(self, content: AnyContent, part: Mapping[str, Any]) -> None:
+        """Adds a content that came whole."""
+        index = self._take_index()
+        self._events.append(ContentStartedEvent(index=index, kind=content.type))
+        if content.type == "text":
+            self._texts[index] = [content.text]
+            self._natives[index] = keep_native(PROTOCOL, read_residue(part))
+            self._events.append(ContentDeltaEvent(index, content.text))
+            return
+        if content.type == "reasoning":
+            self._events.append(ContentDeltaEvent(index, content.text))
+            self._events.append(ContentDeltaEvent(index, str(part.get(SEAL) or ""), "seal"))
+            self._events.append(ContentFinishedEvent(index=index, native=content.native))
+            return
+        self._events.append(ContentFinishedEvent(index=index, item=content))
+
+    def _add_vendor(self, part: dict[str, Any]) -> None:
+        if any(name in part for name in VENDOR_CALLS):
+            self._vendor_id = f"call_{self._response_id}_{self._count}"
+        item = read_vendor_part(part, self._vendor_id or f"call_{self._count}")
+        index = self._take_index()
+        self._events.append(
+            ContentStartedEvent(
+                index=index,
+                kind="invocation" if isinstance(item, InvocationCanister) else "result",
+                invocation_id=item.invocation_id,
+                name=item.name,
+                owner=Owner.VENDOR,
+            )
+        )
+        self._events.append(ContentFinishedEvent(index=index, item=item))
+
+    def _read_call(self, part: dict[str, Any]) -> None:
+        """Reads a call, or one piece of a call whose arguments are streamed."""
+        piece = camelize(part["functionCall"])
+        if self._call is not None and (piece.get("name") or not self._call.goes_on):
+            self._finish_call()
+        if self._call is None:
+            self._call = self._begin_call(piece)
+        self._call.add(part, piece)
+        if not self._call.goes_on:
+            self._finish_call()
+
+    def _begin_call(self, piece: Mapping[str, Any]) -> Call:
+        index = self._take_index()
+        identity = piece.get("id")
+        if not identity:
+            identity = f"call_{self._response_id or id(self)}_{index}"
+            reason = "the vendor gave the invocation no id"
+            path = f"contents[{index}].invocation_id"
+            loss = Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason)
+            self._events.append(LossEvent(loss=loss))
+        self._calls += 1
+        name = piece.get("name") or ""
+        self._events.append(
+            ContentStartedEvent(index=index, kind="invocation", invocation_id=identity, name=name)
+        )
+        return Call(index=index, residue={} if piece.get("id") else dict(NAMELESS))
+
+    def _finish_call(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            self._events.append(ContentDeltaEvent(call.index, call.arguments, "arguments"))
+            native = keep_native(PROTOCOL, call.residue)
+            self._events.append(ContentFinishedEvent(index=call.index, native=native))
+
+    def _cite(self) -> None:
+        metadata = without(self._leftovers.first, "content")
+        if not metadata.keys() & {"groundingMetadata", "citationMetadata", "urlContextMetadata"}:
+            return
+        from vibe_llms.dialects.generate_content.calling.grounding import find_citations
+
+        indices = list(self._texts)
+        texts = ["".join(self._texts[index]) for index in indices]
+        for position, citation in find_citations(metadata, texts):
+            self._events.append(ContentCitedEvent(index=indices[position], citation=citation))

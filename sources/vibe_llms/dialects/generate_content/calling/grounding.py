@@ -1,0 +1,111 @@
+"""What an answer rests on: the metadata of a candidate as citations on its texts, and back.
+
+Offsets in the metadata count the bytes of the text in UTF-8; ours count characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from vibe_llms.dialects.generate_content.fields import open_object
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL
+from vibe_llms.dialects.residues import seal_native
+from vibe_llms.messages.contents import Citation
+
+_KINDS: Final = ("web", "retrievedContext", "maps", "image")
+_FOUND: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
+
+
+def find_citations(
+    candidate: Mapping[str, Any], texts: Sequence[str]
+) -> Iterator[tuple[int, Citation]]:
+    """Yields citations and the positions of the texts that they are on.
+
+    Args:
+        candidate: With its metadata, keys in camel case.
+        texts: Of the candidate, thoughts left out; what the metadata count in.
+    """
+    if not texts:
+        return
+    metadata = open_object(candidate.get("groundingMetadata") or {})
+    chunks = [open_object(chunk) for chunk in metadata.get("groundingChunks") or ()]
+    for given in metadata.get("groundingSupports") or ():
+        support = open_object(given)
+        segment = open_object(support.get("segment") or {})
+        position, start, end = _locate(segment, texts)
+        for index in support.get("groundingChunkIndices") or ():
+            if 0 <= index < len(chunks):
+                yield position, _read_chunk(chunks[index], support, start, end)
+    cited = open_object(candidate.get("citationMetadata") or {})
+    for given in cited.get("citations") or cited.get("citationSources") or ():
+        source = open_object(given)
+        position, start, end = _locate(source, texts)
+        yield (
+            position,
+            Citation(
+                start=start,
+                end=end,
+                title=_find_text(source, "title"),
+                url=_find_text(source, "uri"),
+                native=seal_native(PROTOCOL, {"citation": source}),
+            ),
+        )
+    read = open_object(candidate.get("urlContextMetadata") or {})
+    for given in read.get("urlMetadata") or ():
+        page = open_object(given)
+        if page.get("urlRetrievalStatus", _FOUND) == _FOUND and page.get("retrievedUrl"):
+            native = seal_native(PROTOCOL, {"urlMetadata": page})
+            yield len(texts) - 1, Citation(url=page["retrievedUrl"], native=native)
+
+
+def _read_chunk(
+    chunk: Mapping[str, Any], support: Mapping[str, Any], start: int | None, end: int | None
+) -> Citation:
+    kind = next((kind for kind in _KINDS if kind in chunk), "")
+    source = open_object(chunk.get(kind) or {})
+    return Citation(
+        start=start,
+        end=end,
+        cited_text=_find_text(source, "text"),
+        title=_find_text(source, "title"),
+        url=_find_text(source, "uri", "sourceUri"),
+        file_id=_find_text(source, "documentName"),
+        native=seal_native(PROTOCOL, {"groundingChunk": chunk, "groundingSupport": support}),
+    )
+
+
+def _find_text(fields: Mapping[str, Any], *names: str) -> str | None:
+    """Returns the first of the fields which is a text that says something."""
+    values = (fields.get(name) for name in names)
+    return next((value for value in values if isinstance(value, str) and value), None)
+
+
+def _locate(segment: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, int | None, int | None]:
+    """Returns the text that a segment is in, and its span in characters.
+
+    The text that the vendor repeats decides where its offsets do not fit: in a stream it counts
+    them over what it sent as many parts.
+    """
+    wanted, begin, end = (
+        segment.get("text"),
+        segment.get("startIndex") or 0,
+        segment.get("endIndex"),
+    )
+    order = sorted(range(len(texts)), key=lambda index: index != segment.get("partIndex", 0))
+    if end is not None:
+        for index in order:
+            data = texts[index].encode("utf-8", "surrogatepass")
+            piece = data[begin:end]
+            if end <= len(data) and (wanted is None or piece == wanted.encode("utf-8")):
+                start = _count(data[:begin])
+                return index, start, start + _count(piece)
+    for index in order:
+        if wanted and (start := texts[index].find(wanted)) >= 0:
+            return index, start, start + len(wanted)
+    return 0, None, None
+
+
+def _count(data: bytes) -> int:
+    """Counts the characters that begin in a piece of UTF-8."""
+    return sum(1 for byte in data if byte & 0xC0 != 0x80)

@@ -1,0 +1,86 @@
+"""What a response says beyond its contents, to be kept natively: candidates, ratings, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.dialects.generate_content.calling.parts import read_residue
+from vibe_llms.dialects.generate_content.fields import camelize
+from vibe_llms.dialects.residues import leave, without
+
+_ANSWERING: Final = frozenset({"candidates", "promptFeedback", "usageMetadata"})
+"""The fields of which an answer has at least one."""
+
+
+@attrs.define
+class Leftovers:
+    """Gathers it over the chunks of a stream: what comes later replaces what came before.
+
+    Attributes:
+        first: The fields of the first candidate but for its parts and why it ended.
+        reason: Why it ended, or why there is none; ``None`` as long as it goes on.
+        is_blocked: Whether there is no candidate because of what was asked.
+        is_answer: Whether anything was said that belongs to an answer.
+    """
+
+    first: dict[str, Any] = attrs.field(factory=dict)
+    reason: str | None = None
+    is_blocked: bool = False
+    is_answer: bool = False
+    _others: dict[int, dict[str, Any]] = attrs.field(factory=dict, init=False)
+    _response: dict[str, Any] = attrs.field(factory=dict, init=False)
+
+    def add_first(self, candidate: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+        """Takes in the first candidate; keys in camel case."""
+        self.reason = _ensure_word(candidate.get("finishReason")) or self.reason
+        self.first |= leave(candidate, "content", "finishReason")
+        if rest := leave(content, "parts", "role"):
+            self.first["content"] = rest
+
+    def add_candidate(self, candidate: Mapping[str, Any], position: int) -> None:
+        """Takes in one of the other candidates, whole; its plain texts join."""
+        index = candidate.get("index", position)
+        held = self._others.setdefault(index, {})
+        content = camelize(candidate.get("content") or {})
+        parts = held.get("content", {}).get("parts", [])
+        for part in content.get("parts") or ():
+            _join_part(parts, camelize(part))
+        held |= without(candidate, "content")
+        if content:
+            held["content"] = {**content, "parts": parts}
+
+    def add_response(self, chunk: Mapping[str, Any]) -> None:
+        """Takes in what is around the candidates; keys in camel case."""
+        self.is_answer |= not _ANSWERING.isdisjoint(chunk)
+        self._response |= leave(chunk, "candidates", "usageMetadata", "modelVersion", "responseId")
+        blocked = _ensure_word(camelize(chunk.get("promptFeedback") or {}).get("blockReason"))
+        if blocked and self.reason is None and not chunk.get("candidates"):
+            self.reason, self.is_blocked = blocked, True
+
+    def produce(self) -> dict[str, Any]:
+        """Returns the response without what has common words."""
+        candidates = [self.first, *(self._others[index] for index in sorted(self._others))]
+        return self._response | ({"candidates": candidates} if any(candidates) else {})
+
+
+def _join_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
+    last = parts[-1] if parts else {}
+    plain = "text" in part and not read_residue(without(part, "thought"))
+    if (
+        plain
+        and "text" in last
+        and not read_residue(without(last, "thought"))
+        and bool(last.get("thought")) is bool(part.get("thought"))
+    ):
+        last["text"] += part["text"]
+    else:
+        parts.append(part)
+
+
+def _ensure_word(value: object) -> str | None:
+    if not isinstance(value, str | None):
+        raise TypeError("the reason for an end is no text")
+    return value

@@ -1,0 +1,216 @@
+"""Canisters as the contents of a request.
+
+A content holds what one side says until the other does: the results of one turn share one, and
+so does everything of one turn of a model. What stood apart in a client's request stands apart
+again. Instructions before everything else are ``systemInstruction``; there is no place for
+later ones, which go as the user's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from vibe_llms.dialects.framing import frame_document
+from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
+from vibe_llms.dialects.generate_content.calling.results import write_result
+from vibe_llms.dialects.generate_content.calling.seals import (
+    begin_with_user,
+    join_calls,
+    seal_calls,
+)
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
+from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
+from vibe_llms.dialects.ledger import Ledger, reading_natives
+from vibe_llms.dialects.residues import NAMELESS, merge
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+
+def nativize_canisters(
+    canisters: Sequence[AnyCanister],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+) -> Translation[JsonObject]:
+    """Returns ``{"contents": […]}``, and ``systemInstruction`` where there are instructions.
+
+    Args:
+        provider: Whose request it is: what another one sealed is withheld.
+
+    Raises:
+        CapabilityError: The model is known not to take what a canister holds.
+        RequestError: The bytes of a medium are not there.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    writer = ContentsWriter(
+        parts=PartsWriter(attributes=attributes, quirks=quirks, ledger=ledger),
+        takes_media=find_generation(attributes) >= 3,
+    )
+    for placed in repair_history(canisters, HistoryRules(), ledger):
+        with reading_natives(placed.canister, placed.path):
+            writer.write(placed)
+    contents = join_calls(writer.contents, ledger)
+    if find_generation(attributes) >= 3:
+        seal_calls(contents, ledger)
+    contents = begin_with_user(contents, ledger)
+    native: dict[str, Any] = {}
+    if writer.system is not None:
+        native["systemInstruction"] = writer.system.produce()
+    native["contents"] = [content.produce() for content in contents]
+    return Translation(native, ledger.losses)
+
+
+@attrs.define(kw_only=True)
+class WrittenContent:
+    """A content that is being written; ``paths`` tells whence each of its parts is.
+
+    Instructions have no role.
+    """
+
+    role: str
+    parts: list[dict[str, Any]] = attrs.field(factory=list)
+    paths: list[str] = attrs.field(factory=list)
+    residue: dict[str, Any] = attrs.field(factory=dict)
+
+    def add(self, part: dict[str, Any] | None, path: str) -> None:
+        """Adds a part, if there is one."""
+        if part is not None:
+            self.parts.append(part)
+            self.paths.append(path)
+
+    def produce(self) -> dict[str, Any]:
+        """Returns the content as the protocol has it."""
+        role = {"role": self.role} if self.role else {}
+        return merge({**role, "parts": self.parts}, self.residue)
+
+
+@attrs.define(kw_only=True)
+class ContentsWriter:
+    """Gathers canisters into contents.
+
+    Attributes:
+        takes_media: Whether media may stand in a result.
+    """
+
+    parts: PartsWriter
+    takes_media: bool = True
+    contents: list[WrittenContent] = attrs.field(factory=list)
+    system: WrittenContent | None = None
+    _previous: AnyCanister | None = attrs.field(default=None, init=False)
+    _calls: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
+
+    def write(self, placed: Placed) -> None:
+        """Writes one canister of a repaired conversation. Raises RequestError."""
+        canister, path = placed.canister, placed.path
+        ledger, is_vendors = self.parts.ledger, getattr(canister, "owner", None) is Owner.VENDOR
+        native = canister.native
+        if is_vendors and (native is None or not ledger.admits(native, canister)):
+            ledger.withhold(path, "what a vendor executed itself is shown to that vendor alone")
+            return
+        residue = ledger.open(canister.native, path, canister)
+        wrapper = residue.pop("content", {})
+        joined = wrapper.pop("joined", None)
+        content = self._access_content(canister, path, joined)
+        for name, value in wrapper.items():
+            content.residue.setdefault(name, value)
+        match canister:
+            case InvocationCanister() | ResultCanister() if is_vendors:
+                content.add(residue, path)
+            case InvocationCanister():
+                part = write_call(canister, residue, path, self.parts)
+                self._calls[canister.invocation_id] = part["functionCall"]
+                content.add(part, path)
+            case ResultCanister():
+                for part in self._write_result(canister, residue, path):
+                    content.add(part, path)
+            case _:
+                self._write_contents(canister, content, path)
+                for name in residue:
+                    ledger.drop(f"{path}.native", f"{name}: a content has no place for it")
+        if not content.parts and content is not self.system:
+            self.contents.remove(content)
+        else:
+            self._previous = canister
+
+    def _access_content(
+        self, canister: AnyCanister, path: str, joined: bool | None
+    ) -> WrittenContent:
+        """Returns the content that a canister goes into: the last one, or one of its own."""
+        if isinstance(canister, SupervisorCanister):
+            if not self.contents:
+                self.system = self.system or WrittenContent(role="")
+                return self.system
+            self.parts.ledger.coerce(path, "instructions amid a conversation go as the user's")
+        role, joins = "user", False
+        if self._previous is not None and self.contents:
+            joins = belongs(self._previous, canister)
+        if isinstance(canister, AssistantCanister | InvocationCanister) or (
+            isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
+        ):
+            role = "model"
+        elif isinstance(canister, ResultCanister):
+            joins = isinstance(self._previous, ResultCanister)
+        if joined is not None:
+            joins = joined
+        if joins and self.contents and self.contents[-1].role == role:
+            return self.contents[-1]
+        self.contents.append(WrittenContent(role=role))
+        return self.contents[-1]
+
+    def _write_contents(self, canister: AnyCanister, content: WrittenContent, path: str) -> None:
+        contents, shift = canister.content, 0
+        if isinstance(canister, DocumentCanister):
+            contents, shift = frame_document(canister)
+            reason = "a document goes as the user's words, between marks"
+            self.parts.ledger.coerce(path, reason)
+        for index, each in enumerate(contents):
+            place = f"{path}.content[{index - shift}]"
+            content.add(self.parts.write(each, place, canister), place)
+        if not contents and isinstance(canister, AssistantCanister | UserCanister):
+            self.parts.ledger.drop(path, "a content without parts is refused")
+
+    def _write_result(
+        self, result: ResultCanister, residue: dict[str, Any], path: str
+    ) -> list[dict[str, Any]]:
+        call = self._calls.get(result.invocation_id, {"id": ""})
+        name = result.name or call.get("name") or "function"
+        written = write_result(
+            result, name, residue, path, self.parts, takes_media=self.takes_media
+        )
+        if "id" not in call:  # the call went without an id, and so must its result
+            del written[0]["functionResponse"]["id"]
+        return written
+
+
+def write_call(
+    invocation: InvocationCanister, residue: dict[str, Any], path: str, parts: PartsWriter
+) -> dict[str, Any]:
+    """Returns the part of an invocation of ours."""
+    for index, content in enumerate(invocation.content):
+        reason = f"a call has no place for {content.type}"
+        parts.ledger.drop(f"{path}.content[{index}]", reason)
+    arguments: Any = None
+    if invocation.fault is None and invocation.form == "json":
+        arguments = invocation.parse_arguments()
+    else:
+        parts.ledger.coerce(f"{path}.arguments", "what is no object goes as the text of one")
+        arguments = {"input": invocation.arguments}
+    call: dict[str, Any] = {"name": invocation.name, "args": arguments}
+    if not residue.keys() & NAMELESS.keys():
+        call = {"id": invocation.invocation_id, **call}
+    return merge({"functionCall": call}, residue)

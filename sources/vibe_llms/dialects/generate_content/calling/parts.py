@@ -1,0 +1,238 @@
+"""Parts as contents, in either direction of an exchange, and contents as parts.
+
+A seal (``thoughtSignature``) stays on the very content whose part had it. What a part holds
+beyond its data is its residue: nothing of a part is unknown to the content that it became.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.decoding import is_blank
+from vibe_llms.dialects.generate_content.calling.media import read_media, write_media
+from vibe_llms.dialects.generate_content.fields import open_object, write_json
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.media_types import (
+    admit_type,
+    ensure_capability,
+    read_words,
+    takes_type,
+)
+from vibe_llms.dialects.residues import keep_native, merge, seal_native, without
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+)
+from vibe_llms.messages.contents import (
+    AnyContent,
+    FileContent,
+    MediaContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+)
+from vibe_llms.models.attributes import ModelAttributes
+
+SEAL: Final = "thoughtSignature"
+VENDOR_CALLS: Final = ("executableCode", "toolCall")
+VENDOR_RESULTS: Final = ("codeExecutionResult", "toolResponse")
+"""What the vendor executes itself, and what came of it."""
+
+_DATA: Final = (
+    "text",
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    *VENDOR_CALLS,
+    *VENDOR_RESULTS,
+)
+
+
+def open_part(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a part in the protocol's own spelling, with one kind of data.
+
+    The protocol allows no more; where some host has further ones that say nothing, they go.
+    """
+    part = open_object(given)
+    data = [name for name in _DATA if name in part]
+    if len(data) < 2:
+        return part
+    said = [name for name in data if not is_blank(part[name])] or data[:1]
+    return without(part, *(name for name in data if name not in said))
+
+
+def read_content(given: Mapping[str, Any]) -> AnyContent:
+    """Returns the content of any part that is neither a call nor a result."""
+    part = open_part(given)
+    data: str | None = next((name for name in _DATA if name in part), None)
+    if part.get("thought") and data in ("text", None):
+        return _read_thought(part)
+    if data == "text" and isinstance(part["text"], str):
+        residue = read_residue(part)
+        # An empty text says nothing, and would not be sent if its native did not vouch for it.
+        keep = keep_native if part["text"] else seal_native
+        return TextualContent(part["text"], native=keep(PROTOCOL, residue))
+    if data in ("inlineData", "fileData"):
+        media = read_media(part)
+        if media is not None:
+            return media
+    kind: str = data or next(iter(part), "part")
+    return NativeContent(kind=kind, native=seal_native(PROTOCOL, part))
+
+
+def read_residue(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a part of text holds beside its text; that it is no thought says nothing."""
+    residue = without(part, "text")
+    return residue if residue.get("thought", True) else without(residue, "thought")
+
+
+def _read_thought(part: Mapping[str, Any]) -> ReasoningContent:
+    native = seal_native(PROTOCOL, without(part, "thought", "text", SEAL))
+    return ReasoningContent(text=part.get("text") or "", seal=part.get(SEAL) or None, native=native)
+
+
+def read_vendor_part(
+    part: Mapping[str, Any], invocation_id: str, turn_id: str | None = None
+) -> InvocationCanister | ResultCanister:
+    """Returns what the vendor executed itself, or what came of it: readable, and whole.
+
+    Args:
+        part: With one of the fields of ``VENDOR_CALLS`` or ``VENDOR_RESULTS``.
+        invocation_id: Where the part has none.
+    """
+    name = next(name for name in (*VENDOR_CALLS, *VENDOR_RESULTS) if name in part)
+    block = open_object(part[name])
+    native = seal_native(PROTOCOL, part)
+    identity = block.get("id") or invocation_id
+    kind = str(block.get("toolType") or "code_execution").lower()
+    if name in VENDOR_CALLS:
+        arguments = block.get("args", {}) if name == "toolCall" else without(block, "id")
+        return InvocationCanister(
+            invocation_id=identity,
+            name=kind,
+            arguments=write_json(arguments),
+            owner=Owner.VENDOR,
+            turn_id=turn_id,
+            native=native,
+        )
+    if name == "toolResponse":
+        text = write_json(block["response"]) if "response" in block else ""
+        contents = [TextualContent(text, mime_type="application/json")] if text else []
+    else:
+        contents = [TextualContent(block["output"])] if block.get("output") else []
+    return ResultCanister(
+        contents,
+        invocation_id=identity,
+        name=kind,
+        is_error=block.get("outcome", "OUTCOME_OK") != "OUTCOME_OK",
+        owner=Owner.VENDOR,
+        turn_id=turn_id,
+        native=native,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class PartsWriter:
+    """Writes contents as parts, and takes down what could not be carried over.
+
+    Attributes:
+        shows_reasoning: Whether reasoning goes as thoughts whoever thought it: in an answer,
+            as opposed to the history that a model is given.
+    """
+
+    attributes: ModelAttributes | None
+    quirks: Quirks
+    ledger: Ledger
+    shows_reasoning: bool = False
+
+    def write(self, content: AnyContent, path: str, canister: AnyCanister) -> dict[str, Any] | None:
+        """Returns the part of a content; ``None``, with a loss, where there can be none.
+
+        Raises:
+            CapabilityError: The model is known not to take it.
+            RequestError: The bytes of a medium are not there.
+        """
+        match content:
+            case TextualContent():
+                return self._write_text(content, path, canister)
+            case RefusalContent():
+                self.ledger.coerce(path, "a refusal goes as text")
+                residue = self.ledger.open(content.native, path, canister)
+                return merge({"text": content.text}, residue)
+            case ReasoningContent():
+                return self._write_thought(content, path, canister)
+            case NativeContent():
+                return self.write_native(content, path, canister)
+            case _:
+                return self.write_media(content, path, canister)
+
+    def write_media(
+        self, content: MediaContent, path: str, canister: AnyCanister
+    ) -> dict[str, Any] | None:
+        """Does what :meth:`write` does, for media."""
+        attributes = self.attributes
+        if isinstance(content, FileContent) and attributes and not takes_type(content, attributes):
+            words = read_words(content)
+            if words is not None:
+                self.ledger.coerce(path, "a file of plain text goes as text")
+                return {"text": words}
+        ensure_capability(content, attributes, path)
+        if not admit_type(content, attributes, path, canister, self.ledger):
+            return None
+        settled = self.ledger.settle_file(content, path, canister)
+        if settled is None:
+            return None
+        residue = self.ledger.open(content.native, path, canister)
+        return write_media(settled, residue, path, self.ledger, self.quirks)
+
+    def write_native(
+        self, content: NativeContent, path: str, canister: AnyCanister
+    ) -> dict[str, Any] | None:
+        """Returns a block of this protocol as it was."""
+        if self.ledger.admits(content.native, canister):
+            part: dict[str, Any] = msgspec.json.decode(content.native.data)
+            return part
+        self.ledger.withhold(path, f"only its own vendor knows a {content.kind}")
+        return None
+
+    def _write_text(
+        self, content: TextualContent, path: str, canister: AnyCanister
+    ) -> dict[str, Any] | None:
+        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        for index, _ in enumerate(content.citations if not self.shows_reasoning else ()):
+            self.ledger.withhold(f"{path}.citations[{index}]", "texts here have no citations")
+        residue = self.ledger.open(content.native, path, canister)
+        admitted = content.native is not None and self.ledger.admits(content.native, canister)
+        if not content.text and not admitted:
+            self.ledger.drop(path, "an empty text is refused")
+            return None
+        return merge({"text": content.text}, residue)
+
+    def _write_thought(
+        self, content: ReasoningContent, path: str, canister: AnyCanister
+    ) -> dict[str, Any] | None:
+        ours = content.native is not None and self.ledger.admits(content.native, canister)
+        if not ours and not (self.shows_reasoning and (content.text or content.summary)):
+            self.ledger.withhold(path, "a thought of another model means nothing here")
+            return None
+        residue = self.ledger.open(content.native, path, canister)
+        text = content.text or "\n\n".join(content.summary)
+        part: dict[str, Any] = {"thought": True}
+        if text:
+            part["text"] = text
+        if content.seal and ours:
+            part[SEAL] = content.seal
+        elif content.seal:
+            self.ledger.withhold(f"{path}.seal", "the seal is another vendor's")
+        if content.summary and (content.text or len(content.summary) > 1):
+            self.ledger.coerce(f"{path}.summary", "a thought has one text and no summaries")
+        return merge(part, residue)

@@ -1,0 +1,87 @@
+"""Results of invocations as ``functionResponse``, and back.
+
+The vendor reads ``output`` and ``error`` in a response as what they are called, and any other
+object as the output itself. So a text goes as ``output`` or ``error``, and an object as it is,
+as a text of the type ``application/json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
+from vibe_llms.dialects.generate_content.tables import JSON_TYPE
+from vibe_llms.dialects.residues import merge
+from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.messages.contents import (
+    MEDIA_CLASSES,
+    NativeContent,
+    TextualContent,
+)
+from vibe_llms.messages.views import BOUNDARY
+
+
+def write_result(
+    result: ResultCanister,
+    name: str,
+    residue: Mapping[str, Any],
+    path: str,
+    writer: PartsWriter,
+    *,
+    takes_media: bool,
+) -> list[dict[str, Any]]:
+    """Returns the part of a result, and the parts that have to follow it.
+
+    Args:
+        takes_media: Whether media may stand in the response itself; else they follow it.
+    """
+    texts: list[TextualContent] = []
+    shown: list[dict[str, Any]] = []
+    for index, content in enumerate(result.content):
+        place = f"{path}.content[{index}]"
+        if isinstance(content, TextualContent):
+            texts.append(content)
+            writer.ledger.omit_native(content.native, place)
+            for number, _ in enumerate(content.citations):
+                reason = "texts here have no citations"
+                writer.ledger.withhold(f"{place}.citations[{number}]", reason)
+        elif isinstance(content, (*MEDIA_CLASSES, NativeContent)):
+            written = writer.write(content, place, result)
+            shown += [written] if written is not None else []
+        else:
+            writer.ledger.drop(place, f"a result has no place for {content.type}")
+    if len(texts) > 1 or any(text.mime_type != JSON_TYPE for text in texts):
+        _report_types(result, path, writer)
+    if len(texts) > 1:
+        reason = "its texts go as one, parted by empty lines: a result has one output"
+        writer.ledger.coerce(f"{path}.content", reason)
+    response = _write_response(texts, is_error=result.is_error)
+    block: dict[str, Any] = {"id": result.invocation_id, "name": name, "response": response}
+    if shown and takes_media:
+        block["parts"] = shown
+        shown = []
+    elif shown:
+        writer.ledger.coerce(path, "media in a result follow it: this model takes them so")
+    return [merge({"functionResponse": block}, residue), *shown]
+
+
+def _report_types(result: ResultCanister, path: str, writer: PartsWriter) -> None:
+    for index, content in enumerate(result.content):
+        if isinstance(content, TextualContent):
+            reason = "only a text alone can be said to be JSON, and nothing else"
+            writer.ledger.omit(content, f"{path}.content[{index}]", "mime_type", reason=reason)
+
+
+def _write_response(texts: list[TextualContent], *, is_error: bool) -> Any:
+    if len(texts) == 1 and texts[0].mime_type == JSON_TYPE:
+        try:
+            value = msgspec.json.decode(texts[0].text)
+        except (msgspec.DecodeError, RecursionError):
+            value = texts[0].text
+        if isinstance(value, dict) and (not is_error or "error" in value):
+            return value
+        return {"error" if is_error else "output": value}
+    return {"error" if is_error else "output": BOUNDARY.join(content.text for content in texts)}

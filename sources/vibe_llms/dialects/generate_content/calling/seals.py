@@ -1,0 +1,81 @@
+"""The order that the vendor insists on around function calls, and the seals on them.
+
+Models from the third generation on refuse a function call of the running turn without a seal:
+the first one of each of their contents bears it. For a call that another model made, Google
+documents a word that stands for it and skips the check (ai.google.dev, "Thought signatures",
+questions: a history transferred from a different model; read 2026-11-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from vibe_llms.dialects.generate_content.calling.parts import SEAL
+from vibe_llms.dialects.ledger import Ledger
+
+if TYPE_CHECKING:
+    from vibe_llms.dialects.generate_content.calling.messages import WrittenContent
+
+SKIPPING_SEAL: Final = "skip_thought_signature_validator"
+"""What stands for the seal of a call that no model of this vendor has made."""
+
+BEGIN: Final = "(The conversation begins with a call.)"
+"""What the user says where a conversation begins with a function call."""
+
+
+def join_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> list[WrittenContent]:
+    """Lets a content with calls follow one of the user's, as it must: it joins its neighbour."""
+    joined: list[WrittenContent] = []
+    for content in contents:
+        before = joined[-1] if joined else None
+        if before is None or before.role != "model" or not _find_calls(content):
+            joined.append(content)
+            continue
+        ledger.coerce(content.paths[0], "calls join what the model said just before them")
+        _append(before, content)
+        while len(joined) > 1 and joined[-2].role == "model":  # only now it is one with calls
+            last = joined.pop()
+            _append(joined[-1], last)
+    return joined
+
+
+def _append(before: WrittenContent, content: WrittenContent) -> None:
+    for part, path in zip(content.parts, content.paths, strict=True):
+        before.add(part, path)
+
+
+def seal_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:
+    """Gives the calls of the running turn that lack a seal the word that stands for one."""
+    begin = max(
+        (index for index, content in enumerate(contents) if _is_said_by_user(content)), default=-1
+    )
+    for content in contents[begin + 1 :]:
+        calls = _find_calls(content)
+        if content.role != "model" or not calls or any(SEAL in part for part in content.parts):
+            continue
+        content.parts[calls[0]][SEAL] = SKIPPING_SEAL
+        reason = "a call of another model bears a word which stands for the seal it lacks"
+        ledger.synthesize(content.paths[calls[0]], reason)
+
+
+def begin_with_user(contents: list[WrittenContent], ledger: Ledger) -> list[WrittenContent]:
+    """Puts a word of the user before a conversation that would begin with a call."""
+    if not contents or contents[0].role != "model" or not _find_calls(contents[0]):
+        return contents
+    first = type(contents[0])(role="user")
+    first.add({"text": BEGIN}, contents[0].paths[0])
+    ledger.synthesize(contents[0].paths[0], "a call must follow a word of the user")
+    return [first, *contents]
+
+
+def _find_calls(content: WrittenContent) -> list[int]:
+    return [index for index, part in enumerate(content.parts) if "functionCall" in part]
+
+
+def _is_said_by_user(content: WrittenContent) -> bool:
+    return content.role == "user" and not any(_is_result(part) for part in content.parts)
+
+
+def _is_result(part: dict[str, Any]) -> bool:
+    return "functionResponse" in part

@@ -1,0 +1,62 @@
+"""The vendor's account of tokens in buckets that do not overlap, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vibe_llms.dialects.buckets import split_count
+from vibe_llms.dialects.generate_content.fields import camelize, write_json
+from vibe_llms.messages.canisters import Usage
+
+
+def normalize_usage(native: Mapping[str, Any]) -> Usage:
+    """Returns the usage.
+
+    The prompt's count includes what was cached; what tools brought in and what was thought are
+    counted apart; sound is within the totals.
+    """
+    fields = camelize(native)
+    prompt, tools = _read(fields, "promptTokenCount"), _read(fields, "toolUsePromptTokenCount")
+    cached = _read(fields, "cachedContentTokenCount")
+    heard = add_counts(
+        _read_sound(fields, "promptTokensDetails"),
+        _read_sound(fields, "toolUsePromptTokensDetails"),
+    )
+    if heard is not None:
+        heard = _subtract(heard, _read_sound(fields, "cacheTokensDetails"))
+    spoken = _read_sound(fields, "candidatesTokensDetails")
+    rest, within = split_count(add_counts(prompt, tools), {"cached": cached, "heard": heard})
+    said, sound = split_count(_read(fields, "candidatesTokenCount"), {"spoken": spoken})
+    return Usage(
+        input_tokens=rest,
+        cache_read_tokens=within["cached"],
+        input_audio_tokens=within["heard"],
+        output_tokens=said,
+        reasoning_tokens=_read(fields, "thoughtsTokenCount"),
+        output_audio_tokens=sound["spoken"],
+        native=write_json(native),
+    )
+
+
+def _read(fields: Mapping[str, Any], name: str) -> int | None:
+    count = fields.get(name)
+    return count if isinstance(count, int) else None
+
+
+def _read_sound(fields: Mapping[str, Any], name: str) -> int | None:
+    """Returns how many tokens of a total were sound; ``None`` where that is not told."""
+    details = [camelize(each) for each in fields.get(name) or ()]
+    counts = [_read(each, "tokenCount") for each in details if each.get("modality") == "AUDIO"]
+    return add_counts(*counts)
+
+
+def add_counts(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _subtract(total: int | None, *parts: int | None) -> int | None:
+    if total is None:
+        return None
+    return max(0, total - sum(part for part in parts if part is not None))

@@ -1,0 +1,132 @@
+"""Tools, the choice among them, and schemas in a client's request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vibe_llms.dialects.generate_content.fields import camelize
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL
+from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
+from vibe_llms.dialects.generate_content.tables import JSON_TYPE
+from vibe_llms.dialects.residues import keep_native, leave, seal_native, without
+from vibe_llms.dialects.schemas import NO_ARGUMENTS
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Translation
+from vibe_llms.plain import JsonObject
+
+
+def normalize_invocables(
+    native: Mapping[str, Any],
+) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
+    """Returns the descriptions and the choice in a client's request."""
+    fields = camelize(native)
+    tools = fields.get("tools") or ()
+    given = _access_choice(fields)
+    enforced = str(given.get("mode", "")).upper() == "VALIDATED"
+    invocables: list[InvocableDescription] = []
+    names: set[str] = set()
+    for tool in [tools] if isinstance(tools, Mapping) else tools:
+        for kind, value in camelize(tool).items():
+            if kind == "functionDeclarations":
+                read = [_read_function(camelize(each), enforced=enforced) for each in value]
+            else:
+                name = next(name for name in _derive_names(kind) if name not in names)
+                read = [
+                    InvocableDescription(
+                        name=name,
+                        description="",
+                        schema=None,
+                        native=seal_native(PROTOCOL, {kind: value}),
+                    )
+                ]
+            invocables += read
+            names |= {each.name for each in read}
+    functions = {each.name for each in invocables if each.schema is not None}
+    return Translation((tuple(invocables), _read_choice(given, functions)))
+
+
+def _derive_names(kind: str) -> Any:
+    """Yields names for a vendor's own tool: ``googleSearch`` is ``google_search``."""
+    plain = "".join(f"_{each.lower()}" if each.isupper() else each for each in kind)
+    yield plain
+    number = 2
+    while True:
+        yield f"{plain}_{number}"
+        number += 1
+
+
+def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDescription:
+    residue = leave(function, "name", "description", "parametersJsonSchema", "parameters")
+    schema: JsonObject | None = function.get("parametersJsonSchema")
+    if schema is None and function.get("parameters") is not None:
+        schema = normalize_schema_form(function["parameters"])
+    elif schema is None:
+        schema = NO_ARGUMENTS
+    description = function.get("description") or ""
+    # A description is ours to demand, not the vendor's: a native vouches for its absence.
+    keep = keep_native if description.strip() else seal_native
+    return InvocableDescription(
+        name=function["name"],
+        description=description,
+        schema=schema,
+        enforced=enforced,
+        native=keep(PROTOCOL, residue),
+    )
+
+
+def _access_choice(fields: Mapping[str, Any]) -> dict[str, Any]:
+    config = camelize(fields.get("toolConfig") or {})
+    return camelize(config.get("functionCallingConfig") or {})
+
+
+def _read_choice(given: Mapping[str, Any], names: set[str]) -> str:
+    allowed: Sequence[str] = given.get("allowedFunctionNames") or ()
+    match str(given.get("mode", "")).upper():
+        case "NONE":
+            return "none"
+        case "ANY" if len(allowed) == 1 and allowed[0] in names:
+            return str(allowed[0])
+        case "ANY" if names:
+            return "required"
+    return "auto"
+
+
+def remove_choice(native: dict[str, Any], choice: str) -> dict[str, Any]:
+    """Returns a request's parameters without the choice, where a common word says all of it."""
+    given = _access_choice(native)
+    if choice not in ("auto", "none", "required"):
+        given.pop("allowedFunctionNames", None)
+    if choice != "auto" or str(given.get("mode", "")).upper() == "VALIDATED":
+        given.pop("mode", None)
+    rest = without(camelize(native.get("toolConfig") or {}), "functionCallingConfig")
+    if given:
+        rest["functionCallingConfig"] = given
+    return without(native, "toolConfig") | ({"toolConfig": rest} if rest else {})
+
+
+def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
+    """Returns the schema in a client's request, ``None`` where there is none.
+
+    A request for JSON of any form is left to its residue.
+    """
+    config = camelize(camelize(native).get("generationConfig") or {})
+    if isinstance(config.get("responseJsonSchema"), Mapping):
+        return Translation(config["responseJsonSchema"])
+    if isinstance(config.get("responseSchema"), Mapping):
+        return Translation(normalize_schema_form(config["responseSchema"]))
+    return Translation(None)
+
+
+def remove_schema(native: dict[str, Any]) -> dict[str, Any]:
+    """Returns a request's parameters without its schema.
+
+    One whose answer is no JSON, as of an enumeration, stays: it goes in the older form alone.
+    """
+    config = camelize(native.get("generationConfig") or {})
+    if config.get("responseJsonSchema") is None and config.get("responseSchema") is None:
+        return native
+    config.pop("responseJsonSchema", None)
+    if config.get("responseMimeType", JSON_TYPE) == JSON_TYPE:
+        config = without(config, "responseMimeType", "responseSchema")
+    return {**native, "generationConfig": config}

@@ -1,0 +1,158 @@
+"""A response as the body that this protocol answers with: what a gateway says to its client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.generate_content.calling.messages import ContentsWriter
+from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
+from vibe_llms.dialects.generate_content.calling.stops import normalize_stop
+from vibe_llms.dialects.generate_content.calling.usage import add_counts
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import merge
+from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.messages.canisters import AssistantCanister, Origin, StopReason, Usage
+from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Response
+from vibe_llms.plain import JsonObject
+
+
+def nativize_response(response: Response) -> Translation[JsonObject]:
+    """Returns the whole body of a response, whoever gave it, and what it could not carry.
+
+    For what came in this protocol it is the inverse of decoding, in meaning.
+    """
+    ledger = Ledger(protocol=PROTOCOL)
+    origin = response.metadata.origin
+    is_ours = origin.protocol == PROTOCOL
+    parts = _write_parts(response, ledger)
+    rest = ledger.open(response.metadata.native, "response")
+    first, *others = rest.pop("candidates", [{}])
+    reason = _find_reason(origin, parts, ledger)
+    body: dict[str, Any] = {}
+    blocked = (rest.get("promptFeedback") or {}).get("blockReason")
+    if parts or not blocked or blocked != reason:
+        candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}}
+        candidate |= {} if reason is None else {"finishReason": reason}
+        grounding = {} if is_ours else write_grounding(_find_texts(response))
+        if grounding:
+            candidate["groundingMetadata"] = grounding
+        body["candidates"] = [merge(candidate, first), *others]
+    if origin.usage is not None:
+        body["usageMetadata"] = nativize_usage(origin.usage, is_ours=is_ours)
+    body["modelVersion"] = origin.model
+    if origin.response_id:
+        body["responseId"] = origin.response_id
+    return Translation(merge(body, rest), ledger.losses)
+
+
+def _find_reason(origin: Origin, parts: Sequence[Mapping[str, Any]], ledger: Ledger) -> str | None:
+    if keeps_word(origin, PROTOCOL):
+        return origin.native_stop_reason
+    word = nativize_stop(origin.stop_reason)
+    calls = any("functionCall" in part for part in parts)
+    tell_stop(origin, word, normalize_stop(word, calls=calls), ledger)
+    return word
+
+
+def _write_parts(response: Response, ledger: Ledger) -> list[dict[str, Any]]:
+    parts = PartsWriter(attributes=None, quirks=Quirks(), ledger=ledger, shows_reasoning=True)
+    writer = ContentsWriter(parts=parts)
+    for index, canister in enumerate(response.canisters):
+        writer.write(Placed(canister, f"canisters[{index}]"))
+    return [part for content in writer.contents for part in content.parts]
+
+
+def _find_texts(response: Response) -> list[tuple[int, TextualContent]]:
+    """Returns the texts with the places that they have among the parts, roughly: in order."""
+    contents = [
+        content
+        for canister in response.canisters
+        for content in (canister.content if isinstance(canister, AssistantCanister) else (None,))
+    ]
+    return [(i, each) for i, each in enumerate(contents) if isinstance(each, TextualContent)]
+
+
+def write_grounding(texts: Sequence[tuple[int, TextualContent]]) -> dict[str, Any]:
+    """Returns the metadata for citations of another vendor; nothing where there are none.
+
+    Args:
+        texts: With the index of the part that each of them is.
+    """
+    chunks: list[dict[str, Any]] = []
+    supports: list[dict[str, Any]] = []
+    for part_index, content in texts:
+        for citation in content.citations:
+            source = {
+                "uri": citation.url or citation.file_id,
+                "title": citation.title,
+                "text": citation.cited_text,
+            }
+            source = {name: value for name, value in source.items() if value is not None}
+            kind = "retrievedContext" if citation.cited_text or citation.file_id else "web"
+            segment = _write_segment(content.text, citation.start, citation.end)
+            if part_index:
+                segment["partIndex"] = part_index
+            supports.append({"segment": segment, "groundingChunkIndices": [len(chunks)]})
+            chunks.append({kind: source})
+    return {"groundingChunks": chunks, "groundingSupports": supports} if chunks else {}
+
+
+def _write_segment(text: str, start: int | None, end: int | None) -> dict[str, Any]:
+    if end is None:
+        return {}
+    begin = start or 0
+    before = len(text[:begin].encode("utf-8", "surrogatepass"))
+    within = len(text[begin:end].encode("utf-8", "surrogatepass"))
+    return {"startIndex": before, "endIndex": before + within, "text": text[begin:end]}
+
+
+_WORDS: Final = {
+    StopReason.LIMIT: "MAX_TOKENS",
+    StopReason.PAUSED: "CONTINUATION",
+    StopReason.REFUSED: "SAFETY",
+    StopReason.FILTERED: "SAFETY",
+    StopReason.OVERFLOW: "MAX_TOKENS",
+    StopReason.INTERRUPTED: "OTHER",
+    StopReason.FAILED: "MALFORMED_RESPONSE",
+    StopReason.UNKNOWN: "OTHER",
+}
+"""For what another vendor answered; whatever is not here has simply come to its end."""
+
+
+def nativize_stop(reason: StopReason) -> str:
+    """Returns the vendor's word for why another vendor's model stopped."""
+    return _WORDS.get(reason, "STOP")
+
+
+def nativize_usage(usage: Usage, *, is_ours: bool) -> dict[str, Any]:
+    """Returns the account in the vendor's words; the vendor's own where it was ours.
+
+    Args:
+        is_ours: Whether the native account is of this protocol.
+    """
+    if is_ours and usage.native is not None:
+        native: dict[str, Any] = msgspec.json.decode(usage.native)
+        return native
+    spoken = add_counts(usage.output_tokens, usage.output_audio_tokens)
+    heard, said = usage.input_audio_tokens, usage.output_audio_tokens
+    fields = {
+        "promptTokenCount": usage.total_input_tokens,
+        "cachedContentTokenCount": usage.cache_read_tokens,
+        "candidatesTokenCount": spoken,
+        "thoughtsTokenCount": usage.reasoning_tokens,
+        "totalTokenCount": add_counts(usage.total_input_tokens, usage.total_output_tokens),
+        "promptTokensDetails": _write_sound(heard),
+        "candidatesTokensDetails": _write_sound(said),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _write_sound(count: int | None) -> list[dict[str, Any]] | None:
+    return None if count is None else [{"modality": "AUDIO", "tokenCount": count}]

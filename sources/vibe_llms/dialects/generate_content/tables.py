@@ -1,0 +1,63 @@
+"""What the words of this protocol stand for: both halves go by these tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.messages.canisters import StopReason
+
+STOP_REASONS: Final = {
+    "FINISH_REASON_UNSPECIFIED": StopReason.UNKNOWN,
+    "STOP": StopReason.ANSWERED,
+    "MAX_TOKENS": StopReason.LIMIT,
+    "SAFETY": StopReason.FILTERED,
+    "RECITATION": StopReason.FILTERED,
+    "LANGUAGE": StopReason.FILTERED,
+    "OTHER": StopReason.UNKNOWN,
+    "BLOCKLIST": StopReason.FILTERED,
+    "PROHIBITED_CONTENT": StopReason.FILTERED,
+    "SPII": StopReason.FILTERED,
+    "MALFORMED_FUNCTION_CALL": StopReason.FAILED,
+    "IMAGE_SAFETY": StopReason.FILTERED,
+    "IMAGE_PROHIBITED_CONTENT": StopReason.FILTERED,
+    "IMAGE_OTHER": StopReason.FAILED,
+    "NO_IMAGE": StopReason.FAILED,
+    "IMAGE_RECITATION": StopReason.FILTERED,
+    "UNEXPECTED_TOOL_CALL": StopReason.FAILED,
+    "TOO_MANY_TOOL_CALLS": StopReason.FAILED,
+    "MISSING_THOUGHT_SIGNATURE": StopReason.FAILED,
+    "MALFORMED_RESPONSE": StopReason.FAILED,
+    "ESCALATION": StopReason.FILTERED,
+    "PUP_LIMITED_DISABLED": StopReason.FILTERED,
+    "CONTINUATION": StopReason.PAUSED,
+    "MODEL_ARMOR": StopReason.FILTERED,
+}
+"""From ``finishReason``; any other word is unknown, and is kept beside."""
+
+
+FIELDS: Final = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "max_tokens": "maxOutputTokens",
+    "stop": "stopSequences",
+    "seed": "seed",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+}
+"""From the name of a control to its field of ``generationConfig``."""
+
+
+THINKING_FIELDS: Final = {
+    "reasoning_budget_tokens": "thinkingBudget",
+    "reasoning_effort": "thinkingLevel",
+}
+
+
+TOP_FIELDS: Final = {"service_tier": "serviceTier"}
+
+
+LEVELS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh"})
+
+
+JSON_TYPE: Final = "application/json"

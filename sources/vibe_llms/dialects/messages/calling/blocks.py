@@ -1,0 +1,215 @@
+"""Contents as blocks of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import attrs
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.media_types import admit_type, ensure_capability
+from vibe_llms.dialects.messages.calling.citations import nativize_citations
+from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
+from vibe_llms.dialects.messages.quirks import Quirks
+from vibe_llms.dialects.residues import merge, read_native
+from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    FileContent,
+    ImageContent,
+    MediaContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.models.attributes import ModelAttributes
+
+Block = dict[str, Any]
+
+
+@attrs.define(kw_only=True)
+class BlocksWriter:
+    """Writes contents as blocks and takes down what could not be carried over.
+
+    Attributes:
+        attributes: Of the model that is asked; ``None`` where none is, as of a response.
+        keeps_empty: Whether empty texts stay; in requests they are refused.
+    """
+
+    ledger: Ledger
+    attributes: ModelAttributes | None = None
+    quirks: Quirks = attrs.field(factory=Quirks)
+    keeps_empty: bool = False
+
+    def write(
+        self, contents: Sequence[AnyContent], path: str, canister: AnyCanister | None
+    ) -> list[Block]:
+        """Returns the blocks of what a canister holds.
+
+        Raises:
+            CapabilityError: The model is known not to take what is among them.
+            RequestError: The bytes of a medium are not there.
+        """
+        blocks = []
+        for index, content in enumerate(contents):
+            block = self.write_content(content, f"{path}.content[{index}]", canister)
+            if block is not None:
+                blocks.append(block)
+        return blocks
+
+    def write_content(
+        self, content: AnyContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        """Returns the block of one content; ``None`` where it does not go."""
+        is_spoken = isinstance(canister, AssistantCanister)
+        write = self._write_spoken if is_spoken else self._write_said
+        return write(content, path, canister)
+
+    def write_texts(
+        self, contents: Sequence[AnyContent], path: str, canister: AnyCanister | None
+    ) -> list[Block]:
+        """Returns the blocks of instructions, which hold no media."""
+        return [
+            block
+            for index, content in enumerate(contents)
+            if self._ensure_words(content, f"{path}.content[{index}]")
+            and (block := self._write_said(content, f"{path}.content[{index}]", canister))
+        ]
+
+    def _ensure_words(self, content: AnyContent, path: str) -> bool:
+        if isinstance(content, TextualContent | NativeContent):
+            return True
+        self.ledger.drop(path, f"instructions hold no {content.type}")
+        return False
+
+    def _write_said(
+        self, content: AnyContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        """Writes what somebody other than the model says."""
+        match content:
+            case TextualContent():
+                if not self.keeps_empty and not content.text.strip():
+                    self.ledger.drop(path, "a text without a visible character is refused")
+                    return None
+                return self._write_text(content, path, canister)
+            case ImageContent():
+                if not self._admits(content, path, canister):
+                    return None
+                image = self.ledger.settle_file(content, path, canister)
+                return None if image is None else nativize_image(image, path, canister, self.ledger)
+            case FileContent():
+                if not self._admits(content, path, canister):
+                    return None
+                file = self.ledger.settle_file(content, path, canister)
+                return (
+                    None if file is None else nativize_document(file, path, canister, self.ledger)
+                )
+            case AudioContent() | VideoContent():
+                return self._write_unknown_medium(content, path)
+            case NativeContent():
+                return self._write_native(content, path, canister)
+            case ReasoningContent():
+                self.ledger.drop(path, "only the model's own messages hold reasoning")
+                return None
+            case RefusalContent():
+                return self._write_refusal(content, path, canister)
+            case _:
+                assert_never(content)
+
+    def _admits(self, content: MediaContent, path: str, canister: AnyCanister | None) -> bool:
+        ensure_capability(content, self.attributes, path)
+        return admit_type(content, self.attributes, path, canister, self.ledger)
+
+    def _write_spoken(
+        self, content: AnyContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        """Writes what the model says."""
+        match content:
+            case TextualContent():
+                return self._write_text(content, path, canister)
+            case ReasoningContent():
+                return self._write_reasoning(content, path, canister)
+            case NativeContent():
+                return self._write_native(content, path, canister)
+            case RefusalContent():
+                return self._write_refusal(content, path, canister)
+            case FileContent() if self._is_upload(content, path, canister):
+                return nativize_document(content, path, canister, self.ledger)
+            case _:
+                reason = f"the model's own messages hold no {content.type}"
+                self.ledger.withhold(path, reason)
+                return None
+
+    def _write_text(
+        self,
+        content: TextualContent,
+        path: str,
+        canister: AnyCanister | None,
+    ) -> Block | None:
+        if not self.keeps_empty and not content.text:
+            self.ledger.drop(path, "an empty text is refused")
+            return None
+        if content.mime_type != "text/plain":
+            self.ledger.drop(f"{path}.mime_type", "a text has no type here")
+        block: Block = {"type": "text", "text": content.text}
+        if citations := nativize_citations(content.citations, path, canister, self.ledger):
+            block["citations"] = citations
+        return merge(block, self.ledger.open(content.native, path, canister))
+
+    def _write_refusal(
+        self, content: RefusalContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        self.ledger.coerce(path, "a refusal goes as text")
+        text = TextualContent(content.text, native=content.native)
+        return self._write_text(text, path, canister)
+
+    def _write_reasoning(
+        self, content: ReasoningContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        """Writes reasoning that this vendor sealed; any other it would refuse."""
+        native = content.native
+        if native is None or not self.ledger.admits(native, canister):
+            self.ledger.withhold(path, "reasoning goes only to the vendor that sealed it")
+            return None
+        residue = self.ledger.open(native, path, canister)
+        if residue.get("type") == "redacted_thinking":
+            reason = "what is redacted has nothing to be read"
+            self.ledger.omit(content, path, "text", "summary", reason=reason)
+            return {**residue, "data": content.seal or ""}
+        if content.seal is None and not self.quirks.takes_unsealed_reasoning:
+            self.ledger.withhold(path, "reasoning without its signature is refused")
+            return None
+        if content.summary:
+            self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
+        block = {"type": "thinking", "thinking": content.text, "signature": content.seal or ""}
+        return merge(block, residue)
+
+    def _write_native(
+        self, content: NativeContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        if not self.ledger.admits(content.native, canister):
+            reason = f"{content.kind} is of another vendor or protocol"
+            self.ledger.withhold(path, reason)
+            return None
+        return read_native(content.native, path)
+
+    def _is_upload(self, content: FileContent, path: str, canister: AnyCanister | None) -> bool:
+        """Tells whether a file lies in the container of the vendor's tools."""
+        native = content.native
+        if native is None or not self.ledger.admits(native, canister):
+            return False
+        return bool(read_native(native, path).get("type") == "container_upload")
+
+    def _write_unknown_medium(
+        self, content: AudioContent | VideoContent, path: str
+    ) -> Block | None:
+        ensure_capability(content, self.attributes, path)
+        if isinstance(content, AudioContent) and content.transcript:
+            self.ledger.coerce(path, "sound goes as its transcript")
+            return {"type": "text", "text": content.transcript}
+        self.ledger.drop(path, f"{content.type} cannot be said in this protocol")
+        return None

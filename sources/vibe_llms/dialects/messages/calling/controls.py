@@ -1,0 +1,70 @@
+"""Control values as parameters of a request, and back.
+
+How hard a model thinks is said here in three ways: by the effort, by a budget, and by whether it
+thinks at all. Where the data of a model say ``supports_adaptive_reasoning``, to ask for an effort
+is to let it think. A summary that is asked for with ``auto`` is what the vendor calls summarized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES
+from vibe_llms.dialects.residues import merge
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import Capability, ModelAttributes
+from vibe_llms.models.controls import check_controls
+from vibe_llms.plain import JsonObject, JsonValue
+
+SAMPLING_FIELDS: Final = ("temperature", "top_p", "top_k")
+"""What newer models, and the newest version of the protocol, do not take any more."""
+
+
+def nativize_controls(
+    controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
+) -> Translation[JsonObject]:
+    """Returns the parameters; a control that only a model's data know goes by its own name.
+
+    Raises:
+        ControlError: The model has no such control, or the value is outside its domain.
+    """
+    del quirks  # no vendor of this dialect has any of these
+    ledger = Ledger(protocol=PROTOCOL)
+    body: dict[str, Any] = {}
+    for name, value in check_controls(controls, attributes.controls).items():
+        match name:
+            case "reasoning_effort":
+                body = merge(body, _write_effort(value, attributes, ledger))
+            case "reasoning_budget_tokens":
+                if controls.get("reasoning_effort") == "none":
+                    ledger.drop(f"controls.{name}", "the model is not to think at all")
+                    continue
+                budget = {"type": "enabled", "budget_tokens": value}
+                body = merge(body, {"thinking": budget})
+            case "reasoning_summary":
+                shown = {"type": "adaptive", "display": DISPLAYS.get(str(value), value)}
+                body["thinking"] = merge(shown, body.get("thinking", {}))
+            case "parallel_invocations":
+                body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not value}
+            case _:
+                body[OTHER_NAMES.get(name, name)] = value
+    return Translation(body, ledger.losses)
+
+
+def _write_effort(value: JsonValue, attributes: ModelAttributes, ledger: Ledger) -> dict[str, Any]:
+    if value == "none":
+        return {"thinking": {"type": "disabled"}}
+    if value == "minimal":
+        ledger.coerce("controls.reasoning_effort", "minimal goes as low, the least there is")
+        value = "low"
+    body: dict[str, Any] = {"output_config": {"effort": value}}
+    if thinks_adaptively(attributes):
+        body["thinking"] = {"type": "adaptive"}
+    return body
+
+
+def thinks_adaptively(attributes: ModelAttributes) -> bool:
+    return attributes.access_capability("supports_adaptive_reasoning") is Capability.YES

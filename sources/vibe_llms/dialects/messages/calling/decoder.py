@@ -1,0 +1,286 @@
+"""What a vendor answers, streamed or whole, as normalized stream events: a pure machine.
+
+A whole response goes the same way as a stream in which each block comes complete, so that both
+give the same canisters. Thousands of events continue a text: these take a short way, which
+knows their exact form; whatever is in another form takes the long one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.decoding import decode_json, produce_emptiness, read_text
+from vibe_llms.dialects.messages.calling.citations import normalize_citation
+from vibe_llms.dialects.messages.calling.errors import produce_error
+from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
+from vibe_llms.dialects.messages.calling.usage import normalize_usage
+from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.messages.tables import STOP_REASONS
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.events.stream import (
+    Channel,
+    ContentCitedEvent,
+    ContentDeltaEvent,
+    NativeEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+    UsageEvent,
+)
+from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.messages.canisters import StopReason
+
+
+class _TextDelta(msgspec.Struct, tag="text_delta", forbid_unknown_fields=True, gc=False):
+    text: str
+
+
+class _ThinkingDelta(msgspec.Struct, tag="thinking_delta", forbid_unknown_fields=True, gc=False):
+    thinking: str
+
+
+class _Chunk(msgspec.Struct, tag="content_block_delta", forbid_unknown_fields=True, gc=False):
+    index: int
+    delta: _TextDelta | _ThinkingDelta
+
+
+_decode_chunk: Final = msgspec.json.Decoder(_Chunk).decode
+
+
+class Decoder:
+    """Turns the events of a stream, or one whole response, into events.
+
+    Args:
+        provider: Named in errors.
+        model: That was asked; named in errors.
+
+    Attributes:
+        is_complete: Whether the vendor has said that nothing of the response is to come.
+    """
+
+    def __init__(self, *, provider: str, model: str = "") -> None:
+        self._provider = provider
+        self._model = model
+        self._events: list[StreamEvent] = []
+        self._begun = False
+        self.is_complete = False
+        self._finished = False
+        self._count = 0
+        self._open: dict[int, GrowingBlock] = {}
+        self._names: dict[str, str] = {}
+        self._usage: dict[str, Any] = {}
+        self._reason: str | None = None
+        self._native: dict[str, Any] = {}
+
+    def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
+        """Returns the events of one event of the stream, as data or as the bytes of its JSON.
+
+        Args:
+            event: The name that the stream gave it; what the data say themselves counts first.
+
+        Raises:
+            ConverseError: It makes no sense, or is an error of the vendor.
+        """
+        if event == "content_block_delta" and isinstance(data, bytes):
+            try:
+                chunk = _decode_chunk(data)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                pass  # the long way says what is wrong, if anything is
+            else:
+                block, delta = self._open.get(chunk.index), chunk.delta
+                if block is not None:
+                    if block.kind == "text" and isinstance(delta, _TextDelta):
+                        return [ContentDeltaEvent(block.index, delta.text)]
+                    if block.kind == "reasoning" and isinstance(delta, _ThinkingDelta):
+                        return [ContentDeltaEvent(block.index, delta.thinking)]
+        return self._decode(data, event)
+
+    def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
+        """Returns the events of a whole response, to their end. Raises ConverseError."""
+        self._events = []
+        with _Explanation(self._provider):
+            message, losses = decode_json(body) if isinstance(body, bytes) else (body, ())
+            if message.get("type") == "error" or "content" not in message:
+                raise produce_error(message, provider=self._provider, model=self._model)
+            self._begin(message)
+            for index, block in enumerate(message["content"] or ()):
+                self._begin_block(index, block)
+                self._finish_block(index)
+            self._end(message)
+            self._events += losses
+        self.is_complete = True
+        return [*self._events, *self.finish()]
+
+    def finish(self) -> list[StreamEvent]:
+        """Returns the last events. To be called when the stream has ended.
+
+        Raises:
+            StreamTruncatedError: The vendor has not said that the response is complete.
+        """
+        if self._finished:
+            return []
+        if not self.is_complete:
+            raise StreamTruncatedError(
+                detail=f"The stream of {self._provider} ended before its response was complete.",
+                remedy="What had arrived is kept; ask again.",
+            )
+        if self._reason is None and not self._count:
+            raise produce_emptiness(self._provider)
+        self._finished = True
+        self._events = []
+        for index in tuple(self._open):
+            self._finish_block(index)
+        reason = self._reason
+        self._events.append(
+            ResponseFinishedEvent(
+                stop_reason=STOP_REASONS.get(reason or "", StopReason.UNKNOWN),
+                native_stop_reason=reason,
+                native=keep_native(PROTOCOL, self._native),
+            )
+        )
+        return self._events
+
+    def _decode(self, data: Mapping[str, Any] | bytes, event: str) -> list[StreamEvent]:
+        events: list[StreamEvent] = []
+        self._events = events
+        if isinstance(data, bytes) and data.strip() == b"[DONE]":  # some gateways end so
+            return events
+        with _Explanation(self._provider):
+            fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
+            self._read(fields, str(fields.get("type") or event))
+            events += losses
+        return events
+
+    def _read(self, fields: Mapping[str, Any], kind: str) -> None:
+        match kind:
+            case "content_block_delta":
+                self._read_delta(fields)
+            case "content_block_start":
+                self._begin_block(fields["index"], fields["content_block"])
+                self._change_model(fields["content_block"])
+            case "content_block_stop" if fields["index"] in self._open:
+                self._finish_block(fields["index"])
+            case "message_start":
+                self._begin(fields["message"])
+                for index, block in enumerate(fields["message"].get("content") or ()):
+                    self._begin_block(index, block)
+                    self._finish_block(index)
+            case "message_delta":
+                further = leave(fields, "type", "delta", "usage")
+                self._end({**fields["delta"], "usage": fields.get("usage"), **further})
+            case "message_stop":
+                self.is_complete = True
+            case "error":
+                raise produce_error(fields, provider=self._provider, model=self._model)
+            case "ping" if fields.keys() <= {"type"}:
+                pass
+            case _:
+                if "error" in fields:
+                    raise produce_error(fields, provider=self._provider, model=self._model)
+                self._keep_event(kind or "event", fields)
+
+    def _keep_event(self, kind: str, fields: Mapping[str, Any], index: int | None = None) -> None:
+        native = seal_native(PROTOCOL, fields)
+        self._events.append(NativeEvent(kind=kind, native=native, index=index))
+
+    def _begin(self, message: Mapping[str, Any]) -> None:
+        if not self._begun:
+            self._begun = True
+            response_id, model = read_text(message.get("id")), read_text(message.get("model"))
+            started = ResponseStartedEvent(response_id=response_id or None, model=model or None)
+            self._events.append(started)
+        known = ("id", "type", "role", "model", "content", "usage", "stop_reason")
+        self._native |= leave(message, *known)
+        self._count_usage(message.get("usage"))
+
+    def _end(self, delta: Mapping[str, Any]) -> None:
+        known = ("id", "type", "role", "model", "content", "usage", "stop_reason")
+        self._reason = read_text(delta.get("stop_reason")) or self._reason
+        self._native |= leave(delta, *known)
+        if delta.get("usage") != self._usage:
+            self._count_usage(delta.get("usage"))
+
+    def _count_usage(self, usage: Any) -> None:
+        """Takes the account so far; it is cumulative, and may leave out what is as it was."""
+        if isinstance(usage, Mapping):
+            kept = {k: v for k, v in usage.items() if v is not None or k not in self._usage}
+            self._usage |= kept
+            self._events.append(UsageEvent(usage=normalize_usage(self._usage)))
+
+    def _begin_block(self, place: int, block: Mapping[str, Any]) -> None:
+        if place in self._open:
+            self._finish_block(place)
+        growing = begin_block(self._count, block, self._names)
+        self._count += 1
+        self._open[place] = growing
+        self._events.append(growing.start())
+        self._events += growing.catch_up()
+
+    def _change_model(self, block: Mapping[str, Any]) -> None:
+        """Notes which model answers from here on; a whole answer names the last one itself."""
+        to = block.get("to") if block.get("type") == "fallback" else None
+        model = read_text(to.get("model")) if isinstance(to, Mapping) else None
+        if model:
+            self._events.append(ResponseStartedEvent(model=model))
+
+    def _finish_block(self, place: int) -> None:
+        growing = self._open.pop(place)
+        self._events += growing.finish()
+
+    def _read_delta(self, fields: Mapping[str, Any]) -> None:
+        block, delta = self._open[fields["index"]], fields["delta"]
+        kind = str(delta.get("type"))
+        if not block.grow(kind, delta):
+            self._keep_event(kind, fields, block.index)
+            return
+        rest = leave(delta, "type", *_KNOWN_DELTAS[kind])
+        if rest or block.kind == "native":
+            self._keep_event(kind, fields, block.index)
+            if block.kind == "native":
+                return
+        if kind == "citations_delta":
+            citation = normalize_citation(delta["citation"])
+            self._events.append(ContentCitedEvent(block.index, citation))
+            return
+        text, channel = str(delta[_KNOWN_DELTAS[kind][0]]), _CHANNELS[kind]
+        self._events.append(ContentDeltaEvent(block.index, text, channel))
+
+
+_KNOWN_DELTAS: Final = {
+    "citations_delta": ("citation",),
+    "compaction_delta": ("content", "encrypted_content"),
+    "input_json_delta": ("partial_json",),
+    "signature_delta": ("signature",),
+    "text_delta": ("text",),
+    "thinking_delta": ("thinking",),
+}
+_CHANNELS: Final[dict[str, Channel]] = {
+    "input_json_delta": "arguments",
+    "signature_delta": "seal",
+    "text_delta": "text",
+    "thinking_delta": "text",
+}
+
+
+@attrs.frozen
+class _Explanation:
+    """Makes an error of ours of what goes wrong with an event that makes no sense."""
+
+    provider: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, ConverseError):
+            return
+        nonsense = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
+        if isinstance(error, nonsense):
+            raise ConverseError(
+                detail=f"{self.provider} sent an event that makes no sense: {error!r}.",
+                stage=Stage.DECODE,
+            ) from error

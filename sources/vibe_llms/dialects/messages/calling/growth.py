@@ -1,0 +1,187 @@
+"""One block of a response while it grows, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.decoding import read_text
+from vibe_llms.dialects.messages.calling.citations import normalize_citation
+from vibe_llms.dialects.messages.calling.contents import (
+    keep_block,
+    leave_invocation,
+    leave_text,
+    leave_thinking,
+    normalize_block,
+)
+from vibe_llms.dialects.messages.calling.executions import (
+    is_invocation,
+    is_result,
+    normalize_result,
+    write_arguments,
+)
+from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.events.stream import (
+    ContentCitedEvent,
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentKind,
+    ContentStartedEvent,
+    FinishedItem,
+    StreamEvent,
+)
+from vibe_llms.messages.canisters import Owner
+from vibe_llms.messages.contents import FileContent, ImageContent, Native
+
+_GROWN_BY: Final[dict[ContentKind, tuple[str, ...]]] = {
+    "invocation": ("input_json_delta",),
+    "reasoning": ("thinking_delta", "signature_delta"),
+    "text": ("text_delta", "citations_delta"),
+}
+"""Which deltas continue a content of each kind."""
+
+_APPENDED: Final = {"text_delta": "text", "thinking_delta": "thinking"}
+_REPLACED: Final = {
+    "compaction_delta": ("content", "encrypted_content"),
+    "signature_delta": ("signature",),
+}
+
+
+@attrs.define
+class GrowingBlock:
+    """A block that has begun.
+
+    Attributes:
+        index: Of the content, counted from the first of the response.
+        kind: Of the content.
+        block: As it began; a block without a common word grows in it.
+        item: What came whole; ``None`` where the deltas make it.
+    """
+
+    index: int
+    kind: ContentKind
+    block: dict[str, Any]
+    item: FinishedItem = None
+    owner: Owner = Owner.OURS
+    _arguments: list[str] = attrs.field(factory=list)
+
+    def start(self) -> ContentStartedEvent:
+        """Returns the event that begins the content."""
+        if self.kind != "invocation":
+            return ContentStartedEvent(index=self.index, kind=self.kind, owner=self.owner)
+        return ContentStartedEvent(
+            index=self.index,
+            kind=self.kind,
+            invocation_id=read_text(self.block.get("id")) or None,
+            name=str(self.block["name"]),
+            owner=self.owner,
+        )
+
+    def catch_up(self) -> list[StreamEvent]:
+        """Returns the events of what the block held when it began."""
+        events: list[StreamEvent] = []
+        block = self.block
+        match self.kind:
+            case "text":
+                if text := str(block.get("text") or ""):
+                    events.append(ContentDeltaEvent(self.index, text))
+                for citation in block.get("citations") or ():
+                    events.append(ContentCitedEvent(self.index, normalize_citation(citation)))
+            case "reasoning":
+                if text := str(block.get("thinking") or ""):
+                    events.append(ContentDeltaEvent(self.index, text))
+                seal = read_text(block.get("signature")) or read_text(block.get("data"))
+                if seal:
+                    events.append(ContentDeltaEvent(self.index, seal, "seal"))
+        return events
+
+    def grow(self, kind: str, delta: Mapping[str, Any]) -> bool:
+        """Takes a delta in, as far as it is kept here; false where it is none for this block."""
+        if self.kind == "native":
+            return self._grow_whole(kind, delta)
+        if kind not in _GROWN_BY.get(self.kind, ()):
+            return False
+        if kind == "input_json_delta":
+            self._arguments.append(str(delta["partial_json"]))
+        return True
+
+    def _grow_whole(self, kind: str, delta: Mapping[str, Any]) -> bool:
+        block = self.block
+        if kind in _APPENDED:
+            name = _APPENDED[kind]
+            block[name] = str(block.get(name) or "") + str(delta[name])
+        elif kind in _REPLACED:
+            block.update({name: delta[name] for name in _REPLACED[kind] if name in delta})
+        elif kind == "citations_delta":
+            block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
+        elif kind == "input_json_delta":
+            self._arguments.append(str(delta["partial_json"]))
+        else:
+            return False
+        return True
+
+    def finish(self) -> list[StreamEvent]:
+        """Returns the events that end the content."""
+        events: list[StreamEvent] = []
+        native: Native | None = None
+        match self.kind:
+            case "text":
+                native = keep_native(PROTOCOL, leave_text(self.block))
+            case "reasoning" if self.block.get("type") == "redacted_thinking":
+                native = seal_native(PROTOCOL, leave(self.block, "data"))
+            case "reasoning":
+                native = seal_native(PROTOCOL, leave_thinking(self.block))
+            case "invocation":
+                if not any(self._arguments):
+                    text = write_arguments(self.block.get("input"))
+                    events.append(ContentDeltaEvent(self.index, text, "arguments"))
+                native = self._leave_invocation()
+            case "native":
+                self._read_arguments()
+                self.item = keep_block(self.block)
+        finished = ContentFinishedEvent(index=self.index, item=self.item, native=native)
+        return [*events, finished]
+
+    def _leave_invocation(self) -> Native | None:
+        if self.owner is Owner.OURS:
+            return keep_native(PROTOCOL, leave_invocation(self.block))
+        self._read_arguments()
+        return seal_native(PROTOCOL, self.block)
+
+    def _read_arguments(self) -> None:
+        """Puts arguments that came in pieces into the block itself, if they make sense."""
+        if any(self._arguments):
+            try:
+                self.block["input"] = msgspec.json.decode("".join(self._arguments))
+            except (msgspec.DecodeError, RecursionError):
+                self.block["input"] = {"INVALID_JSON": "".join(self._arguments)}
+
+
+def begin_block(index: int, block: Mapping[str, Any], names: dict[str, str]) -> GrowingBlock:
+    """Returns the block that begins.
+
+    Args:
+        names: Of the tools that were called, by the ids of the calls; it grows.
+    """
+    fields = dict(block)
+    match fields.get("type"):
+        case "text":
+            return GrowingBlock(index, "text", fields)
+        case "thinking" | "redacted_thinking":
+            return GrowingBlock(index, "reasoning", fields)
+        case "tool_use":
+            return GrowingBlock(index, "invocation", fields)
+    if is_invocation(fields):
+        names[fields["id"]] = fields["name"]
+        return GrowingBlock(index, "invocation", fields, owner=Owner.VENDOR)
+    if is_result(fields):
+        result = normalize_result(fields, names)
+        return GrowingBlock(index, "result", fields, result, Owner.VENDOR)
+    item = normalize_block(fields)
+    if isinstance(item, FileContent | ImageContent):
+        return GrowingBlock(index, item.type, fields, item)
+    return GrowingBlock(index, "native", fields)

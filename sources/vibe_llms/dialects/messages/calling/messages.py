@@ -1,0 +1,269 @@
+"""Canisters as the messages of a request.
+
+The order of everything said is kept. A turn of the model is one message, the results that it
+is owed and what the user says after them are the next one, and where a client had other borders
+between its messages, these come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
+from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.residues import merge, read_native
+from vibe_llms.exceptions import ParseError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    StopReason,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import FileContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+RULES: Final = HistoryRules(id_pattern=r"[a-zA-Z0-9_-]+", alias_prefix="toolu_")
+"""The pattern is the vendor's own; any other id is answered with the status 400."""
+
+BROKEN_ARGUMENTS: Final = "INVALID_JSON"
+"""Under which arguments that are no JSON object go to the vendor, as its documentation proposes:
+https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/fine-grained-tool-streaming"""
+
+_CUT: Final = frozenset(
+    {
+        StopReason.FAILED,
+        StopReason.FILTERED,
+        StopReason.INTERRUPTED,
+        StopReason.LIMIT,
+        StopReason.OVERFLOW,
+        StopReason.REFUSED,
+    }
+)
+"""Why a turn may end in the middle of what the vendor executes."""
+
+
+def nativize_canisters(
+    canisters: Sequence[AnyCanister],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+    continuation: bool = False,
+) -> Translation[JsonObject]:
+    """Returns ``system`` and ``messages``.
+
+    Args:
+        provider: Whose request it is; what other providers sealed is withheld.
+        continuation: The model goes on with its own last turn.
+
+    Raises:
+        CapabilityError: The model is known not to take what a canister holds.
+        RequestError: The bytes of a medium are not there.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    blocks = BlocksWriter(ledger=ledger, attributes=attributes, quirks=quirks)
+    executed = frozenset(
+        canister.invocation_id
+        for canister in canisters
+        if isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
+    )
+    writer = _MessagesWriter(ledger=ledger, quirks=quirks, blocks=blocks, executed=executed)
+    for placed in repair_history(canisters, RULES, ledger):
+        writer.write(placed)
+    writer.drop_empty()
+    if continuation and not _is_paused(canisters[-1] if canisters else None):
+        writer.trim()
+    system = {"system": writer.system} if writer.system else {}
+    messages = [message for _, message in writer.messages]
+    return Translation({**system, "messages": messages}, ledger.losses)
+
+
+@attrs.define(kw_only=True)
+class _MessagesWriter:
+    ledger: Ledger
+    quirks: Quirks
+    blocks: BlocksWriter
+    executed: frozenset[str] = frozenset()
+    system: list[Block] = attrs.field(factory=list)
+    messages: list[tuple[str, dict[str, Any]]] = attrs.field(factory=list)
+    _last: AnyCanister | None = None
+
+    def write(self, placed: Placed) -> None:
+        canister, path = placed.canister, placed.path
+        match canister:
+            case SupervisorCanister():
+                self._write_supervisor(canister, path)
+            case UserCanister():
+                self._write_user(canister, path)
+            case DocumentCanister():
+                residue = self.ledger.open(canister.native, path)
+                self._add("user", path, _write_document(canister, path, self.blocks), residue)
+            case ResultCanister(owner=Owner.OURS):
+                self._write_result(canister, path)
+            case AssistantCanister():
+                residue = self.ledger.open(canister.native, path, canister)
+                content = self.blocks.write(canister.content, path, canister)
+                self._add("assistant", path, content, residue, self._goes_on(canister))
+            case InvocationCanister(owner=Owner.OURS):
+                content = [write_invocation(canister, path, self.ledger)]
+                self._add("assistant", path, content, {}, self._goes_on(canister))
+            case InvocationCanister() if self._is_cut(canister):
+                self.ledger.drop(path, "what the vendor began to execute was cut off")
+                return
+            case _:
+                content = write_execution(canister, path, self.ledger)
+                self._add("assistant", path, content, {}, self._goes_on(canister))
+        self._last = canister
+
+    def drop_empty(self) -> None:
+        """Drops the messages that hold nothing: none of them is taken."""
+        kept = []
+        for path, message in self.messages:
+            if message["content"] or message.keys() - {"role", "content"}:
+                kept.append((path, message))
+            else:
+                self.ledger.drop(path, "a message without content is refused")
+        self.messages = kept
+
+    def trim(self) -> None:
+        """Takes the blanks from the end of an answer that was begun: the vendor refuses them."""
+        path, message = self.messages[-1] if self.messages else ("", {})
+        if message.get("role") != "assistant" or not message["content"]:
+            return
+        block = message["content"][-1]
+        if block.get("type") == "text" and block["text"] != block["text"].rstrip():
+            block["text"] = block["text"].rstrip()
+            self.ledger.coerce(path, "an answer that was begun must not end with blanks")
+
+    def _is_cut(self, canister: InvocationCanister) -> bool:
+        """Tells whether a call of the vendor's has no result and will have none.
+
+        A paused turn, or one that waits for a result of ours, is still being executed.
+        """
+        origin = canister.origin
+        is_over = origin is not None and origin.stop_reason in _CUT
+        return is_over and canister.invocation_id not in self.executed
+
+    def _goes_on(self, canister: AnyCanister) -> bool:
+        return self._last is not None and belongs(self._last, canister)
+
+    def _add(
+        self,
+        role: str,
+        path: str,
+        content: list[Block],
+        residue: dict[str, Any],
+        goes_on: bool = False,
+    ) -> None:
+        if goes_on:
+            message = self.messages[-1][1]
+            message["content"] += content
+            message.update(residue)
+        else:
+            self.messages.append((path, {"role": role, "content": content, **residue}))
+
+    def _write_supervisor(self, canister: SupervisorCanister, path: str) -> None:
+        residue = self.ledger.open(canister.native, path)
+        content = self.blocks.write_texts(canister.content, path, canister)
+        if not self.messages and not residue:
+            self.system += content
+        elif self.quirks.takes_supervisors:
+            self._add("system", path, content, residue)
+        else:
+            self.ledger.coerce(path, "instructions amid the conversation go as the user's words")
+            self._add("user", path, content, {})
+
+    def _write_user(self, canister: UserCanister, path: str) -> None:
+        residue = self.ledger.open(canister.native, path)
+        follows = isinstance(self._last, ResultCanister) and self._last.owner is Owner.OURS
+        content = self.blocks.write(canister.content, path, canister)
+        self._add("user", path, content, residue, follows and "role" not in residue)
+
+    def _write_result(self, canister: ResultCanister, path: str) -> None:
+        residue = self.ledger.open(canister.native, path, canister)
+        wrapper = residue.pop("message", {})
+        block: Block = {"type": "tool_result", "tool_use_id": canister.invocation_id}
+        if content := self.blocks.write(canister.content, path, canister):
+            block["content"] = content
+        if canister.is_error:
+            block["is_error"] = True
+        last = self._last
+        follows = isinstance(last, ResultCanister) and last.owner is Owner.OURS
+        goes_on = follows and "role" not in wrapper
+        self._add("user", path, [merge(block, residue)], wrapper, goes_on)
+
+
+def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) -> Block:
+    """Returns the block of an invocation of ours."""
+    if canister.content:
+        ledger.drop(f"{path}.content", "an invocation has no content beside its arguments")
+    block = {
+        "type": "tool_use",
+        "id": canister.invocation_id,
+        "name": canister.name,
+        "input": _read_arguments(canister, path, ledger),
+    }
+    return merge(block, ledger.open(canister.native, path, canister))
+
+
+def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> Any:
+    """Returns the arguments as the object that this dialect has for them."""
+    path = f"{path}.arguments"
+    if canister.form == "text":
+        ledger.coerce(path, "free text goes as an object with the field input")
+        return {"input": canister.arguments}
+    try:
+        return canister.parse_arguments()
+    except ParseError as error:
+        ledger.coerce(path, f"{error.detail}; they go as text in the field {BROKEN_ARGUMENTS}")
+    return {BROKEN_ARGUMENTS: canister.arguments}
+
+
+def write_execution(canister: AnyCanister, path: str, ledger: Ledger) -> list[Block]:
+    """Returns the block of what the vendor executed itself, if it was this one."""
+    native = canister.native
+    if native is None or not ledger.admits(native, canister):
+        ledger.withhold(path, "what a vendor executed itself goes only to that vendor")
+        return []
+    return [read_native(native, path)]
+
+
+def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter) -> list[Block]:
+    """Returns the blocks of a document: one of its words and pictures, then those of its files."""
+    title = {} if canister.title is None else {"title": canister.title}
+    written: list[Block] = []
+    others: list[Block] = []
+    for index, content in enumerate(canister.content):
+        block = blocks.write_content(content, f"{path}.content[{index}]", canister)
+        if block is None:
+            continue
+        if isinstance(content, FileContent):
+            others.append({**title, **block})
+        elif block["type"] in ("text", "image"):
+            written.append(block)
+        else:
+            others.append(block)
+    if not written:
+        return others
+    source: Block = {"type": "content", "content": written}
+    if len(written) == 1 and written[0].keys() == {"type", "text"}:
+        source = {"type": "text", "media_type": "text/plain", "data": written[0]["text"]}
+    return [{"type": "document", "source": source, **title}, *others]
+
+
+def _is_paused(last: AnyCanister | None) -> bool:
+    """Tells whether a turn was paused by the vendor, which wants it back as it is."""
+    origin = getattr(last, "origin", None)
+    return origin is not None and origin.stop_reason is StopReason.PAUSED

@@ -1,0 +1,97 @@
+"""The control values in a client's request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.messages.calling.controls import SAMPLING_FIELDS, thinks_adaptively
+from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES
+from vibe_llms.dialects.serving import fits_control
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject, JsonValue
+
+_SAME_NAME: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
+
+
+_SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
+
+
+def normalize_controls(
+    parameters: JsonObject, attributes: ModelAttributes | None = None
+) -> Translation[Mapping[str, JsonValue]]:
+    """Returns the control values in a request; nothing is lost, for the rest stays native.
+
+    Args:
+        attributes: Of the model that will be asked; a parameter becomes a control where the
+            model has it. Without them all that there are here do.
+    """
+    return Translation(take_controls(dict(parameters), attributes))
+
+
+def take_controls(
+    rest: dict[str, Any], attributes: ModelAttributes | None = None
+) -> dict[str, JsonValue]:
+    """Takes the parameters that are controls out of a request, and returns the controls."""
+    taken: dict[str, JsonValue] = {}
+    for name in (*_SAME_NAME, *OTHER_NAMES):
+        field = OTHER_NAMES.get(name, name)
+        if rest.get(field) is not None and fits_control(name, rest[field], attributes):
+            taken[name] = rest.pop(field)
+    if rest.get("tools"):
+        disabled = _peek(rest, "tool_choice", "disable_parallel_tool_use")
+        if isinstance(disabled, bool) and fits_control("parallel_invocations", True, attributes):
+            _take(rest, "tool_choice", "disable_parallel_tool_use")
+            taken["parallel_invocations"] = not disabled
+    return taken | _take_reasoning(rest, attributes)
+
+
+def _take_reasoning(
+    rest: dict[str, Any], attributes: ModelAttributes | None
+) -> dict[str, JsonValue]:
+    taken: dict[str, JsonValue] = {}
+    kind = _peek(rest, "thinking", "type")
+    budget = _peek(rest, "thinking", "budget_tokens")
+    effort = _peek(rest, "output_config", "effort")
+    adaptive = attributes is not None and thinks_adaptively(attributes)
+    if kind == "enabled" and fits_control("reasoning_budget_tokens", budget, attributes):
+        _take(rest, "thinking", "type", "budget_tokens")
+        taken["reasoning_budget_tokens"] = budget
+    if isinstance(effort, str) and fits_control("reasoning_effort", effort, attributes):
+        if adaptive and kind == "adaptive":
+            _take(rest, "thinking", "type")
+        if not adaptive or kind == "adaptive":
+            _take(rest, "output_config", "effort")
+            taken["reasoning_effort"] = effort
+    elif (
+        effort is None
+        and kind == "disabled"
+        and fits_control("reasoning_effort", "none", attributes)
+    ):
+        _take(rest, "thinking", "type")
+        taken["reasoning_effort"] = "none"
+    return taken | _take_summary(rest, attributes)
+
+
+def _take_summary(rest: dict[str, Any], attributes: ModelAttributes | None) -> dict[str, JsonValue]:
+    display = _peek(rest, "thinking", "display")
+    value = _SUMMARIES.get(str(display), display)
+    if display is None or not fits_control("reasoning_summary", value, attributes):
+        return {}
+    _take(rest, "thinking", "display")
+    return {"reasoning_summary": value}
+
+
+def _peek(rest: Mapping[str, Any], group: str, name: str) -> Any:
+    fields = rest.get(group)
+    return fields.get(name) if isinstance(fields, Mapping) else None
+
+
+def _take(rest: dict[str, Any], group: str, *names: str) -> None:
+    """Takes fields out of an object within; an object that is left empty goes, too."""
+    left = {name: value for name, value in rest[group].items() if name not in names}
+    if left:
+        rest[group] = left
+    else:
+        del rest[group]

@@ -1,0 +1,107 @@
+"""Tools, the choice among them, and schemas in a client's request."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.messages.tables import CHOICE_WORDS
+from vibe_llms.dialects.naming import find_free_name
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.losses import Translation
+from vibe_llms.plain import JsonObject
+
+_CHOICES_BACK = {native: choice for choice, native in CHOICE_WORDS.items()}
+
+
+def normalize_invocables(
+    native: Mapping[str, Any],
+) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
+    """Returns the descriptions and the choice in a client's request."""
+    rest = dict(native)
+    invocables = take_invocables(rest)
+    return Translation((invocables, take_choice(rest, invocables)))
+
+
+def take_invocables(rest: dict[str, Any]) -> tuple[InvocableDescription, ...]:
+    """Takes the tools out of a request."""
+    invocables: dict[str, InvocableDescription] = {}
+    for tool in rest.pop("tools", None) or ():
+        invocable = _read_tool(tool, {*invocables, *CHOICES})
+        invocables[invocable.name] = invocable
+    return tuple(invocables.values())
+
+
+def _read_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescription:
+    schema = tool.get("input_schema")
+    is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
+    if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says
+        return InvocableDescription(
+            name=find_free_name(_name_own_tool(tool), taken),
+            description=str(tool.get("description") or ""),
+            schema=None,
+            native=seal_native(PROTOCOL, tool),
+        )
+    residue = leave(tool, "name", "description", "input_schema", "strict")
+    description = tool.get("description") or ""
+    native = keep_native(PROTOCOL, residue)
+    if not description.strip():  # a client may leave it out; only beside a native may we
+        native = seal_native(PROTOCOL, residue | leave(tool, *(tool.keys() - {"description"})))
+        description = ""
+    return InvocableDescription(
+        name=tool["name"],
+        description=description,
+        schema=schema,
+        enforced=tool.get("strict") is True,
+        native=native,
+    )
+
+
+def _name_own_tool(tool: Mapping[str, Any]) -> str:
+    """Returns a name for a tool of the vendor's: whole sets of tools have none."""
+    kind = str(tool.get("type") or "tool")
+    server = tool.get("mcp_server_name")
+    return str(tool.get("name") or (f"{kind}:{server}" if server else kind))
+
+
+def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]) -> str:
+    """Takes the choice out of a request; one without a common word stays in it."""
+    choice = rest.get("tool_choice")
+    if not isinstance(choice, Mapping):
+        return "auto"
+    kind, names = choice.get("type"), {invocable.name for invocable in invocables}
+    word = _CHOICES_BACK.get(str(kind))
+    if kind == "tool" and choice.get("name") in names:
+        word = str(choice["name"])
+    if word is None:
+        return "auto"
+    if not names:  # it says nothing here; the vendor may be told as it was
+        return word if word == "none" else "auto"
+    left = leave(choice, "type", "name")
+    if left:
+        rest["tool_choice"] = left
+    else:
+        del rest["tool_choice"]
+    return word
+
+
+def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
+    """Returns the schema in a client's request, ``None`` where any text will do."""
+    return Translation(take_schema(dict(native)))
+
+
+def take_schema(rest: dict[str, Any]) -> JsonObject | None:
+    """Takes the schema out of a request, also from the older place for it."""
+    match rest:
+        case {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)} as form}}:
+            left = leave(form, "type", "schema")
+            config = leave(rest["output_config"], "format") | ({"format": left} if left else {})
+            del rest["output_config"]
+            rest |= {"output_config": config} if config else {}
+            return schema
+        case {"output_format": {"type": "json_schema", "schema": dict(schema)}}:
+            del rest["output_format"]
+            return schema
+    return None

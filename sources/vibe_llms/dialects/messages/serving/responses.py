@@ -1,0 +1,133 @@
+"""A whole response as a body of this dialect: what a gateway answers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
+from vibe_llms.dialects.messages.calling.messages import write_execution, write_invocation
+from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.messages.tables import STOP_REASONS
+from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    Owner,
+    ResultCanister,
+    StopReason,
+    Usage,
+)
+from vibe_llms.messages.contents import ReasoningContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Response
+from vibe_llms.plain import JsonObject
+
+_WORDS: Final = {reason: word for word, reason in STOP_REASONS.items() if word != "compaction"} | {
+    StopReason.FAILED: "max_tokens",
+    StopReason.FILTERED: "refusal",
+    StopReason.INTERRUPTED: "max_tokens",
+}
+"""From a stop reason to this dialect's word; for any other it is ``end_turn``."""
+
+
+def nativize_response(response: Response) -> Translation[JsonObject]:
+    """Returns the whole body: the inverse of the decoder and the assembler."""
+    ledger = Ledger(protocol=PROTOCOL)
+    origin = response.metadata.origin
+    content: list[Block] = []
+    blocks = _ResponseBlocksWriter(
+        ledger=ledger, quirks=Quirks(takes_unsealed_reasoning=True), keeps_empty=True
+    )
+    for index, canister in enumerate(response.canisters):
+        content += _write(canister, f"canisters[{index}]", blocks)
+    body = {
+        "id": origin.response_id or _make_up_id(response, ledger),
+        "type": "message",
+        "role": "assistant",
+        "model": origin.model,
+        "content": content,
+        "stop_reason": _find_stop_reason(origin, ledger),
+        "stop_sequence": None,
+        "usage": _write_usage(origin),
+        **ledger.open(response.metadata.native, "metadata"),
+    }
+    return Translation(body, ledger.losses)
+
+
+def _write(canister: AnyCanister, path: str, blocks: BlocksWriter) -> list[Block]:
+    match canister:
+        case AssistantCanister():
+            blocks.ledger.open(canister.native, path, canister)  # a message has nowhere to put it
+            return blocks.write(canister.content, path, canister)
+        case InvocationCanister(owner=Owner.OURS):
+            return [write_invocation(canister, path, blocks.ledger)]
+        case InvocationCanister() | ResultCanister(owner=Owner.VENDOR):
+            return write_execution(canister, path, blocks.ledger)
+    blocks.ledger.drop(path, f"a response holds no {canister.role}")
+    return []
+
+
+class _ResponseBlocksWriter(BlocksWriter):
+    """Shows a client the reasoning of any vendor; only its seal is withheld."""
+
+    def _write_reasoning(
+        self, content: ReasoningContent, path: str, canister: AnyCanister | None
+    ) -> Block | None:
+        if content.native is not None and self.ledger.admits(content.native, canister):
+            return super()._write_reasoning(content, path, canister)
+        if content.seal is not None:
+            self.ledger.withhold(f"{path}.seal", "the seal of another vendor means nothing here")
+        text = content.text or "\n\n".join(content.summary)
+        if content.text and content.summary:
+            self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
+        elif content.summary:
+            self.ledger.coerce(f"{path}.summary", "the summary goes as the reasoning")
+        return {"type": "thinking", "thinking": text, "signature": ""} if text else None
+
+
+def _make_up_id(response: Response, ledger: Ledger) -> str:
+    ledger.synthesize("metadata.origin.response_id", "the vendor gave the response no id")
+    first = response.canisters[0].id if response.canisters else "empty"
+    return f"msg_{first}"
+
+
+def _find_stop_reason(origin: Origin, ledger: Ledger) -> str | None:
+    if keeps_word(origin, PROTOCOL):
+        return origin.native_stop_reason
+    word = _WORDS.get(origin.stop_reason, "end_turn")
+    tell_stop(origin, word, STOP_REASONS[word], ledger)
+    return word
+
+
+def _write_usage(origin: Origin) -> dict[str, Any]:
+    usage = origin.usage
+    if usage is not None and usage.native is not None and origin.protocol == PROTOCOL:
+        native: dict[str, Any] = msgspec.json.decode(usage.native)
+        return native
+    return nativize_usage(usage)
+
+
+def nativize_usage(usage: Usage | None) -> dict[str, Any]:
+    """Returns the account as this dialect has it; what is not known counts as nothing."""
+    if usage is None:
+        return {"input_tokens": 0, "output_tokens": 0}
+    short, long = usage.cache_write_tokens, usage.cache_write_long_tokens
+    native: dict[str, Any] = {
+        "input_tokens": (usage.input_tokens or 0) + (usage.input_audio_tokens or 0),
+        "output_tokens": usage.total_output_tokens or 0,
+    }
+    if usage.cache_read_tokens is not None:
+        native["cache_read_input_tokens"] = usage.cache_read_tokens
+    if short is not None or long is not None:
+        native["cache_creation_input_tokens"] = (short or 0) + (long or 0)
+    if long is not None:
+        parts = {"ephemeral_5m_input_tokens": short or 0, "ephemeral_1h_input_tokens": long}
+        native["cache_creation"] = parts
+    if usage.reasoning_tokens is not None:
+        native["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return native

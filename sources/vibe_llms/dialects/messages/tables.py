@@ -1,0 +1,28 @@
+"""What the words of this protocol stand for: both halves go by these tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.messages.canisters import StopReason
+
+STOP_REASONS: Final = {
+    "compaction": StopReason.PAUSED,
+    "end_turn": StopReason.ANSWERED,
+    "max_tokens": StopReason.LIMIT,
+    "model_context_window_exceeded": StopReason.OVERFLOW,
+    "pause_turn": StopReason.PAUSED,
+    "refusal": StopReason.REFUSED,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "tool_use": StopReason.INVOCATION,
+}
+"""From a vendor's word; any other is unknown, and is kept beside."""
+
+
+OTHER_NAMES: Final = {"stop": "stop_sequences"}
+
+
+DISPLAYS: Final = {"auto": "summarized"}
+
+
+CHOICE_WORDS = {"auto": "auto", "none": "none", "required": "any"}

@@ -1,0 +1,42 @@
+"""Invocations, as a message holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.residues import NAMELESS, leave
+from vibe_llms.messages.losses import Loss, LossKind
+
+COMMON_FIELDS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls"})
+"""The fields of a message for which there is a common word."""
+
+
+def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """Returns the name, the arguments as text, and the residue of an invocation."""
+    function = call["function"]
+    name, arguments = function["name"], function.get("arguments")
+    if not isinstance(name, str):
+        raise TypeError("the name of a function is no text")
+    residue = leave(call, "id", "function")
+    if inner := leave(function, "name", "arguments"):
+        residue["function"] = inner
+    if not call.get("id"):
+        residue |= NAMELESS
+    text = arguments if isinstance(arguments, str) else encode_arguments(arguments or {})
+    return name, text, residue
+
+
+def tell_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:
+    """Returns the loss of arguments that came as text: they go on as the object that they say."""
+    if not isinstance(call["function"].get("arguments"), str):
+        return []
+    place, reason = f"{path}.function.arguments", "a text stands for an object"
+    return [Loss(kind=LossKind.COERCED, path=place, reason=reason)]
+
+
+def encode_arguments(arguments: object) -> str:
+    """Returns the text of arguments that came as data: in their order, numbers as they are."""
+    return msgspec.json.encode(arguments).decode("utf-8")

@@ -1,0 +1,60 @@
+"""Control values as ``options`` and ``think``, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.ollama_chat.tables import OPTIONS_BY_CONTROL
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.controls import check_controls
+from vibe_llms.plain import JsonObject, JsonValue
+
+_INEXPRESSIBLE: Final = frozenset(
+    {
+        "parallel_invocations",
+        "reasoning_budget_tokens",
+        "reasoning_summary",
+        "service_tier",
+        "verbosity",
+    }
+)
+"""Common controls for which this protocol has neither an option nor a field."""
+
+_NEAR_LEVELS: Final = {"minimal": "low", "xhigh": "max"}
+
+
+def nativize_controls(
+    controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
+) -> Translation[JsonObject]:
+    """Returns ``options`` and ``think``; a control that only a model's data know is an option.
+
+    Raises:
+        ControlError: The model has no such control, or the value is outside its domain.
+    """
+    ledger = Ledger(protocol=PROTOCOL)
+    options: dict[str, JsonValue] = {}
+    native: dict[str, JsonValue] = {}
+    for name, value in check_controls(controls, attributes.controls).items():
+        if name == "reasoning_effort":
+            native["think"] = _nativize_effort(str(value), ledger)
+        elif name in _INEXPRESSIBLE:
+            ledger.drop(f"controls.{name}", "this protocol cannot say it")
+        else:
+            options[OPTIONS_BY_CONTROL.get(name, name)] = value
+    if options:
+        native["options"] = options
+    return Translation(native, ledger.losses)
+
+
+def _nativize_effort(effort: str, ledger: Ledger) -> JsonValue:
+    if effort == "none":
+        return False
+    if effort in _NEAR_LEVELS:
+        near = _NEAR_LEVELS[effort]
+        ledger.coerce("controls.reasoning_effort", f"{effort!r} goes as {near!r}, the nearest")
+        return near
+    return effort

@@ -1,0 +1,284 @@
+"""What a server answers, a line at a time or whole, as normalized stream events: a pure machine.
+
+A whole response goes the same way as a stream of one line, so that both give the same
+canisters. A message has one text and one reasoning, in whatever pieces they come; they end when
+the response does. Invocations come complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.decoding import decode_json, is_blank, produce_emptiness
+from vibe_llms.dialects.ollama_chat.calling.calls import (
+    COMMON_FIELDS,
+    read_call,
+    tell_text_arguments,
+)
+from vibe_llms.dialects.ollama_chat.calling.errors import produce_error
+from vibe_llms.dialects.ollama_chat.calling.media import read_media
+from vibe_llms.dialects.ollama_chat.calling.usage import USAGE_FIELDS, normalize_usage
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.dialects.ollama_chat.tables import STOP_REASONS
+from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentKind,
+    ContentStartedEvent,
+    LossEvent,
+    NativeEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+    UsageEvent,
+)
+from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.messages.canisters import StopReason
+from vibe_llms.messages.losses import Loss, LossKind
+
+_KNOWN_FIELDS: Final = USAGE_FIELDS | {"created_at", "done", "done_reason", "message", "model"}
+
+
+class _Message(msgspec.Struct, forbid_unknown_fields=True):
+    role: str
+    content: str = ""
+    thinking: str = ""
+
+
+class _Chunk(msgspec.Struct, forbid_unknown_fields=True):
+    """The line that comes in thousands; any other goes the way of dictionaries."""
+
+    model: str
+    created_at: str
+    message: _Message
+    done: bool
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+
+
+class Decoder:
+    """Turns lines, or one whole response, into events.
+
+    Args:
+        provider: Named in errors.
+        model: That was asked; named in errors.
+    """
+
+    def __init__(self, *, provider: str, model: str = "") -> None:
+        self._provider = provider
+        self._model = model
+        self._events: list[StreamEvent] = []
+        self._begun = False
+        self._ended = False
+        self._has_spoken = False
+        self._finished = False
+        self._reason: str | None = None
+        self._created: object = None
+        self._count = 0
+        self._calls = 0
+        self._open: dict[ContentKind, int] = {}
+        self._rest: dict[str, Any] = {}
+        self._message_rest: dict[str, Any] = {}
+
+    def decode(self, data: Mapping[str, Any] | bytes, event: str = "") -> list[StreamEvent]:
+        """Returns the events of one line, given as data or as the bytes of their JSON.
+
+        Args:
+            event: Has no meaning here: lines have no names.
+
+        Raises:
+            ConverseError: The line makes no sense, or is an error of the server.
+        """
+        if self._begun and not self._ended and isinstance(data, bytes):
+            try:
+                chunk = _decode_chunk(data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                pass  # not the usual one: what is wrong with it shows below, if anything
+            else:
+                if not chunk.done and chunk.message.role == "assistant":
+                    return self._read_deltas(chunk.message)
+        events: list[StreamEvent] = []
+        self._events = events
+        try:
+            fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
+            self._read(fields)
+            events += losses
+        except ConverseError:
+            raise
+        except _SENSELESS as error:
+            raise ConverseError(
+                detail=f"{self._provider} sent a line that makes no sense: {error!r}.",
+                remedy="Ask again; if it stays, the server may be no Ollama.",
+                stage=Stage.DECODE,
+            ) from error
+        return events
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server has said that the response is complete."""
+        return self._ended
+
+    def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
+        """Returns the events of a whole response, to their end. Raises ConverseError."""
+        return [*self.decode(body), *self.finish()]
+
+    def finish(self) -> list[StreamEvent]:
+        """Returns the last events. To be called when the stream has ended.
+
+        Raises:
+            StreamTruncatedError: The server has not said that the response is complete.
+        """
+        if self._finished:
+            return []
+        if not self._ended:
+            raise StreamTruncatedError(
+                detail=f"The stream of {self._provider} ended before its response was complete.",
+                remedy="What had arrived is kept; ask again.",
+            )
+        if not self._has_spoken:
+            raise produce_emptiness(self._provider)
+        self._finished = True
+        events: list[StreamEvent] = []
+        group = keep_native(PROTOCOL, self._message_rest)
+        for index in self._open.values():
+            events.append(ContentFinishedEvent(index=index, group_native=group))
+            group = None
+        rest = self._rest
+        if group is not None:  # there is no content which it could be beside
+            rest = {**rest, "message": self._message_rest}
+        reason = STOP_REASONS.get(self._reason or "", StopReason.UNKNOWN)
+        if reason is StopReason.ANSWERED and self._calls:
+            reason = StopReason.INVOCATION  # servers have no word of their own for it
+        events.append(
+            ResponseFinishedEvent(
+                stop_reason=reason,
+                native_stop_reason=self._reason,
+                native=keep_native(PROTOCOL, rest),
+            )
+        )
+        return events
+
+    def _read(self, data: Mapping[str, Any]) -> None:
+        if data.get("error"):
+            raise produce_error(data, provider=self._provider, model=self._model)
+        if self._ended or ("message" not in data and "done" not in data):
+            native = seal_native(PROTOCOL, data)
+            self._events.append(NativeEvent(kind=next(iter(data), "empty"), native=native))
+            return
+        if not self._begun:
+            self._begun = True
+            self._events.append(ResponseStartedEvent(model=data.get("model") or None))
+        self._created = data.get("created_at")
+        self._read_message(data.get("message") or {})
+        self._keep(data)
+        if data.get("done"):
+            self._end(data)
+
+    def _end(self, data: Mapping[str, Any]) -> None:
+        self._ended = True
+        reason = data.get("done_reason")
+        self._reason = None if reason is None else str(reason)
+        if self._created is not None:
+            self._rest["created_at"] = self._created
+        usage = normalize_usage(data)
+        if usage is not None:
+            self._events.append(UsageEvent(usage=usage))
+
+    def _keep(self, data: Mapping[str, Any]) -> None:
+        """Keeps what has no common word; log probabilities come with each piece of text."""
+        for name, value in leave(data, *_KNOWN_FIELDS).items():
+            gathered = self._rest.get(name)
+            if name != "logprobs" or not isinstance(gathered, list):
+                self._rest[name] = list(value) if isinstance(value, list) else value
+            elif isinstance(value, list):
+                gathered += value
+
+    def _read_message(self, message: Mapping[str, Any]) -> None:
+        self._has_spoken = self._has_spoken or any(v is not None for v in message.values())
+        # In the order in which a model thinks, speaks and calls, not in that of the keys.
+        for kind, name in _TEXTS:
+            text = message.get(name)
+            if text:
+                if not isinstance(text, str):
+                    raise TypeError(f"{name} is no text")
+                self._events.append(ContentDeltaEvent(self._ensure_open(kind), text))
+        if images := message.get("images"):
+            self._read_images(images)
+        for call in message.get("tool_calls") or ():
+            if not is_blank(call):
+                self._read_invocation(call)
+        self._message_rest |= leave(message, *COMMON_FIELDS)
+
+    def _read_deltas(self, message: _Message) -> list[StreamEvent]:
+        """Does what :meth:`_read_message` does, for the line that comes in thousands."""
+        events: list[StreamEvent] = []
+        self._events = events
+        if message.thinking:
+            events.append(ContentDeltaEvent(self._ensure_open("reasoning"), message.thinking))
+        if message.content:
+            events.append(ContentDeltaEvent(self._ensure_open("text"), message.content))
+        return events
+
+    def _ensure_open(self, kind: ContentKind) -> int:
+        index = self._open.get(kind)
+        if index is None:
+            index = self._open[kind] = self._take_index()
+            self._events.append(ContentStartedEvent(index=index, kind=kind))
+        return index
+
+    def _take_index(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def _read_images(self, images: object) -> None:
+        media = read_media(images)
+        if media is None:
+            self._message_rest["images"] = images
+            return
+        for item in media:
+            index = self._take_index()
+            self._events.append(ContentStartedEvent(index=index, kind=item.type))
+            self._events.append(ContentFinishedEvent(index=index, item=item))
+
+    def _read_invocation(self, call: Mapping[str, Any]) -> None:
+        name, arguments, residue = read_call(call)
+        path = f"message.tool_calls[{self._calls}]"
+        self._events += (LossEvent(loss=loss) for loss in tell_text_arguments(call, path))
+        identity = call.get("id") or self._make_up_id(name, arguments)
+        index = self._take_index()
+        self._calls += 1
+        self._events += (
+            ContentStartedEvent(index=index, kind="invocation", invocation_id=identity, name=name),
+            ContentDeltaEvent(index, arguments, "arguments"),
+            ContentFinishedEvent(index=index, native=keep_native(PROTOCOL, residue)),
+        )
+
+    def _make_up_id(self, name: str, arguments: str) -> str:
+        """Makes an id that no other turn has: the same where the same response is read again."""
+        path = f"message.tool_calls[{self._calls}].id"
+        reason = "the server gave the invocation no id"
+        loss = Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason)
+        self._events.append(LossEvent(loss=loss))
+        seed = f"{self._created}\n{self._calls}\n{name}\n{arguments}"
+        digest = hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"call_{digest[:16]}"
+
+
+_TEXTS: Final[tuple[tuple[ContentKind, str], ...]] = (
+    ("reasoning", "thinking"),
+    ("text", "content"),
+)
+_SENSELESS: Final = (
+    msgspec.DecodeError,
+    AttributeError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)

@@ -1,0 +1,74 @@
+"""Descriptions of invocables as tools, the choice among them, and schemas; both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.residues import merge
+from vibe_llms.dialects.tools import is_vendors_own
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Translation
+from vibe_llms.plain import JsonObject
+
+ANY_OBJECT: Final[JsonObject] = {"type": "object"}
+"""The schema for which ``"format": "json"`` stands."""
+
+
+def nativize_invocables(
+    invocables: Sequence[InvocableDescription],
+    choice: str,
+    quirks: Quirks | None = None,
+    *,
+    provider: str = "",
+) -> Translation[JsonObject]:
+    """Returns ``tools``; nothing where there are no invocables.
+
+    This protocol has no word for the choice: what may not be invoked is not told of.
+    """
+    del quirks  # no vendor of this dialect has any of these
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    place = "invocation_choice"
+    offered = list(enumerate(invocables))
+    if choice == "none":
+        if invocables:
+            ledger.coerce(place, "no invocable is told of, as none may be invoked")
+        offered = []
+    elif choice == "required":
+        ledger.drop(place, "this protocol cannot require an invocation")
+    elif choice != "auto":
+        ledger.coerce(place, f"only {choice} is told of; this protocol cannot require it")
+        offered = [(index, item) for index, item in offered if item.name == choice]
+    tools = [_nativize_tool(item, f"invocables[{index}]", ledger) for index, item in offered]
+    told = [tool for tool in tools if tool is not None]
+    return Translation({"tools": told} if told else {}, ledger.losses)
+
+
+def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> JsonObject | None:
+    is_own = item.schema is None and is_vendors_own(item)
+    if is_own and item.native is not None and not ledger.admits(item.native):
+        ledger.withhold(path, f"{item.name} is another vendor's own tool")
+        return None
+    residue = ledger.open(item.native, path)
+    if is_own:
+        return residue  # a tool that is of this protocol alone is whole in its native
+    schema: Any = item.schema
+    if schema is None:
+        ledger.coerce(path, "a tool of free text takes it as its argument 'input'")
+        schema = {
+            "type": "object",
+            "properties": {"input": {"type": "string"}},
+            "required": ["input"],
+        }
+    if item.enforced:
+        ledger.drop(f"{path}.enforced", "this protocol cannot hold a model to a tool's schema")
+    function = {"name": item.name, "description": item.description, "parameters": schema}
+    tool: dict[str, Any] = {"type": "function", "function": function}
+    return merge(tool, residue)
+
+
+def nativize_schema(schema: JsonObject | None) -> JsonObject:
+    """Returns the ``format`` which holds an answer to a schema."""
+    return {} if schema is None else {"format": "json" if schema == ANY_OBJECT else schema}

@@ -1,0 +1,180 @@
+"""Canisters as the messages of a request.
+
+A message of this dialect is one text, with pictures and invocations beside it that have no
+place within it. What a conversation says otherwise is brought into that form, and each such change
+is a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import attrs
+
+from vibe_llms.dialects.framing import frame_document
+from vibe_llms.dialects.history import (
+    NO_RESULT,
+    HistoryRules,
+    Placed,
+    belongs,
+    repair_history,
+)
+from vibe_llms.dialects.ledger import Ledger, reading_natives
+from vibe_llms.dialects.ollama_chat.calling.parts import Parts, PartsWriter
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.residues import NAMELESS, merge
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.views import text_of
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+
+def nativize_canisters(
+    canisters: Sequence[AnyCanister],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+) -> Translation[JsonObject]:
+    """Returns ``{"messages": […]}``.
+
+    Args:
+        provider: Whose request it is; residues of other providers stay behind.
+
+    Raises:
+        CapabilityError: The model is known not to take what a canister holds.
+        RequestError: The bytes of a medium are not there.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+    writer = MessagesWriter(PartsWriter(attributes, ledger), ledger)
+    messages = writer.write(repair_history(canisters, HistoryRules(), ledger))
+    return Translation({"messages": messages}, ledger.losses)
+
+
+@attrs.define
+class MessagesWriter:
+    """Writes a repaired conversation, message by message."""
+
+    parts: PartsWriter
+    ledger: Ledger
+    _names: dict[str, str] = attrs.field(factory=dict, init=False)
+    _nameless: set[str] = attrs.field(factory=set, init=False)
+
+    def write(self, conversation: Sequence[Placed]) -> list[JsonObject]:
+        """Returns the messages of a conversation."""
+        messages: list[JsonObject] = []
+        turn: list[Placed] = []
+        for placed in conversation:
+            if turn and not belongs(turn[-1].canister, placed.canister):
+                messages += self.write_turn(turn)
+                turn = []
+            match placed.canister:
+                case AssistantCanister() | InvocationCanister():
+                    turn.append(placed)
+                case ResultCanister() if placed.canister.owner is Owner.VENDOR:
+                    turn.append(placed)
+                case ResultCanister():
+                    messages.append(self._write_result(placed.canister, placed.path))
+                case _:
+                    messages.append(self._write_input(placed.canister, placed.path))
+        return messages + self.write_turn(turn)
+
+    def write_turn(self, turn: Sequence[Placed]) -> list[JsonObject]:
+        """Returns the one message of a turn; none where nothing of it may be said here."""
+        gathered = Parts()
+        calls: list[JsonObject] = []
+        residue: dict[str, Any] = {}
+        shown = 0
+        for canister, path in ((placed.canister, placed.path) for placed in turn):
+            if getattr(canister, "owner", None) is Owner.VENDOR:
+                self.ledger.withhold(path, "what a vendor executed itself is shown to it alone")
+                continue
+            shown += 1
+            if isinstance(canister, InvocationCanister):
+                calls.append(self._write_call(canister, path, residue))
+                continue
+            if calls and canister.content:
+                self.ledger.coerce(path, "what follows an invocation in its turn goes before it")
+            self.parts.add(gathered, canister.content, path, is_spoken=True)
+            residue |= self.ledger.open(canister.native, path, canister)
+        if not shown:
+            return []
+        message: dict[str, Any] = {"role": "assistant", **gathered.compose()}
+        if calls:
+            message["tool_calls"] = calls
+        return [merge(message, residue)]
+
+    def _write_call(
+        self, canister: InvocationCanister, path: str, residue: dict[str, Any]
+    ) -> JsonObject:
+        """Writes one invocation; what its native says of the whole message joins the residue."""
+        self.ledger.omit(canister, path, "content", reason="an invocation has no contents here")
+        function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
+        call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
+        kept = self.ledger.open(canister.native, path, canister)
+        if kept.keys() & NAMELESS.keys():
+            del call["id"]
+            self._nameless.add(canister.invocation_id)
+        with reading_natives(canister, path):
+            residue |= kept.pop("message", {})
+            call = merge(call, kept)
+        self._names[canister.invocation_id] = canister.name
+        return call
+
+    def _write_arguments(self, canister: InvocationCanister, path: str) -> Any:
+        """Returns the arguments as the object that this dialect wants."""
+        if canister.form == "text":
+            self.ledger.coerce(f"{path}.arguments", "free text goes as the field 'input'")
+            return {"input": canister.arguments}
+        if canister.fault is None:
+            return canister.parse_arguments()
+        reason = f"they go as the field 'arguments' of an object: {canister.fault}"
+        self.ledger.coerce(f"{path}.arguments", reason)
+        return {"arguments": canister.arguments}
+
+    def _write_result(self, canister: ResultCanister, path: str) -> JsonObject:
+        message: dict[str, Any] = {"role": "tool"}
+        gathered = Parts()
+        self.parts.add(gathered, canister.content, path, canister=canister)
+        message |= gathered.compose()
+        name = canister.name or self._names.get(canister.invocation_id)
+        if name:
+            message["tool_name"] = name
+        if canister.invocation_id not in self._nameless:
+            message["tool_call_id"] = canister.invocation_id
+        if canister.is_error and text_of(canister) != NO_RESULT:  # a note that says it itself
+            self.ledger.drop(f"{path}.is_error", "there is no field that says it; the text remains")
+        return merge(message, self.ledger.open(canister.native, path, canister))
+
+    def _write_input(
+        self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
+    ) -> JsonObject:
+        contents, is_framed, shift = canister.content, False, 0
+        match canister:
+            case SupervisorCanister():
+                role = "system"
+            case DocumentCanister():
+                role, is_framed = "user", True
+                contents, shift = frame_document(canister)
+                self.ledger.coerce(path, "a document goes as the user's words, between marks")
+            case UserCanister():
+                role = "user"
+            case _:
+                assert_never(canister)
+        gathered = Parts()
+        self.parts.add(
+            gathered, contents, path, canister=canister, is_framed=is_framed, shift=shift
+        )
+        message: dict[str, Any] = {"role": role, **gathered.compose()}
+        return merge(message, self.ledger.open(canister.native, path, canister))

@@ -1,0 +1,176 @@
+"""What one message holds, gathered from contents: a text, reasoning and media side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import attrs
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.media_types import admit_type, ensure_capability, read_words
+from vibe_llms.dialects.ollama_chat.calling.media import write_medium
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    FileContent,
+    ImageContent,
+    MediaContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.messages.views import BOUNDARY, parts_texts
+from vibe_llms.models.attributes import Capability, ModelAttributes
+
+
+@attrs.define
+class Parts:
+    """The fields of a message, as far as they are gathered.
+
+    Attributes:
+        is_parted: Whether the next text is not to run into the one before it.
+    """
+
+    texts: list[str] = attrs.field(factory=list)
+    thoughts: list[str] = attrs.field(factory=list)
+    images: list[str] = attrs.field(factory=list)
+    is_parted: bool = False
+
+    def add_text(self, text: str) -> None:
+        """Adds a text, behind an empty line where it is to be parted from what stands before."""
+        if text:
+            self.texts += [BOUNDARY] if self.is_parted and any(self.texts) else []
+            self.texts.append(text)
+            self.is_parted = False
+
+    def compose(self) -> dict[str, Any]:
+        """Returns the fields; the text is always there, as servers write it themselves."""
+        fields: dict[str, Any] = {"content": "".join(self.texts)}
+        if self.thoughts:
+            fields["thinking"] = BOUNDARY.join(self.thoughts)
+        if self.images:
+            fields["images"] = self.images
+        return fields
+
+
+@attrs.define
+class PartsWriter:
+    """Sorts contents into the fields of a message and takes down what finds no place."""
+
+    attributes: ModelAttributes
+    ledger: Ledger
+
+    def add(
+        self,
+        parts: Parts,
+        contents: Sequence[AnyContent],
+        path: str,
+        *,
+        canister: AnyCanister | None = None,
+        is_spoken: bool = False,
+        is_framed: bool = False,
+        shift: int = 0,
+    ) -> None:
+        """Adds the contents of a canister.
+
+        Args:
+            canister: Whose they are.
+            is_spoken: The model said them; only then there is a place for reasoning.
+            is_framed: Marks stand around them.
+            shift: How many of the contents at the beginning are not the canister's own.
+
+        Raises:
+            CapabilityError: The model is known not to take a medium.
+            RequestError: The bytes of a medium are not there.
+        """
+        if not shift:
+            self._tell_seams(contents, path)
+        parts.is_parted = True
+        for index, content in enumerate(contents):
+            place = f"{path}.content[{index - shift}]"
+            parts.is_parted |= parts_texts(content) or not (is_spoken or is_framed)
+            match content:
+                case TextualContent():
+                    self._add_text(parts, content, place)
+                case RefusalContent():
+                    parts.add_text(content.text)
+                    parts.is_parted = True
+                    self.ledger.coerce(place, "a refusal goes as text")
+                case ReasoningContent() if is_spoken:
+                    self._add_reasoning(parts, content, place)
+                case ReasoningContent():
+                    self.ledger.drop(place, "only the model's own words have reasoning")
+                case NativeContent():
+                    self.ledger.withhold(place, f"{content.kind} has no place in a message here")
+                case ImageContent() | AudioContent() | VideoContent() | FileContent():
+                    self._add_medium(parts, content, place, canister)
+                case _:
+                    assert_never(content)
+
+    def _tell_seams(self, contents: Sequence[AnyContent], path: str) -> None:
+        """Says where one text stands for several, and pictures leave their place among them."""
+        kinds = [content.type for content in contents if content.type in ("text", "image")]
+        if kinds.count("text") < 2:
+            return
+        inner = kinds[kinds.index("text") : len(kinds) - kinds[::-1].index("text")]
+        what = "texts are joined"
+        if "image" in inner:
+            what += ", and the pictures between them go before them all"
+        self.ledger.coerce(f"{path}.content", f"{what}: a message has one text")
+
+    def _add_text(self, parts: Parts, content: TextualContent, path: str) -> None:
+        parts.add_text(content.text)
+        if content.citations:
+            self.ledger.withhold(f"{path}.citations", "citations have no place in a message here")
+        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        self.ledger.omit_native(content.native, path)
+
+    def _add_reasoning(self, parts: Parts, content: ReasoningContent, path: str) -> None:
+        text = content.text
+        if not text and content.summary:
+            text = "\n\n".join(content.summary)
+            self.ledger.coerce(f"{path}.summary", "the summary goes as the reasoning itself")
+        elif content.summary:
+            self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
+        if text:
+            parts.thoughts.append(text)
+        if content.seal is not None:
+            self.ledger.withhold(f"{path}.seal", "only the vendor that set the seal can read it")
+        self.ledger.omit_native(content.native, path)
+
+    def _add_medium(
+        self, parts: Parts, content: MediaContent, path: str, canister: AnyCanister | None
+    ) -> None:
+        words = read_words(content) if isinstance(content, FileContent) else None
+        if words is not None:
+            parts.add_text(words)
+            parts.is_parted = True
+            self.ledger.coerce(path, "a file of plain text goes as text")
+            return
+        ensure_capability(content, self.attributes, path)
+        if not admit_type(content, self.attributes, path, canister, self.ledger):
+            return
+        self.ledger.omit_native(content.native, path)
+        takes_audio = self.attributes.access_capability("supports_audio") is Capability.YES
+        if isinstance(content, ImageContent) or (isinstance(content, AudioContent) and takes_audio):
+            self._add_image(parts, content, path)
+            return
+        name = content.name or content.mime_type
+        self.ledger.drop(path, f"{name}: this protocol carries pictures, and no {content.type}")
+
+    def _add_image(self, parts: Parts, content: ImageContent | AudioContent, path: str) -> None:
+        if content.data is None and content.content_id is None:
+            held = "at an address" if content.url is not None else "in a vendor's store"
+            self.ledger.drop(path, f"this protocol carries bytes, and the {content.type} is {held}")
+            return
+        parts.images.append(write_medium(content, path))
+        detail = content.detail if isinstance(content, ImageContent) else content.transcript
+        if detail is not None:
+            field = "detail" if isinstance(content, ImageContent) else "transcript"
+            self.ledger.drop(f"{path}.{field}", "a picture goes as bytes alone")
+        if content.name is not None:
+            self.ledger.drop(f"{path}.name", "a picture goes as bytes alone")

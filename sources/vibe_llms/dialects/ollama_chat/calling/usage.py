@@ -1,0 +1,33 @@
+"""The server's account of tokens, both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.messages.canisters import Usage
+
+USAGE_FIELDS: Final = frozenset({"prompt_eval_count", "eval_count"})
+"""The fields of a response which count tokens; the others measure time."""
+
+
+def normalize_usage(native: Mapping[str, Any]) -> Usage | None:
+    """Returns the usage; ``None`` where nothing is counted.
+
+    A server leaves the input out where it was all in its cache: that is not known, not zero.
+    """
+    said = {name: native[name] for name in sorted(USAGE_FIELDS) if native.get(name) is not None}
+    if not said:
+        return None
+    return Usage(
+        input_tokens=_count(said.get("prompt_eval_count")),
+        output_tokens=_count(said.get("eval_count")),
+        native=msgspec.json.encode(said).decode("utf-8"),
+    )
+
+
+def _count(value: object) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_count else None  # type: ignore[return-value]  # just told

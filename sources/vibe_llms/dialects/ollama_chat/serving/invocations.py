@@ -1,0 +1,67 @@
+"""Tools and schemas in a client's request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vibe_llms.dialects.ollama_chat.calling.invocations import ANY_OBJECT
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.dialects.residues import keep_native, leave
+from vibe_llms.dialects.schemas import NO_ARGUMENTS
+from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.plain import JsonObject
+
+
+def normalize_invocables(
+    native: Mapping[str, Any],
+) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
+    """Returns the descriptions in a client's request; the choice is always ``auto``.
+
+    Raises:
+        RequestError: A tool makes no sense.
+    """
+    invocables: list[InvocableDescription] = []
+    losses: list[Loss] = []
+    for index, tool in enumerate(native.get("tools") or ()):
+        path = f"tools[{index}]"
+        with refuse_nonsense(f"The tool at {path}", "Ollama's /api/chat", path):
+            invocables.append(_normalize_tool(tool, path, losses))
+    return Translation((tuple(invocables), "auto"), losses)
+
+
+def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> InvocableDescription:
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        name = str(tool.get("name") or tool["type"])
+        native = keep_native(PROTOCOL, tool)
+        return InvocableDescription(name=name, description="", schema=None, native=native)
+    residue = leave(tool, "function")
+    if residue.get("type") == "function":
+        del residue["type"]
+    name, description = function["name"], function.get("description")
+    if not isinstance(description, str) or not description.strip():
+        description = name  # ours is mandatory, and a client may give none
+        reason = "it has no description; its name stands in"
+        losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
+    schema = function.get("parameters")
+    if not isinstance(schema, Mapping):
+        schema = NO_ARGUMENTS
+    if inner := leave(function, "name", "description", "parameters"):
+        residue["function"] = inner
+    return InvocableDescription(
+        name=name,
+        description=description,
+        schema=schema,
+        native=keep_native(PROTOCOL, residue),
+    )
+
+
+def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
+    """Returns the schema in a client's request, ``None`` where any text will do."""
+    wanted = native.get("format")
+    if wanted == "json":
+        return Translation(ANY_OBJECT)
+    return Translation(wanted if isinstance(wanted, Mapping) and wanted else None)

@@ -1,0 +1,166 @@
+"""A client's messages as canisters: what a gateway reads, and what recorded requests say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from vibe_llms.dialects.ollama_chat.calling.calls import (
+    COMMON_FIELDS,
+    read_call,
+    tell_text_arguments,
+)
+from vibe_llms.dialects.ollama_chat.calling.media import read_media
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.dialects.residues import keep_native, leave
+from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+
+
+def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
+    """Returns the canisters of a request's ``messages``.
+
+    Invocations without ids get such as follow from their places.
+
+    Raises:
+        RequestError: A message makes no sense.
+    """
+    reader = _MessagesReader()
+    canisters: list[AnyCanister] = []
+    for index, message in enumerate(native.get("messages") or ()):
+        path = f"messages[{index}]"
+        with refuse_nonsense(f"The message at {path}", "Ollama's /api/chat", path):
+            canisters.extend(reader.read(message, path))
+    return Translation(tuple(canisters), reader.losses)
+
+
+@attrs.frozen
+class _Pending:
+    """An invocation of the last turn that is not answered yet."""
+
+    invocation_id: str
+    name: str
+    is_made_up: bool
+
+
+@attrs.define
+class _MessagesReader:
+    """Reads one message after the other; results may answer without saying what."""
+
+    losses: list[Loss] = attrs.field(factory=list)
+    _pending: list[_Pending] = attrs.field(factory=list, init=False)
+
+    def read(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
+        residue = leave(message, *COMMON_FIELDS)
+        role = message["role"]
+        contents = _read_contents(message, residue)
+        if role not in ("assistant", "tool") and (thinking := message.get("thinking")):
+            residue["thinking"] = thinking
+        if role != "assistant" and (calls := message.get("tool_calls")):
+            residue["tool_calls"] = calls
+        if role == "assistant":
+            yield from self._read_turn(message, contents, residue, path)
+        elif role == "tool":
+            yield self._read_result(contents, residue, path)
+        elif role == "user":
+            yield UserCanister(contents, native=keep_native(PROTOCOL, residue))
+        elif isinstance(role, str):
+            if role != "system":  # a model's template may know further ones
+                residue["role"] = role
+            yield SupervisorCanister(contents, native=keep_native(PROTOCOL, residue))
+        else:
+            raise RequestError(path=path, detail=f"A role is a text, not {role!r}.")
+
+    def _read_turn(
+        self,
+        message: Mapping[str, Any],
+        contents: list[AnyContent],
+        residue: dict[str, Any],
+        path: str,
+    ) -> Iterator[AnyCanister]:
+        turn_id = produce_identity()
+        self._pending.clear()
+        thinking = message.get("thinking")
+        if thinking:
+            contents.insert(0, ReasoningContent(text=thinking))
+        calls = message.get("tool_calls") or ()
+        if contents or not calls:
+            native = keep_native(PROTOCOL, residue)
+            yield AssistantCanister(contents, turn_id=turn_id, native=native)
+            residue = {}
+        for index, call in enumerate(calls):
+            name, arguments, kept = read_call(call)
+            place = f"{path}.tool_calls[{index}]"
+            self.losses += tell_text_arguments(call, place)
+            identity = call.get("id") or self._make_up_id(place)
+            if residue:
+                kept["message"], residue = residue, {}
+            self._pending.append(_Pending(identity, name, identity != call.get("id")))
+            yield InvocationCanister(
+                invocation_id=identity,
+                name=name,
+                arguments=arguments,
+                turn_id=turn_id,
+                native=keep_native(PROTOCOL, kept),
+            )
+
+    def _read_result(
+        self, contents: list[AnyContent], residue: dict[str, Any], path: str
+    ) -> ResultCanister:
+        given = residue.pop("tool_call_id", None)
+        name = residue.pop("tool_name", None)
+        answered = self._answer(given, name or residue.get("name"))
+        identity = answered.invocation_id if answered else given or self._make_up_id(path)
+        return ResultCanister(
+            contents,
+            invocation_id=identity,
+            name=name or (answered.name if answered else None),
+            native=keep_native(PROTOCOL, residue),
+        )
+
+    def _answer(self, given: str | None, name: str | None) -> _Pending | None:
+        """Finds the invocation which a result answers: by id, then by name, then by order."""
+        candidates = [item for item in self._pending if not given or item.is_made_up]
+        by_id = [item for item in self._pending if item.invocation_id == given]
+        by_name = [item for item in candidates if item.name == name]
+        found = next(iter((*by_id, *by_name, *candidates)), None)
+        if found is not None:
+            self._pending.remove(found)
+        return found
+
+    def _make_up_id(self, path: str) -> str:
+        place = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")
+        self.losses.append(
+            Loss(kind=LossKind.SYNTHESIZED, path=f"{path}.id", reason="there is no id")
+        )
+        return f"call_{place}"
+
+
+def _read_contents(message: Mapping[str, Any], residue: dict[str, Any]) -> list[AnyContent]:
+    """Returns the pictures, which a template puts first, and the text."""
+    contents: list[AnyContent] = []
+    if images := message.get("images"):
+        media = read_media(images)
+        if media is None:
+            residue["images"] = images
+        else:
+            contents += media
+    text = message.get("content")
+    if text:
+        if not isinstance(text, str):
+            raise TypeError("the content is no text")
+        contents.append(TextualContent(text))
+    return contents

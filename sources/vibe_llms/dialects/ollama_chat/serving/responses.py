@@ -1,0 +1,102 @@
+"""A response as the body that a server would have sent: what a gateway answers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.ollama_chat.calling.messages import MessagesWriter
+from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.dialects.ollama_chat.tables import STOP_REASONS
+from vibe_llms.dialects.residues import merge
+from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, StopReason, Usage
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Response
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.genera import Genus
+from vibe_llms.plain import JsonObject
+
+_WORDS: Final = {
+    StopReason.ANSWERED: "stop",
+    StopReason.INVOCATION: "stop",
+    StopReason.LIMIT: "length",
+    StopReason.OVERFLOW: "length",
+    StopReason.INTERRUPTED: "length",
+    StopReason.FAILED: "length",
+    StopReason.PAUSED: "length",
+}
+"""From a stop reason to this dialect's word; for any other it is ``stop``."""
+
+
+def nativize_response(response: Response) -> Translation[JsonObject]:
+    """Returns the whole body of a response, streamed or not, of whichever vendor.
+
+    The inverse of ``Decoder.decode_response``.
+    """
+    ledger = Ledger(protocol=PROTOCOL)
+    origin = response.metadata.origin
+    native = response.metadata.native
+    residue = ledger.open(native, "metadata")
+    message = _write_message(response, ledger)
+    body: dict[str, Any] = {
+        "model": origin.model,
+        "created_at": _tell_moment(response),
+        "message": message,
+        "done": True,
+        **_nativize_reason(origin, ledger, calls=bool(message.get("tool_calls"))),
+        **nativize_usage(origin.usage, ledger),
+    }
+    return Translation(merge(body, residue), ledger.losses)
+
+
+def _write_message(response: Response, ledger: Ledger) -> JsonObject:
+    unknown = ModelAttributes(
+        address=ModelAddress("any"), genus=Genus.CONVERSER, controls=(), traced=()
+    )
+    writer = MessagesWriter(PartsWriter(unknown, ledger), ledger)
+    placed = [
+        Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
+    ]
+    messages = writer.write_turn(placed)
+    return messages[0] if messages else {"role": "assistant", "content": ""}
+
+
+def _tell_moment(response: Response) -> str:
+    """Returns when the response came, as its first canister tells."""
+    first = next(iter(response.canisters), None)
+    moment = first.timestamp if first else response.request.canisters[-1].timestamp
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _nativize_reason(origin: Origin, ledger: Ledger, *, calls: bool) -> dict[str, str]:
+    if keeps_word(origin, PROTOCOL):
+        word = origin.native_stop_reason
+        return {} if word is None else {"done_reason": word}
+    word = _WORDS.get(origin.stop_reason, "stop")
+    understood = STOP_REASONS[word]
+    if calls and understood is StopReason.ANSWERED:
+        understood = StopReason.INVOCATION
+    tell_stop(origin, word, understood, ledger)
+    return {"done_reason": word}
+
+
+def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, int]:
+    """Returns the counts; several buckets are one count here, as a loss."""
+    if usage is None:
+        return {}
+    counts: dict[str, int] = {}
+    totals = (
+        ("prompt_eval_count", usage.total_input_tokens, INPUT_BUCKETS),
+        ("eval_count", usage.total_output_tokens, OUTPUT_BUCKETS),
+    )
+    for field, total, buckets in totals:
+        if total is not None:
+            counts[field] = total
+        for bucket in buckets[1:]:
+            if getattr(usage, bucket) is not None:
+                ledger.coerce(f"usage.{bucket}", f"it is counted within {field}")
+    return counts

@@ -1,0 +1,100 @@
+"""Results of vendor's tools that we execute, as the items that the vendor waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import merge
+from vibe_llms.dialects.responses.calling.hosted import read_answer
+from vibe_llms.dialects.responses.calling.media import compose_data_url
+from vibe_llms.messages.canisters import Owner, ResultCanister
+from vibe_llms.messages.contents import ImageContent, TextualContent
+
+
+def write_answer(
+    result: ResultCanister, kind: str, residue: Mapping[str, Any], path: str, ledger: Ledger
+) -> dict[str, Any]:
+    """Returns the item that answers a call.
+
+    Args:
+        kind: The type of the item that is waited for.
+        residue: What the vendor's own item says, where the result came as one.
+    """
+    if residue.get("type") == kind:
+        if _is_untouched(result, residue):
+            name = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
+            return {**residue, **({name: result.invocation_id} if residue.get(name) else {})}
+        if kind == "computer_call_output":
+            return merge(_write_screen(result, path, ledger), residue)
+    return _write_new(kind, result, path, ledger)
+
+
+def _is_untouched(result: ResultCanister, residue: Mapping[str, Any]) -> bool:
+    """Tells whether the result still says what the vendor's item does."""
+    read = read_answer(residue, Owner.OURS)
+    return read.content == result.content and read.is_error == result.is_error
+
+
+def _write_new(kind: str, result: ResultCanister, path: str, ledger: Ledger) -> dict[str, Any]:
+    if kind == "computer_call_output":
+        return _write_screen(result, path, ledger)
+    item: dict[str, Any] = {"type": kind, "call_id": result.invocation_id}
+    text = _write_text(result, path, ledger)
+    if kind == "shell_call_output":
+        outcome = {"type": "exit", "exit_code": int(result.is_error)}
+        item["output"] = [{"stdout": text, "stderr": "", "outcome": outcome}]
+    elif kind == "local_shell_call_output":
+        item = {"type": kind, "id": result.invocation_id, "output": text}
+    elif kind == "apply_patch_call_output":
+        item |= {"status": "failed" if result.is_error else "completed", "output": text}
+    elif kind == "mcp_approval_response":
+        item = {"type": kind, "approval_request_id": result.invocation_id}
+        item["approve"] = not result.is_error
+        if text:
+            item["reason"] = text
+    else:
+        item |= {"execution": "client", "tools": _read_tools(text, path, ledger)}
+    return item
+
+
+def _write_screen(result: ResultCanister, path: str, ledger: Ledger) -> dict[str, Any]:
+    screen: dict[str, Any] = {"type": "computer_screenshot"}
+    for index, content in enumerate(result.content):
+        place = f"{path}.content[{index}]"
+        if not isinstance(content, ImageContent) or len(screen) > 1:
+            ledger.drop(place, "a computer answers with one picture of its screen")
+        elif (settled := ledger.settle_file(content, place, result)) is None:
+            continue
+        elif content.data is None and content.url:
+            screen["image_url"] = content.url
+        elif content.data is None and settled.file_id:
+            screen["file_id"] = settled.file_id
+        else:
+            screen["image_url"] = compose_data_url(content, place)
+    return {"type": "computer_call_output", "call_id": result.invocation_id, "output": screen}
+
+
+def _write_text(result: ResultCanister, path: str, ledger: Ledger) -> str:
+    texts = []
+    for index, content in enumerate(result.content):
+        if isinstance(content, TextualContent):
+            texts.append(content.text)
+        else:
+            reason = f"this tool answers in text, without {content.type}"
+            ledger.drop(f"{path}.content[{index}]", reason)
+    return "".join(texts)
+
+
+def _read_tools(text: str, path: str, ledger: Ledger) -> list[Any]:
+    try:
+        tools = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        tools = None
+    if isinstance(tools, list):
+        return tools
+    ledger.drop(path, "a search for tools is answered with a JSON list of tools")
+    return []

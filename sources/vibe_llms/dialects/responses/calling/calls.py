@@ -1,0 +1,157 @@
+"""Invocations and results as items."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from vibe_llms.dialects.arguments import write_arguments
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import is_mark, merge
+from vibe_llms.dialects.responses.calling import hosted
+from vibe_llms.dialects.responses.calling.answers import write_answer
+from vibe_llms.dialects.responses.calling.media import encode_data
+from vibe_llms.dialects.responses.calling.parts import PartsWriter
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
+from vibe_llms.messages.contents import ImageContent
+
+
+def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:
+    """Returns an id such as the vendor's, which follows from ours."""
+    text = re.sub("[^A-Za-z0-9_-]", "", identity)[:48]
+    return f"{prefix}_{text}_{count}" if count else f"{prefix}_{text}"
+
+
+@attrs.define
+class CallsWriter:
+    """Writes invocations, and results in the form that their invocations ask for."""
+
+    parts: PartsWriter
+    is_answer: bool = False
+    _written: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where losses are taken down."""
+        return self.parts.ledger
+
+    def write_invocation(self, canister: InvocationCanister, path: str) -> dict[str, Any] | None:
+        """Returns the item of an invocation; None, with a loss, where it does not go."""
+        native = canister.native
+        if canister.owner is Owner.VENDOR and (
+            native is None or not self.ledger.admits(native, canister)
+        ):
+            reason = "what a vendor executed itself is shown to that vendor alone"
+            self.ledger.withhold(path, reason)
+            return None
+        for index, content in enumerate(canister.content):
+            reason = f"a call has no place for {content.type}"
+            self.ledger.drop(f"{path}.content[{index}]", reason)
+        residue = self.ledger.open(native, path, canister)
+        item = self._write_call(canister, path, residue)
+        self._written[canister.invocation_id] = item
+        return item
+
+    def _write_call(
+        self, canister: InvocationCanister, path: str, residue: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        if "type" in residue:
+            return self._write_hosted(canister, path, residue)
+        is_custom = canister.form == "text"
+        item: dict[str, Any] = {
+            "type": "custom_tool_call" if is_custom else "function_call",
+            "call_id": canister.invocation_id,
+            "name": canister.name,
+            "input" if is_custom else "arguments": write_arguments(canister, PROTOCOL),
+        }
+        if self._needs_id(canister, residue):
+            item["id"] = produce_item_id("ctc" if is_custom else "fc", canister.id)
+            item |= {} if is_custom else {"status": "completed"}
+        return merge(item, residue)
+
+    def _needs_id(
+        self, canister: InvocationCanister | ResultCanister, residue: Mapping[str, Any]
+    ) -> bool:
+        """Tells whether an item of a response has no id, because another protocol gave it."""
+        told = canister.origin is not None and canister.origin.protocol == PROTOCOL
+        return self.is_answer and not told and "id" not in residue
+
+    def _write_hosted(
+        self, canister: InvocationCanister, path: str, residue: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the vendor's own item, with what was changed in our words since."""
+        item = dict(residue)
+        read = hosted.read_call(item)
+        if read.arguments != canister.arguments:
+            self._amend(item, canister, path)
+        if canister.owner is Owner.OURS and read.invocation_id != canister.invocation_id:
+            item["call_id" if item.get("call_id") else "id"] = canister.invocation_id
+        return item
+
+    def _amend(self, item: dict[str, Any], canister: InvocationCanister, path: str) -> None:
+        if canister.form == "text" and "code" in item:
+            item["code"] = canister.arguments
+            return
+        if isinstance(item.get("arguments"), str):
+            item["arguments"] = canister.arguments
+            return
+        for field in ("action", "operation", "arguments"):
+            if isinstance(item.get(field), Mapping) and canister.fault is None:
+                item[field] = canister.parse_arguments()
+                return
+        self.ledger.drop(f"{path}.arguments", "a change of them has no place in this call")
+
+    def write_result(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
+        """Returns the item of a result; None where its call holds it already, or, with a loss,
+        where it does not go.
+        """
+        if canister.owner is Owner.VENDOR:
+            return self._write_outcome(canister, path)
+        call = self._written.get(canister.invocation_id, {})
+        residue = dict(self.ledger.open(canister.native, path, canister))
+        asked = hosted.ANSWERS.get(str(call.get("type"))) if call else residue.get("type")
+        if asked in hosted.OUTPUTS:
+            return write_answer(canister, str(asked), residue, path, self.ledger)
+        kind = residue.pop("type", None)
+        if call.get("type") == "custom_tool_call":
+            kind = "custom_tool_call_output"
+        elif kind != "custom_tool_call_output" or call:
+            kind = "function_call_output"
+        if canister.is_error:
+            self.ledger.drop(f"{path}.is_error", "there is no word for it: the contents must say")
+        output = self.parts.write_content(canister.content, path, canister)
+        item = {"type": kind, "call_id": canister.invocation_id, "output": output}
+        if self._needs_id(canister, residue):
+            item |= {"id": produce_item_id("fco", canister.id), "status": "completed"}
+        if not canister.invocation_id:
+            del item["call_id"]
+        return merge(item, residue)
+
+    def _write_outcome(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
+        """Returns what a vendor executed itself, if it is an item by itself."""
+        native = canister.native
+        if native is None or not self.ledger.admits(native, canister):
+            reason = "what a vendor executed itself is shown to that vendor alone"
+            self.ledger.withhold(path, reason)
+            return None
+        residue = self.ledger.open(native, path, canister)
+        within = residue.get("$within")
+        if within is None:
+            return residue
+        for name in sorted(name for name in residue if not is_mark(name)):
+            self.ledger.drop(f"{path}.native", f"{name}: its call says it all")
+        call = self._written.get(str(within))
+        if call is None:
+            self.ledger.withhold(path, "it belongs to a call that does not go")
+        elif call.get("type") == "image_generation_call" and canister.content:
+            self._restore_picture(call, canister, path)
+        return None
+
+    def _restore_picture(self, call: dict[str, Any], canister: ResultCanister, path: str) -> None:
+        picture = canister.content[0]
+        if isinstance(picture, ImageContent) and isinstance(call, dict):
+            call["result"] = encode_data(picture, f"{path}.content[0]")

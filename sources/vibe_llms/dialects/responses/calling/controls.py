@@ -1,0 +1,36 @@
+"""Control values as parameters of a request, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vibe_llms.dialects.responses.quirks import Quirks
+from vibe_llms.dialects.responses.tables import PLACES, WITHOUT_PLACE
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.controls import check_controls
+from vibe_llms.plain import JsonObject, JsonValue
+
+
+def nativize_controls(
+    controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Quirks
+) -> Translation[JsonObject]:
+    """Returns the parameters; a control that only a model's data know goes by its own name.
+
+    Raises:
+        ControlError: The model has no such control, or the value is outside its domain.
+    """
+    native: dict[str, Any] = {}
+    losses = []
+    for name, value in check_controls(controls, attributes.controls).items():
+        if name in WITHOUT_PLACE and name not in quirks.extra_controls:
+            reason = "this protocol has no such parameter"
+            losses.append(Loss(kind=LossKind.DROPPED, path=f"controls.{name}", reason=reason))
+            continue
+        *groups, field = PLACES.get(name, (name,))
+        holder = native
+        for group in groups:
+            holder = holder.setdefault(group, {})
+        holder[field] = value
+    return Translation(native, losses)

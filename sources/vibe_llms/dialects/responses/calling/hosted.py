@@ -1,0 +1,226 @@
+"""Tools which the vendor defines: their calls and what came of them, as canisters.
+
+Some the vendor executes itself; what came of them stands within the same item. Others it leaves
+to us (a computer, a shell, patches, its approval of a tool on another server): these are
+invocations of ours to be answered, though no schema describes them. Either way the whole item
+stays with the invocation, for the vendor to see again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.residues import seal_native
+from vibe_llms.dialects.responses.calling.media import read_image, split_data_url
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
+from vibe_llms.messages.contents import AnyContent, ImageContent, TextualContent
+
+CALLS: Final = {
+    "apply_patch_call": "apply_patch",
+    "code_interpreter_call": "code_interpreter",
+    "computer_call": "computer",
+    "file_search_call": "file_search",
+    "image_generation_call": "image_generation",
+    "local_shell_call": "local_shell",
+    "mcp_approval_request": "mcp_approval",
+    "mcp_call": "mcp",
+    "program": "program",
+    "shell_call": "shell",
+    "tool_search_call": "tool_search",
+    "web_search_call": "web_search",
+}
+"""From the type of a call to the name of the tool."""
+
+OUTPUTS: Final = {
+    "apply_patch_call_output": "apply_patch",
+    "computer_call_output": "computer",
+    "local_shell_call_output": "local_shell",
+    "mcp_approval_response": "mcp_approval",
+    "program_output": "program",
+    "shell_call_output": "shell",
+    "tool_search_output": "tool_search",
+}
+"""From the type of an item that is only a result to the name of the tool."""
+
+ALWAYS_OURS: Final = frozenset(
+    {"apply_patch_call", "computer_call", "local_shell_call", "mcp_approval_request"}
+)
+ANSWERS: Final = {
+    "apply_patch_call": "apply_patch_call_output",
+    "computer_call": "computer_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "mcp_approval_request": "mcp_approval_response",
+    "shell_call": "shell_call_output",
+    "tool_search_call": "tool_search_output",
+}
+"""From a call that may be ours to the type of the item that answers it."""
+
+_WRAPPING: Final = frozenset(
+    {"type", "id", "call_id", "status", "created_by", "caller", "fingerprint", "execution"}
+)
+_OUTCOMES: Final = frozenset({"outputs", "result", "results", "output", "error"})
+
+
+def read_call(item: Mapping[str, Any]) -> InvocationCanister:
+    """Returns the invocation which a call of a vendor's tool is.
+
+    The picture of ``image_generation_call`` is left out of what stays: it is in the result.
+    """
+    kind = str(item["type"])
+    form, arguments = _read_arguments(item)
+    kept = {**item, "result": None} if _find_picture(item) is not None else item
+    name = CALLS.get(kind) or kind.removesuffix("_call")
+    if kind == "mcp_call" and isinstance(item.get("name"), str):
+        name = item["name"]
+    return InvocationCanister(
+        invocation_id=identify(item),
+        name=name,
+        arguments=arguments,
+        form="text" if form == "text" else "json",
+        owner=find_owner(item),
+        native=seal_native(PROTOCOL, kept),
+    )
+
+
+def identify(item: Mapping[str, Any]) -> str:
+    """Returns the id by which a result refers to an item, or else the item's own."""
+    for name in ("call_id", "approval_request_id", "id"):
+        value = item.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def find_owner(item: Mapping[str, Any]) -> Owner:
+    """Tells who executes a call: of two tools that depends on what the item says."""
+    kind = item["type"]
+    if kind in ALWAYS_OURS:
+        return Owner.OURS
+    if kind == "tool_search_call":
+        return Owner.OURS if item.get("execution") == "client" else Owner.VENDOR
+    if kind == "shell_call":
+        environment = item.get("environment")
+        place = environment.get("type") if isinstance(environment, Mapping) else None
+        return Owner.VENDOR if str(place).startswith("container") else Owner.OURS
+    return Owner.VENDOR
+
+
+def _read_arguments(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the form and the text of what a tool was asked."""
+    match item:
+        case {"type": "code_interpreter_call" | "program"}:
+            code = item.get("code")
+            return "text", code if isinstance(code, str) else ""
+        case {"type": "mcp_call", "arguments": str(arguments)}:
+            return "json", arguments
+        case {"action": Mapping() as asked} | {"operation": Mapping() as asked}:
+            return "json", _write(asked)
+        case {"arguments": Mapping() as asked}:
+            return "json", _write(asked)
+    rest = {k: v for k, v in item.items() if k not in _WRAPPING and k not in _OUTCOMES}
+    return "json", _write(rest)
+
+
+def read_outcome(item: Mapping[str, Any], invocation: InvocationCanister) -> ResultCanister | None:
+    """Returns what came of a call that the vendor executed, where the item says it."""
+    if invocation.owner is Owner.OURS:
+        return None
+    contents = _read_outcome_contents(item)
+    if not contents:
+        return None
+    return ResultCanister(
+        contents,
+        invocation_id=invocation.invocation_id,
+        name=invocation.name,
+        owner=Owner.VENDOR,
+        is_error=bool(item.get("error")),
+        native=seal_native(PROTOCOL, {"$within": invocation.invocation_id}),
+    )
+
+
+def _read_outcome_contents(item: Mapping[str, Any]) -> list[AnyContent]:
+    picture = _find_picture(item)
+    if picture is not None:
+        return [picture]
+    match item:
+        case {"type": "code_interpreter_call", "outputs": list(outputs)}:
+            return [content for each in outputs for content in _read_output(each)]
+        case {"type": "mcp_call", "output": str(output)} if output:
+            return [TextualContent(output)]
+        case {"type": "web_search_call", "action": {"sources": list(sources)}} if sources:
+            return [TextualContent("\n".join(str(each.get("url", each)) for each in sources))]
+        case {"results": list(results)} if results:
+            return [TextualContent(_read_result(each)) for each in results]
+        case {"error": error} if error:
+            return [TextualContent(error if isinstance(error, str) else _write(error))]
+    return []
+
+
+def _read_output(output: Any) -> list[AnyContent]:
+    match output:
+        case {"type": "logs", "logs": str(logs)}:
+            return [TextualContent(logs)]
+        case {"type": "image", "url": str(url)}:
+            return [ImageContent(mime_type="image/*", url=url)]
+    return [TextualContent(_write(output))]
+
+
+def _read_result(result: Any) -> str:
+    if isinstance(result, Mapping) and isinstance(result.get("text"), str):
+        head = result.get("filename") or result.get("title") or result.get("url")
+        return f"{head}\n{result['text']}" if head else str(result["text"])
+    return _write(result)
+
+
+def _find_picture(item: Mapping[str, Any]) -> ImageContent | None:
+    if item.get("type") != "image_generation_call" or not isinstance(item.get("result"), str):
+        return None
+    word = item.get("output_format") or "png"
+    found = split_data_url(f"data:image/{word};base64,{item['result']}")
+    return None if found is None else ImageContent(mime_type=found[0], data=found[1])
+
+
+def read_answer(item: Mapping[str, Any], owner: Owner) -> ResultCanister:
+    """Returns the result which an item is that answers a call of a vendor's tool."""
+    kind = str(item["type"])
+    contents, kept = _read_answer_contents(item)
+    return ResultCanister(
+        contents,
+        invocation_id=identify(item),
+        name=OUTPUTS.get(kind) or kind.removesuffix("_output").removesuffix("_call"),
+        is_error=item.get("status") == "failed" or item.get("approve") is False,
+        owner=owner,
+        native=seal_native(PROTOCOL, kept),
+    )
+
+
+def _read_answer_contents(
+    item: Mapping[str, Any],
+) -> tuple[list[AnyContent], Mapping[str, Any]]:
+    """Returns the contents of an answer, and the item without a picture that is among them."""
+    match item:
+        case {"type": "computer_call_output", "output": Mapping() as screen}:
+            picture = read_image(screen)
+            if picture is None:
+                return [TextualContent(_write(screen))], item
+            source = "image_url" if screen.get("image_url") else "file_id"
+            shown = {name: value for name, value in screen.items() if name != source}
+            return [picture], {**item, "output": shown}
+        case {"type": "shell_call_output", "output": list(outputs)}:
+            texts = [f"{each.get('stdout') or ''}{each.get('stderr') or ''}" for each in outputs]
+            return [TextualContent(text) for text in texts], item
+        case {"type": "mcp_approval_response", "reason": str(reason)}:
+            return [TextualContent(reason)], item
+        case {"output": str(text)} | {"result": str(text)}:
+            return [TextualContent(text)], item
+        case {"tools": list(tools)}:
+            return [TextualContent(_write(tools))], item
+    return [], item
+
+
+def _write(value: Any) -> str:
+    return msgspec.json.encode(value).decode("utf-8")

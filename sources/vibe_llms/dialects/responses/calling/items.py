@@ -1,0 +1,200 @@
+"""Items, as they come in a client's request or in a response, as canisters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.residues import NAMELESS, keep_native, leave, seal_native
+from vibe_llms.dialects.responses.calling import hosted
+from vibe_llms.dialects.responses.calling.parts import read_part
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AnyContent,
+    Native,
+    NativeContent,
+    ReasoningContent,
+    TextualContent,
+)
+
+SAID_TO_MODEL: Final = frozenset({"additional_tools", "configuration_update"})
+ASKED_OF_MODEL: Final = frozenset({"compaction_trigger"})
+NATIVE_ITEMS: Final = (
+    SAID_TO_MODEL
+    | ASKED_OF_MODEL
+    | {
+        "compaction",
+        "item_reference",
+        "mcp_list_tools",
+    }
+)
+"""Items without a common word."""
+
+
+def read_item(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> list[AnyCanister]:
+    """Returns the canisters of an item: one, or a call and its outcome where it holds both.
+
+    Args:
+        owners: Who executes the calls before it, by their ids.
+
+    Raises:
+        KeyError, TypeError, AttributeError: The item makes no sense.
+    """
+    kind = item.get("type") or "message"
+    match kind:
+        case "message":
+            return [_read_message(item)]
+        case "reasoning":
+            return [_read_reasoning(item)]
+        case "function_call" | "custom_tool_call":
+            return [_read_function_call(item)]
+        case "function_call_output" | "custom_tool_call_output":
+            return [_read_function_output(item)]
+    if kind in hosted.CALLS or (kind.endswith("_call") and kind not in NATIVE_ITEMS):
+        invocation = hosted.read_call(item)
+        outcome = hosted.read_outcome(item, invocation)
+        return [invocation] if outcome is None else [invocation, outcome]
+    if kind in hosted.OUTPUTS:
+        return [hosted.read_answer(item, _find_answering(item, owners))]
+    return [_read_native(item)]
+
+
+def _find_answering(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> Owner:
+    """Tells who executed what an item answers: whoever executes the call, if that is known."""
+    known = owners.get(hosted.identify(item))
+    if known is not None:
+        return known
+    if item["type"] == "tool_search_output":
+        return Owner.OURS if item.get("execution") == "client" else Owner.VENDOR
+    return Owner.VENDOR if item["type"] == "program_output" else Owner.OURS
+
+
+def _read_message(item: Mapping[str, Any]) -> AnyCanister:
+    role = item.get("role")
+    if role in (None, "assistant"):
+        contents, native = read_said(item)
+        # Without contents a canister would not show it.
+        return AssistantCanister(contents, native=native) if contents else _read_native(item)
+    contents = _read_contents(item.get("content"), "input_text")
+    rest = leave(item, "role", "content", "type")
+    native = keep_native(PROTOCOL, rest)
+    match role:
+        case "user":
+            return UserCanister(contents, native=native)
+        case "system":
+            return SupervisorCanister(contents, native=native)
+        case "developer":
+            native = keep_native(PROTOCOL, {"role": role, **rest})
+            return SupervisorCanister(contents, native=native)
+    return _read_native(item)
+
+
+def read_said(item: Mapping[str, Any]) -> tuple[list[AnyContent], Native | None]:
+    """Returns what a message of the model says, and what it has beside that."""
+    contents = _read_contents(item.get("content"), "output_text")
+    rest = leave(item, "role", "content", "type")
+    if len(contents) > 1 and not item.get("id"):  # which a message of several has, as we write it
+        rest |= NAMELESS
+    return contents, keep_native(PROTOCOL, rest)
+
+
+def _read_contents(content: Any, text_type: str) -> list[AnyContent]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [TextualContent(content)]
+    return [read_part(part, text_type) for part in content]
+
+
+def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
+    """Reads reasoning; empty fields stay as they are, for they may belong to what is sealed."""
+    summary, content = item.get("summary") or (), item.get("content") or ()
+    if not (_are_plain(summary, "summary_text") and _are_plain(content, "reasoning_text")):
+        return _read_native(item)
+    rest = leave(item, "type", *(name for name in _REASONING if item.get(name)))
+    texts = [part["text"] for part in content]
+    if len(texts) > 1:
+        rest["$lengths"] = [len(text) for text in texts]
+    reasoning = ReasoningContent(
+        text="".join(texts),
+        summary=tuple(part["text"] for part in summary),
+        seal=item.get("encrypted_content") or None,
+        native=seal_native(PROTOCOL, rest),
+    )
+    return AssistantCanister((reasoning,))
+
+
+_REASONING: Final = ("summary", "content", "encrypted_content")
+
+
+def _are_plain(parts: Any, kind: str) -> bool:
+    return all(
+        isinstance(part, Mapping)
+        and part.keys() == {"type", "text"}
+        and part["type"] == kind
+        and isinstance(part["text"], str)
+        for part in parts
+    )
+
+
+def _read_function_call(item: Mapping[str, Any]) -> InvocationCanister:
+    is_custom = item["type"] == "custom_tool_call"
+    field = "input" if is_custom else "arguments"
+    arguments = item.get(field)
+    if not isinstance(arguments, str):
+        arguments = "" if arguments is None else msgspec.json.encode(arguments).decode("utf-8")
+    call_id = item.get("call_id")
+    known = ("type", field, "name", *(("call_id",) if call_id else ()))
+    return InvocationCanister(
+        invocation_id=str(call_id or item.get("id") or ""),
+        name=str(item.get("name") or ""),
+        arguments=arguments,
+        form="text" if is_custom else "json",
+        native=keep_native(PROTOCOL, leave(item, *known)),
+    )
+
+
+def _read_function_output(item: Mapping[str, Any]) -> ResultCanister:
+    output, name = item.get("output"), item.get("name")
+    contents = _read_contents(output, "input_text")
+    if output == "":
+        contents = []
+    known = ("call_id", "output", *(("type",) if item["type"] == "function_call_output" else ()))
+    return ResultCanister(
+        contents,
+        invocation_id=str(item.get("call_id") or ""),
+        name=name if isinstance(name, str) else None,
+        native=keep_native(PROTOCOL, leave(item, *known)),
+    )
+
+
+def _read_native(item: Mapping[str, Any]) -> AnyCanister:
+    kind = str(item.get("type") or "message")
+    text = item.get("text")
+    content = NativeContent(
+        kind=kind,
+        native=seal_native(PROTOCOL, item),
+        text=text if isinstance(text, str) else "",
+    )
+    native = mark_item()
+    if kind in SAID_TO_MODEL:
+        return SupervisorCanister((content,), native=native)
+    if kind in ASKED_OF_MODEL:
+        return UserCanister((content,), native=native)
+    return AssistantCanister((content,), native=native)
+
+
+def mark_item() -> Native:
+    """Returns what says of a canister that its native content is an item, not a part."""
+    return seal_native(PROTOCOL, {"$item": True})

@@ -1,0 +1,273 @@
+"""Canisters as the items of a request.
+
+The protocol has an item for everything that happens in a turn, in the order in which it
+happened. What was one item comes back as one; a canister that holds several kinds of content
+becomes several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.dialects.framing import frame_document
+from vibe_llms.dialects.history import HistoryRules, Placed, pair_results, repair_history
+from vibe_llms.dialects.ledger import Ledger, reading_natives
+from vibe_llms.dialects.residues import NAMELESS, is_mark, merge, seal_native
+from vibe_llms.dialects.responses.calling import calls
+from vibe_llms.dialects.responses.calling.items import NATIVE_ITEMS
+from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
+from vibe_llms.dialects.responses.calling.parts import PartsWriter
+from vibe_llms.dialects.responses.calling.reasoning import write_reasoning
+from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    Owner,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import (
+    AnyContent,
+    NativeContent,
+    ReasoningContent,
+    TextualContent,
+)
+from vibe_llms.messages.losses import Translation
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+HISTORY_RULES: Final = HistoryRules(id_pattern=r"[\s\S]{1,64}")
+
+
+def nativize_canisters(
+    canisters: Sequence[AnyCanister],
+    attributes: ModelAttributes,
+    quirks: Quirks,
+    *,
+    provider: str = "",
+    is_stored: bool = False,
+    is_held: bool = False,
+) -> Translation[JsonObject]:
+    """Returns ``{"input": […]}``, with ``instructions`` where the conversation was begun by them.
+
+    Args:
+        provider: Whose request it is: what another one has sealed does not go.
+        is_stored: Whether the vendor may know earlier reasoning by its id alone.
+        is_held: Whether the vendor puts what it holds before these canisters; results then may
+            answer invocations that are not among them.
+
+    Raises:
+        CapabilityError: The model is known not to take what a canister holds.
+        RequestError: The bytes of a medium are not there.
+    """
+    ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
+    placed = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
+    writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger))
+    native: dict[str, Any] = {}
+    if placed and _is_instructions(placed[0].canister):
+        native["instructions"] = getattr(placed[0].canister.content[0], "text", "")
+        placed = placed[1:]
+    writer.write(placed)
+    native["input"] = settle_reasoning(writer.written, ledger, is_stored=is_stored)
+    return Translation(native, ledger.losses)
+
+
+def _repair(
+    canisters: Sequence[AnyCanister], ledger: Ledger, *, is_held: bool
+) -> tuple[Placed, ...]:
+    """Repairs a history, of which the vendor may hold the beginning."""
+    if not is_held:
+        return repair_history(canisters, HISTORY_RULES, ledger)
+    answering = set(pair_results(canisters).values())
+    held = {
+        f"canisters[{index}]": canister
+        for index, canister in enumerate(canisters)
+        if isinstance(canister, ResultCanister)
+        and canister.owner is Owner.OURS
+        and index not in answering
+    }
+    # What the vendor holds answers is as little to be repaired as what it executed.
+    covered = [
+        attrs.evolve(canister, owner=Owner.VENDOR)
+        if isinstance(canister, ResultCanister) and f"canisters[{index}]" in held
+        else canister
+        for index, canister in enumerate(canisters)
+    ]
+    repaired = repair_history(covered, HISTORY_RULES, ledger)
+    return tuple(Placed(held.get(each.path, each.canister), each.path) for each in repaired)
+
+
+def _refers(canisters: Sequence[AnyCanister]) -> bool:
+    """Tells whether there are items which only the vendor knows."""
+    return any(
+        isinstance(content, NativeContent) and content.kind == "item_reference"
+        for canister in canisters
+        for content in canister.content
+    )
+
+
+def _is_instructions(canister: AnyCanister) -> bool:
+    """Tells whether a canister was read from the field of its own that instructions have."""
+    if not isinstance(canister, SupervisorCanister) or canister.native is None:
+        return False
+    if canister.native.protocol != PROTOCOL or len(canister.content) != 1:
+        return False
+    return canister.native == INSTRUCTIONS and isinstance(canister.content[0], TextualContent)
+
+
+INSTRUCTIONS: Final = seal_native(PROTOCOL, {"$place": "instructions"})
+"""What says of a canister that it stood in ``instructions``, and not among the items."""
+
+
+@attrs.define(kw_only=True)
+class ItemsWriter:
+    """Writes canisters as items, of a request or of a response.
+
+    Attributes:
+        is_answer: Whether the items are a response, where each needs an id of its own.
+        written: What came of it.
+    """
+
+    parts: PartsWriter
+    is_answer: bool = False
+    written: list[Written] = attrs.field(factory=list)
+    _calls: calls.CallsWriter = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._calls = calls.CallsWriter(self.parts, self.is_answer)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where losses are taken down."""
+        return self.parts.ledger
+
+    def write(self, placed: Iterable[Placed]) -> None:
+        """Writes canisters, in their order."""
+        for each in placed:
+            with reading_natives(each.canister, each.path):
+                self._write(each.canister, each.path)
+
+    def _write(self, canister: AnyCanister, path: str) -> None:
+        match canister:
+            case AssistantCanister():
+                self._write_said(canister, path)
+            case InvocationCanister():
+                self._add(self._calls.write_invocation(canister, path), path)
+            case ResultCanister():
+                self._add(self._calls.write_result(canister, path), path)
+            case _:
+                self._write_input(canister, path)
+
+    def _add(self, item: dict[str, Any] | None, path: str) -> None:
+        if item is not None:
+            self.written.append(Written(item, path))
+
+    def _write_input(
+        self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
+    ) -> None:
+        if _is_item(canister):
+            for index, content in enumerate(canister.content):
+                self._write_native(content, f"{path}.content[{index}]", canister)
+            return
+        residue = self.ledger.open(canister.native, path, canister)
+        if residue.get("$nothing"):
+            return
+        role, contents, shift = "user", canister.content, 0
+        if isinstance(canister, SupervisorCanister):
+            role = self.parts.quirks.supervisor_role
+        elif isinstance(canister, DocumentCanister):
+            contents, shift = frame_document(canister)
+            self.ledger.coerce(path, "a document goes as the user's words, between marks")
+        written = self.parts.write_content(contents, path, canister, shift=shift)
+        self._add(merge({"role": role, "content": written}, residue), path)
+
+    def _write_said(self, canister: AssistantCanister, path: str) -> None:
+        """Writes what the model said: texts in one message, all else as items between them."""
+        residue = self.ledger.open(canister.native, path, canister)
+        is_item = bool(residue.get("$item"))
+        run: list[tuple[AnyContent, str]] = []
+        count = 0
+        for index, content in enumerate(canister.content):
+            place = f"{path}.content[{index}]"
+            if isinstance(content, ReasoningContent):
+                count += self._end_message(run, canister, path, residue, count)
+                item = write_reasoning(
+                    content, place, canister, self.parts, is_answer=self.is_answer
+                )
+                self._add(item, place)
+            elif isinstance(content, NativeContent) and (is_item or content.kind in NATIVE_ITEMS):
+                count += self._end_message(run, canister, path, residue, count)
+                self._write_native(content, place, canister)
+            else:
+                run.append((content, place))
+        count += self._end_message(run, canister, path, residue, count)
+        told = "" if count else ", ".join(sorted(name for name in residue if not is_mark(name)))
+        if told:
+            self.ledger.drop(f"{path}.native", f"{told}: there is no message to say it of")
+
+    def _end_message(
+        self,
+        run: list[tuple[AnyContent, str]],
+        canister: AssistantCanister,
+        path: str,
+        residue: Mapping[str, Any],
+        count: int,
+    ) -> int:
+        """Writes the message of the contents gathered; returns how many messages that were."""
+        gathered = list(run)
+        run.clear()
+        parts = []
+        for content, place in gathered:
+            part = self.parts.write_part(content, place, canister, "output_text")
+            if part is not None:
+                parts.append(part)
+        if not parts:
+            return 0
+        # An id names one message: what became of the first has it.
+        told = residue if count == 0 else {k: v for k, v in residue.items() if k != "id"}
+        self._add(self._write_message(parts, canister, path, told, count), path)
+        return 1
+
+    def _write_message(
+        self,
+        parts: list[dict[str, Any]],
+        canister: AssistantCanister,
+        path: str,
+        residue: Mapping[str, Any],
+        count: int,
+    ) -> dict[str, Any]:
+        listed = "id" in residue or self.is_answer
+        bare = parts[0].keys() == {"type", "text", "annotations"} and not parts[0]["annotations"]
+        if not listed and len(parts) == 1 and bare and parts[0]["type"] == "output_text":
+            # The type may be missing at OpenAI; llama.cpp knows this item by it alone.
+            plain = {"type": "message", "role": "assistant", "content": parts[0]["text"]}
+            return merge(plain, residue)
+        message: dict[str, Any] = {
+            "type": "message",
+            "id": calls.produce_item_id("msg", canister.id, count),
+            "role": "assistant",
+            "status": "completed",
+            "content": parts,
+        }
+        if residue.keys() & NAMELESS.keys():
+            del message["id"]
+        elif "id" not in residue:
+            self.ledger.synthesize(f"{path}.native", "id: a message of several parts needs one")
+        return merge(message, residue)
+
+    def _write_native(self, content: AnyContent, path: str, canister: AnyCanister) -> None:
+        self._add(self.parts.write_part(content, path, canister, "input_text"), path)
+
+
+def _is_item(canister: UserCanister | SupervisorCanister | DocumentCanister) -> bool:
+    """Tells whether a canister holds items of the vendor's, and no message."""
+    contents = canister.content
+    return bool(contents) and all(
+        isinstance(content, NativeContent) and content.kind in NATIVE_ITEMS for content in contents
+    )

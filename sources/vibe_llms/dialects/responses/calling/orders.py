@@ -1,0 +1,75 @@
+"""What the vendor asks of the order of items around reasoning.
+
+Reasoning belongs to what the model did next: alone it is refused. And reasoning that is known
+only by its id can be looked up only where the vendor was asked to store it; what the model did
+on its strength then goes without an id as well, since the vendor would miss the reasoning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.responses.calling.items import ASKED_OF_MODEL, SAID_TO_MODEL
+
+
+@attrs.frozen
+class Written:
+    """An item of a request, and the place of the canister or content that it was."""
+
+    item: dict[str, Any]
+    path: str
+
+
+def settle_reasoning(
+    written: Sequence[Written], ledger: Ledger, *, is_stored: bool
+) -> list[dict[str, Any]]:
+    """Returns the items that may go; reasoning that the vendor would refuse is withheld.
+
+    Args:
+        is_stored: Whether the vendor may know earlier items by their ids.
+    """
+    kept: list[dict[str, Any]] = []
+    forgets = False
+    for index, each in enumerate(written):
+        item = each.item
+        if not _is_models(item):
+            forgets = False
+        elif item.get("type") == "reasoning":
+            if not is_stored and _is_reference(item):
+                ledger.withhold(each.path, "only its id is known, and nothing is stored under it")
+                forgets = True
+                continue
+            if not _is_followed(written, index):
+                ledger.withhold(each.path, "reasoning without what came of it is refused")
+                continue
+        elif forgets and "id" in item:
+            item = {name: value for name, value in item.items() if name != "id"}
+            ledger.withhold(f"{each.path}.native", "id: it would ask for the reasoning before it")
+        kept.append(item)
+    return kept
+
+
+def _is_reference(item: dict[str, Any]) -> bool:
+    said = ("encrypted_content", "content")
+    return bool(item.get("id")) and not any(item.get(name) for name in said)
+
+
+def _is_followed(written: Sequence[Written], index: int) -> bool:
+    for each in written[index + 1 :]:
+        if each.item.get("type") != "reasoning":
+            return _is_models(each.item)
+    return False
+
+
+def _is_models(item: dict[str, Any]) -> bool:
+    """Tells whether an item is what the model, or the vendor for it, has said or done."""
+    kind = str(item.get("type") or "message")
+    if kind == "message":
+        return item.get("role") == "assistant"
+    if kind in SAID_TO_MODEL or kind in ASKED_OF_MODEL:
+        return False
+    return not (kind.endswith("_output") or kind == "mcp_approval_response")

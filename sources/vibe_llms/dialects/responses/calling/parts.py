@@ -1,0 +1,191 @@
+"""Contents as the parts of a message or of a result, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, assert_never
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.media_types import admit_type, ensure_capability
+from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
+from vibe_llms.dialects.responses.calling.citations import read_citation, write_citations
+from vibe_llms.dialects.responses.calling.media import (
+    read_audio,
+    read_file,
+    read_image,
+    write_audio,
+    write_file,
+    write_image,
+)
+from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import (
+    AnyContent,
+    AudioContent,
+    FileContent,
+    ImageContent,
+    MediaContent,
+    NativeContent,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+    VideoContent,
+)
+from vibe_llms.models.attributes import ModelAttributes
+
+
+def read_part(part: Any, text_type: str) -> AnyContent:
+    """Returns the content which a part is; one without a common word stays native.
+
+    Args:
+        text_type: What a text is called there: ``input_text`` or ``output_text``.
+    """
+    content: AnyContent | None = None
+    match part:
+        case {"type": "input_text" | "output_text" | "text" as kind, "text": str(text)}:
+            content = _read_text(part, kind, text, text_type)
+        case {"type": "refusal", "refusal": str(text)}:
+            native = keep_native(PROTOCOL, leave(part, "type", "refusal"))
+            content = RefusalContent(text, native=native)
+        case {"type": "input_image"}:
+            content = read_image(part)
+        case {"type": "input_file"}:
+            content = read_file(part)
+        case {"type": "input_audio"}:
+            content = read_audio(part)
+    if content is not None:
+        return content
+    return NativeContent(kind=str(part["type"]), native=seal_native(PROTOCOL, part))
+
+
+def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) -> TextualContent:
+    rest = leave(part, "type", "text", "annotations")
+    if not rest.get("logprobs", True):
+        del rest["logprobs"]
+    if kind != text_type:
+        rest["type"] = kind
+    citations = [read_citation(annotation) for annotation in part.get("annotations") or ()]
+    return TextualContent(text, citations=citations, native=keep_native(PROTOCOL, rest))
+
+
+@attrs.define
+class PartsWriter:
+    """Writes contents as parts and takes down what could not be carried over."""
+
+    attributes: ModelAttributes
+    quirks: Quirks
+    ledger: Ledger
+
+    def write_content(
+        self,
+        contents: Sequence[AnyContent],
+        path: str,
+        canister: AnyCanister,
+        *,
+        shift: int = 0,
+    ) -> str | list[dict[str, Any]]:
+        """Returns what goes into a message or a result: a text where that says it all.
+
+        Args:
+            shift: How many of the contents at the beginning are not the canister's own.
+
+        Raises:
+            CapabilityError: The model is known not to take what is among them.
+            RequestError: The bytes of a medium are not there.
+        """
+        parts = list(self.write_parts(contents, path, canister, "input_text", shift))
+        if not parts:
+            return ""
+        is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
+        return str(parts[0]["text"]) if is_text and parts[0]["type"] == "input_text" else parts
+
+    def write_parts(
+        self,
+        contents: Iterable[AnyContent],
+        path: str,
+        canister: AnyCanister,
+        text_type: str,
+        shift: int = 0,
+    ) -> Iterable[dict[str, Any]]:
+        """Yields a part for each content that can be said there."""
+        for index, content in enumerate(contents, -shift):
+            part = self.write_part(content, f"{path}.content[{index}]", canister, text_type)
+            if part is not None:
+                yield part
+
+    def write_part(
+        self, content: AnyContent, path: str, canister: AnyCanister, text_type: str
+    ) -> dict[str, Any] | None:
+        """Returns the part of a content; None, with a loss, where there is no such part."""
+        match content:
+            case TextualContent():
+                return self._write_text(content, path, canister, text_type)
+            case RefusalContent():
+                residue = self.ledger.open(content.native, path, canister)
+                if text_type == "output_text":
+                    return merge({"type": "refusal", "refusal": content.text}, residue)
+                self.ledger.coerce(path, "only a model refuses: it goes as text")
+                return {"type": text_type, "text": content.text}
+            case ImageContent() | AudioContent() | VideoContent() | FileContent():
+                return self._write_medium(content, path, canister, text_type)
+            case NativeContent():
+                if self.ledger.admits(content.native, canister):
+                    part: dict[str, Any] = msgspec.json.decode(content.native.data)
+                    return part
+                reason = f"{content.kind} is a block of another vendor's"
+                self.ledger.withhold(path, reason)
+            case ReasoningContent():
+                self.ledger.drop(path, "only a model's own turn holds reasoning")
+            case _:
+                assert_never(content)
+        return None
+
+    def _write_text(
+        self, content: TextualContent, path: str, canister: AnyCanister, text_type: str
+    ) -> dict[str, Any]:
+        residue = self.ledger.open(content.native, path, canister)
+        self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
+        part: dict[str, Any] = {"type": text_type, "text": content.text}
+        kind = residue.get("type", text_type)
+        if kind == "output_text":
+            part["annotations"] = write_citations(content.citations, path, self.ledger, canister)
+        elif content.citations:
+            self.ledger.withhold(path, "citations have a place only in what the model said")
+        return merge(part, residue)
+
+    def _write_medium(
+        self, content: MediaContent, path: str, canister: AnyCanister, text_type: str
+    ) -> dict[str, Any] | None:
+        if text_type == "output_text":
+            reason = f"what the model said cannot hold {content.type} again"
+            self.ledger.withhold(path, reason)
+            return None
+        ensure_capability(content, self.attributes, path)
+        if not admit_type(content, self.attributes, path, canister, self.ledger):
+            return None
+        settled = self.ledger.settle_file(content, path, canister)
+        if settled is None:
+            return None
+        content = settled
+        residue = self.ledger.open(content.native, path, canister)
+        match content:
+            case ImageContent():
+                self.ledger.omit(content, path, "name", reason="a picture goes without its name")
+                return write_image(content, path, residue)
+            case FileContent():
+                names = ("context", "title") if content.name else ("context",)
+                self.ledger.omit(content, path, *names, reason="a file goes by its name alone")
+                return write_file(content, path, residue, self.ledger)
+            case AudioContent() if self._takes_audio(content) and content.content_id:
+                names = ("name", "transcript")
+                self.ledger.omit(content, path, *names, reason="sound goes by itself")
+                return write_audio(content, path, residue)
+        self.ledger.drop(path, f"this vendor takes no {content.type} ({content.mime_type})")
+        return None
+
+    def _takes_audio(self, content: AudioContent) -> bool:
+        told = content.native is not None and content.native.protocol == PROTOCOL
+        return told or self.quirks.takes_audio

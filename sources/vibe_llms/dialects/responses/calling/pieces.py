@@ -1,0 +1,77 @@
+"""What an item holds, piece by piece, and how a piece begins and reads in a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from vibe_llms.dialects.responses.calling.items import read_item, read_said
+from vibe_llms.events.stream import Channel, ContentStartedEvent
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner, ResultCanister
+from vibe_llms.messages.contents import (
+    AnyContent,
+    Native,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+)
+
+Piece: TypeAlias = AnyContent | InvocationCanister | ResultCanister
+
+
+def read_pieces(
+    item: Mapping[str, Any], owners: Mapping[str, Owner]
+) -> tuple[list[Piece], Native | None]:
+    """Returns the pieces of an item, and what the message around them says.
+
+    Args:
+        owners: Who executes the calls before it, by their ids.
+    """
+    if item.get("type") == "message" and item.get("role") == "assistant":
+        # Nearly every item of an answer: no canister is made of it only to be taken apart.
+        contents, native = read_said(item)
+        if contents:
+            return [*contents], native
+    return _split_canisters(read_item(item, owners))
+
+
+def _split_canisters(canisters: Sequence[AnyCanister]) -> tuple[list[Piece], Native | None]:
+    """Returns the pieces of an item's canisters, and what the message around them says."""
+    pieces: list[Piece] = []
+    native = None
+    for canister in canisters:
+        if isinstance(canister, InvocationCanister | ResultCanister):
+            pieces.append(canister)
+        else:
+            pieces += canister.content
+            native = canister.native
+    return pieces, native
+
+
+def produce_start(piece: Piece, index: int, group: int) -> ContentStartedEvent:
+    """Returns the event with which a piece begins."""
+    if isinstance(piece, InvocationCanister | ResultCanister):
+        return ContentStartedEvent(
+            index=index,
+            kind="invocation" if isinstance(piece, InvocationCanister) else "result",
+            group=group,
+            invocation_id=piece.invocation_id or None,
+            name=piece.name,
+            form=piece.form if isinstance(piece, InvocationCanister) else "json",
+            owner=piece.owner,
+        )
+    return ContentStartedEvent(index=index, kind=piece.type, group=group)
+
+
+def list_channels(piece: Piece) -> list[tuple[Channel, str]]:
+    """Returns what of a piece can be read while it comes, as far as it says anything."""
+    match piece:
+        case TextualContent() | RefusalContent():
+            told: list[tuple[Channel, str]] = [("text", piece.text)]
+        case ReasoningContent():
+            told = [("summary", "\n\n".join(piece.summary)), ("text", piece.text)]
+        case InvocationCanister():
+            told = [("arguments", piece.arguments)]
+        case _:
+            told = []
+    return [(channel, text) for channel, text in told if text]

@@ -1,0 +1,61 @@
+"""Reasoning as an item of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vibe_llms.dialects.residues import merge
+from vibe_llms.dialects.responses.calling.calls import produce_item_id
+from vibe_llms.dialects.responses.calling.parts import PartsWriter
+from vibe_llms.messages.canisters import AssistantCanister
+from vibe_llms.messages.contents import ReasoningContent
+
+
+def write_reasoning(
+    content: ReasoningContent,
+    path: str,
+    canister: AssistantCanister,
+    parts: PartsWriter,
+    *,
+    is_answer: bool,
+) -> dict[str, Any] | None:
+    """Returns the item; None, with a loss, where the vendor would not take it.
+
+    A vendor takes its own reasoning as it was, and hardly ever that of another.
+    """
+    ledger, native = parts.ledger, content.native
+    if native is not None and ledger.admits(native, canister):
+        residue = ledger.open(native, path, canister)
+        item = _write(content, residue.get("$lengths") or ())
+        told = {name: value for name, value in residue.items() if name not in item or value}
+        return merge(item, told)
+    if not (is_answer or parts.quirks.takes_reasoning):
+        ledger.withhold(path, "this vendor takes no reasoning but its own")
+        return None
+    if content.seal is not None:
+        ledger.withhold(f"{path}.seal", "another vendor sealed it")
+    item = _write(content, ())
+    item.pop("encrypted_content", None)
+    if not (item.get("content") or item["summary"]):
+        return None
+    item["id"] = produce_item_id("rs", canister.id, int(path.rpartition("[")[2].rstrip("]")))
+    ledger.synthesize(f"{path}.native", "id: reasoning needs one")
+    return item
+
+
+def _write(content: ReasoningContent, lengths: Any) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": text} for text in content.summary],
+    }
+    if content.text:
+        texts = [content.text]
+        if sum(lengths) == len(content.text):
+            texts, rest = [], content.text
+            for length in lengths:
+                texts.append(rest[:length])
+                rest = rest[length:]
+        item["content"] = [{"type": "reasoning_text", "text": text} for text in texts]
+    if content.seal is not None:
+        item["encrypted_content"] = content.seal
+    return item

@@ -1,0 +1,131 @@
+"""A whole response in the vendor's words: what a gateway answers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.residues import merge
+from vibe_llms.dialects.responses.calling.calls import produce_item_id
+from vibe_llms.dialects.responses.calling.messages import ItemsWriter
+from vibe_llms.dialects.responses.calling.parts import PartsWriter
+from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
+from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.messages.canisters import InvocationCanister, Origin, Owner, StopReason, Usage
+from vibe_llms.messages.contents import RefusalContent
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Response
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.genera import Genus
+from vibe_llms.plain import JsonObject
+
+_REASONS: Final = {
+    StopReason.LIMIT: "max_output_tokens",
+    StopReason.OVERFLOW: "max_output_tokens",
+    StopReason.FILTERED: "content_filter",
+    StopReason.PAUSED: "max_messages",
+}
+"""From a stop reason to the reason for an incomplete response."""
+
+_STATUSES: Final = {
+    StopReason.FAILED: "failed",
+    StopReason.INTERRUPTED: "cancelled",
+    StopReason.UNKNOWN: "incomplete",
+}
+"""From a stop reason to the status which alone says it; for any other it is ``completed``."""
+
+
+def nativize_response(response: Response) -> Translation[JsonObject]:
+    """Returns the body of a response, also of one that another vendor gave."""
+    metadata = response.metadata
+    origin = metadata.origin
+    ledger = Ledger(protocol=PROTOCOL)
+    parts = PartsWriter(_produce_attributes(), Quirks(), ledger)
+    writer = ItemsWriter(parts=parts, is_answer=True)
+    writer.write(
+        Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
+    )
+    identity = response.canisters[0].id if response.canisters else response.request.digest()
+    native: dict[str, Any] = {
+        "id": origin.response_id or produce_item_id("resp", identity),
+        "object": "response",
+        "model": origin.model,
+        "error": None,
+        "output": [each.item for each in writer.written],
+        **_compose_status(response, ledger),
+    }
+    if origin.usage is not None:
+        verbatim = origin.protocol == PROTOCOL
+        native["usage"] = nativize_usage(origin.usage, verbatim=verbatim)
+    residue = ledger.open(metadata.native, "native")
+    if "status" in residue:
+        del native["incomplete_details"]  # the vendor's own stand in the residue as well
+    return Translation(merge(native, residue), ledger.losses)
+
+
+def _compose_status(response: Response, ledger: Ledger) -> dict[str, Any]:
+    origin = response.metadata.origin
+    word = origin.native_stop_reason
+    if keeps_word(origin, PROTOCOL) and word is not None:
+        reason = None if word == "completed" else word
+    else:
+        reason = _REASONS.get(origin.stop_reason)
+        if status := _STATUSES.get(origin.stop_reason):
+            return {"status": status, "incomplete_details": None, **_tell_failure(status, origin)}
+        word = reason or "completed"
+        understood = INCOMPLETE_REASONS.get(word) or _find_end(response)
+        tell_stop(origin, word, understood, ledger)
+    if reason is None:
+        return {"status": "completed", "incomplete_details": None}
+    return {"status": "incomplete", "incomplete_details": {"reason": reason}}
+
+
+def _tell_failure(status: str, origin: Origin) -> dict[str, Any]:
+    """Returns the error of an answer that has failed: of it the vendor's word alone is known."""
+    if status != "failed":
+        return {}
+    word = origin.native_stop_reason or "it gave no reason"
+    message = f"The model of {origin.provider} failed to end its answer: {word}."
+    return {"error": {"code": "server_error", "message": message}}
+
+
+def _find_end(response: Response) -> StopReason:
+    """Returns what a completed response says by what it holds."""
+    calls = (each for each in response.canisters if isinstance(each, InvocationCanister))
+    if any(call.owner is Owner.OURS for call in calls):
+        return StopReason.INVOCATION
+    contents = (content for each in response.canisters for content in each.content)
+    refuses = any(isinstance(content, RefusalContent) for content in contents)
+    return StopReason.REFUSED if refuses else StopReason.ANSWERED
+
+
+def _produce_attributes() -> ModelAttributes:
+    """Returns the attributes of a client, of which nothing is known that it would not take."""
+    address = ModelAddress("client", "client")
+    return ModelAttributes(address=address, genus=Genus.CONVERSER, controls=(), traced=())
+
+
+def nativize_usage(usage: Usage, *, verbatim: bool) -> dict[str, Any]:
+    """Returns the account in the vendor's words.
+
+    Args:
+        verbatim: Whether what came with the usage is of this dialect and may be repeated.
+    """
+    if verbatim and usage.native is not None:
+        native: dict[str, Any] = msgspec.json.decode(usage.native)
+        return native
+    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    long = usage.cache_write_long_tokens or 0
+    taken, given = usage.total_input_tokens or 0, usage.total_output_tokens or 0
+    return {
+        "input_tokens": taken,
+        "input_tokens_details": {"cached_tokens": read, "cache_write_tokens": written + long},
+        "output_tokens": given,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+        "total_tokens": taken + given,
+    }

@@ -1,0 +1,46 @@
+"""What the words of this protocol stand for: both halves go by these tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.messages.canisters import StopReason
+
+INCOMPLETE_REASONS: Final = {
+    "content_filter": StopReason.FILTERED,
+    "length": StopReason.LIMIT,
+    "max_messages": StopReason.PAUSED,
+    "max_output_tokens": StopReason.LIMIT,
+    "max_prompt_tokens": StopReason.OVERFLOW,
+    "max_tokens": StopReason.LIMIT,
+    "steered": StopReason.INTERRUPTED,
+}
+"""From the reason for an incomplete response; any other is unknown, and is kept beside."""
+
+
+PLACES: Final = {
+    "max_tokens": ("max_output_tokens",),
+    "parallel_invocations": ("parallel_tool_calls",),
+    "reasoning_effort": ("reasoning", "effort"),
+    "reasoning_summary": ("reasoning", "summary"),
+    "service_tier": ("service_tier",),
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "verbosity": ("text", "verbosity"),
+}
+"""From a control to its place in a request."""
+
+
+WITHOUT_PLACE: Final = frozenset(
+    {
+        "frequency_penalty",
+        "min_p",
+        "presence_penalty",
+        "reasoning_budget_tokens",
+        "repeat_penalty",
+        "seed",
+        "stop",
+        "top_k",
+    }
+)
+"""Controls that other protocols have, and this one has not."""
