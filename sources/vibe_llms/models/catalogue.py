@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -103,10 +103,13 @@ class Catalogue:
         found = self.survey_providers()
         providers = sorted({*found, *(name for name in aliases if aliases[name] in found)})
         near = find_near(text, {*providers, *aliases}) or find_near(text, self._survey_names())
+        called = self._find_called(text, aliases.values())
+        meant = f"; did you mean {called[0]!r}?" if called else ""
         raise UnknownNameError(
             kind="provider or model",
             name=text,
-            known=tuple(dict.fromkeys((*near, *providers))),
+            known=tuple(dict.fromkeys((*called, *near, *providers))),
+            detail=meant and f"There is no provider or model {text!r}{meant}",
             remedy="Write provider:model.",
         )
 
@@ -123,6 +126,18 @@ class Catalogue:
         if errors and not fitting:
             raise errors[0]
         return fitting
+
+    def _find_called(self, word: str, usual: Collection[str]) -> list[str]:
+        """Lists the models that have a word in their names, such as ``sonnet``.
+
+        Defaults come first, and those of providers that have usual names.
+        """
+        found: list[tuple[bool, bool, str]] = []
+        for provider in filter(self._has_folder, self.survey_providers()):
+            for place, model in enumerate(self.survey_models(provider)):
+                if f"-{word.lower()}-" in f"-{model.name.lower()}-":
+                    found.append((place > 0, provider not in usual, str(model)))
+        return [address for *_, address in sorted(found, key=lambda each: each[:2])]
 
     def _survey_names(self) -> set[str]:
         """Lists what the models are called that have a record, whoever has them."""

@@ -159,12 +159,17 @@ def test_what_a_user_types_becomes_an_address(tmp_path: Path, text: str, address
 def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> None:
     """The error tells the providers there are, or the addresses to choose from."""
     family = '[[models]]\npattern = "^fam-"\n'
-    write(tmp_path, {"one/attributes.toml": family, "two/attributes.toml": family})
+    files = {"one/attributes.toml": family, "two/attributes.toml": family}
+    files |= {"one/models/big-sonnet-3.toml": "", "two/models/big-sonnet-4.toml": ""}
+    write(tmp_path, files)
     catalogue = Catalogue(directory=tmp_path)
 
     with pytest.raises(UnknownNameError, match="did you mean 'two'") as caught:
         catalogue.resolve_address("twoo")
     assert caught.value.known == ("two", "one")
+    with pytest.raises(UnknownNameError, match="did you mean 'two:big-sonnet-4'") as caught:
+        catalogue.resolve_address("Sonnet", aliases={"zwei": "two"})
+    assert caught.value.known[:2] == ("two:big-sonnet-4", "one:big-sonnet-3")
     with pytest.raises(UnknownNameError, match="one:fam-1, two:fam-1"):
         catalogue.resolve_address("fam-1")
     with pytest.raises(ConfigurationError):

@@ -44,11 +44,11 @@ def remember_arguments(arguments: Sequence[str]) -> None:
 
 
 def remember_names(configuration: Configuration) -> None:
-    """Remembers by which other name a person speaks of a provider, for :func:`respell`."""
+    """Remembers what providers are called, for :func:`respell`: as typed, or as most people do."""
     given = (*_arguments, configuration.model)
     words = {part for word in given for part in re.split("[:=]", word)}
     _spoken.clear()
-    for word in words & configuration.aliases.keys():
+    for word in sorted(configuration.aliases, key=words.__contains__):  # what was typed wins
         meant = configuration.follow_aliases(word)
         is_other = word not in configuration.providers and meant not in words
         if is_other and meant in configuration.providers:
@@ -69,11 +69,13 @@ def compose_again(*more: str) -> str:
 def respell(text: str) -> str:
     """Returns a text in which commands of ours, such as ``vibe list``, run as they are printed.
 
-    Providers are called in it what the person calls them.
+    Providers are called in it what the person calls them, but where all names are listed.
     """
+    text, known, names = text.partition(" Known: ")
     for name, word in _spoken.items():
         before = r"(?:(?<![\w./\\-])|(?<=\[providers\.))"  # but no part of a path or a module
         text = re.sub(rf"{before}{re.escape(name)}(?![\w/-])", word, text)
+    text += known + names
     if f"{_NAME} " not in text:
         return text
     program = name_program()

@@ -53,7 +53,8 @@ async def _chat(session: ChatSession, *lines: str, is_interactive: bool = True) 
 
 
 @pytest.mark.parametrize(
-    "words", [("-m", "openai"), ("--provider", "openai"), ("--model=openai:o3",), ()]
+    "words",
+    [("-m", "openai"), ("-m", "gpt-5"), ("--provider", "openai"), ("--model=openai:o3",), ()],
 )
 def test_a_provider_is_called_what_the_person_calls_it(
     vibe: Vibe, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
