@@ -90,17 +90,17 @@ async def _ask(request: ApprovalRequest) -> Approval:
     is_cut = _show(request)
     while True:
         answer = await ask_line_aside(f"[s]how all, {_CHOICES}" if is_cut else _CHOICES)
-        match answer[:1].lower():
-            case "s" if is_cut:
+        match answer.strip().lower():  # a whole word: other text was not meant as an answer
+            case "s" | "show" | "show all" if is_cut:
                 sys.stderr.write(f"{_write_arguments(request)}\n")
-            case "o" | "y":
+            case "o" | "once" | "y" | "yes":
                 return allow(request)
-            case "a":
+            case "a" | "always":
                 return allow(request, scope=Scope.CALL)
-            case "n":
+            case "n" | "never" | "no":
                 reason = await ask_line_aside("Why not (for the model; Enter for no reason)? ")
                 return deny(request, reason, scope=Scope.CALL)
-            case "e":
+            case "e" | "edit":
                 arguments = await _read_arguments(request)
                 if arguments is not None:
                     return edit(request, arguments)
