@@ -6,7 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vibe_llms.tables.kinds import BOOLEAN, COUNT, STRING, TEXT, TEXTS, Choice, Kind, is_text
+from vibe_llms.tables.kinds import (
+    BOOLEAN,
+    COUNT,
+    PATTERN,
+    STRING,
+    TEXT,
+    TEXTS,
+    Choice,
+    Kind,
+    is_text,
+)
 
 ENVIRONMENT_PREFIX = "VIBE_LLMS_"
 _PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -30,16 +40,6 @@ def _is_module_name(value: Any) -> bool:
 
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and is_plugin_name(value)
-
-
-def _check_pattern(text: str) -> str:
-    from vibe_llms.patterns import PatternError, compile_pattern  # few write any
-
-    try:
-        compile_pattern(text)
-    except PatternError as error:
-        raise ValueError(f"The pattern {text!r}: {error}.") from error
-    return text
 
 
 WINDOWS = ("stop", "drop", "summarize")
@@ -166,7 +166,7 @@ PLUGIN_KEYS: Mapping[str, Kind] = {"module": MODULE, "package": TEXT, "enabled":
 """What a plugin's table may say to us; its other keys are the plugin's own."""
 
 OVERRIDE_KEYS: Mapping[str, Kind] = {
-    "pattern": Kind("a regular expression", STRING.is_right, _check_pattern),
+    "pattern": PATTERN,
     "provider": Kind("a provider's name", STRING.is_right),
 }
 """What each of [[models]] may say to us; its other keys are attributes of the models."""

@@ -161,7 +161,7 @@ class LayerReader(TableReader):
             values = self.read_fields(OVERRIDE_KEYS, ours, path, needed)
             if "pattern" in values and values.keys() == ours.keys():
                 source = self.produce_source(path)
-                self.overrides.append(ModelOverride(**values, attributes=attributes, source=source))
+                self.overrides.append(ModelOverride(**ours, attributes=attributes, source=source))
 
     def _add(
         self,

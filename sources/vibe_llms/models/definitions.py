@@ -19,9 +19,9 @@ from vibe_llms.models.controls import (
     TextControl,
     check_control,
 )
-from vibe_llms.models.merging import is_list, name_kind
 from vibe_llms.nearness import suggest_among
 from vibe_llms.plain import JsonValue
+from vibe_llms.tables.kinds import is_list, name_kind
 
 
 class DefinitionError(ValueError):

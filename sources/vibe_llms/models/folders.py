@@ -11,30 +11,35 @@ family that several providers share; those ship under ``model-families/`` beside
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import attrs
 import tomli
 
-from vibe_llms.exceptions import Finding
+from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.files import read_file
 from vibe_llms.models.attributes import Layer
-from vibe_llms.models.rules import MODELS_HEADER, Document, Rule, RuleReader
-from vibe_llms.nearness import end_among
+from vibe_llms.models.rules import ORIGIN, Rule, RuleReader
 from vibe_llms.resources import access_data
+from vibe_llms.tables.documents import Document, parse_document
+from vibe_llms.tables.kinds import TABLE, TEXT, TEXTS, Kind, is_list_of, is_table
+from vibe_llms.tables.reading import TableReader
 
-_ROOT_KEYS = (
-    "source",
-    "date",
-    "default_model",
-    "names",
-    "prefixes",
-    "families",
-    "defaults",
-    "models",
-)
+_MODELS_HEADER = re.compile(r"^\s*\[\[models\]\]", re.MULTILINE)
+_MODELS = Kind("tables, each headed [[models]]", is_list_of(is_table))
+_ROOT_KEYS = {
+    **ORIGIN,
+    "default_model": TEXT,
+    "names": TEXTS,
+    "prefixes": TEXTS,
+    "families": TEXTS,
+    "defaults": TABLE,
+    "models": _MODELS,
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -76,60 +81,36 @@ class ProviderFolder:
         path = self.directory / "attributes.toml"
         families: tuple[str, ...] = ()
         if path.is_file():
-            document, table = self._load(path)
-            reader = self._produce_reader(document, table)
-            for key in table:
-                if key not in _ROOT_KEYS:
-                    message = f"Nothing is known as {key!r} here{end_among(key, _ROOT_KEYS)}"
-                    reader.report(message, document.locate_key(key))
-            self.default_model = self._read_default_model(reader, table)
-            families = self._read_list(reader, table, "families")
-            self.names = self._read_list(reader, table, "names")
-            self.prefixes = self._read_list(reader, table, "prefixes")
-            yield from _read_tables(reader, table, default=Layer.DEFAULT, named=Layer.FAMILY)
+            document = self._load(path)
+            reader = self._produce_reader(document)
+            head = reader.tables.read_fields(_ROOT_KEYS, document.tree)
+            self.default_model = head.get("default_model", "")
+            families = head.get("families", ())
+            self.names = head.get("names", ())
+            self.prefixes = head.get("prefixes", ())
+            yield from _read_tables(reader, head, document.text, Layer.DEFAULT, Layer.FAMILY)
         yield from self._read_family_files(families)
         for path in sorted((self.directory / "models").glob("*.toml")):
             yield self._read_model_file(path)
 
-    def _load(self, path: Path) -> tuple[Document, dict[str, object]]:
+    def _load(self, path: Path) -> Document:
         try:
-            text = read_file(path).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            self._report(path, f"The file cannot be read: {error}.")
-            return Document(file=str(path)), {}
-        document = Document(file=str(path), text=text)
-        try:
-            return document, tomli.loads(text)
-        except tomli.TOMLDecodeError as error:
-            self._report(path, f"This is no TOML: {error.msg}.", error.lineno)
-            return document, {}
+            return parse_document(read_file(path), str(path))
+        except OSError as error:
+            self._report(path, f"This file cannot be read: {error}.")
+        except ConfigurationError as error:
+            self.findings += error.findings
+        return Document(str(path), "", {})
 
-    def _report(self, path: Path, message: str, line: int = 0) -> None:
-        self.findings.append(Finding(place=str(path), line=line, message=message))
+    def _report(self, path: Path, message: str) -> None:
+        self.findings.append(Finding(place=str(path), message=message))
 
-    def _produce_reader(self, document: Document, table: dict[str, object]) -> RuleReader:
+    def _produce_reader(self, document: Document) -> RuleReader:
         """Makes a reader for a document whose root names source and date for all of it."""
-        plain = RuleReader(document=document, findings=self.findings)
-        head: dict[str, object] = {key: table[key] for key in ("source", "date") if key in table}
-        provenance = plain.read(head, Layer.DEFAULT).provenance
-        return attrs.evolve(plain, source=provenance.source, date=provenance.date)
-
-    def _read_list(
-        self, reader: RuleReader, table: Mapping[str, object], key: str
-    ) -> tuple[str, ...]:
-        names = table.get(key, [])
-        if isinstance(names, list) and all(isinstance(name, str) for name in names):
-            return tuple(names)
-        reader.report(f"{key!r} must be a list of names.", reader.document.locate_key(key))
-        return ()
-
-    def _read_default_model(self, reader: RuleReader, table: Mapping[str, object]) -> str:
-        name = table.get("default_model", "")
-        if isinstance(name, str):
-            return name
-        line = reader.document.locate_key("default_model")
-        reader.report("'default_model' must be the name of a model.", line)
-        return ""
+        head = {key: document.tree[key] for key in ORIGIN if key in document.tree}
+        origin = TableReader(document.locate).read_fields(ORIGIN, head)  # told with all the rest
+        tables = TableReader(document.locate, self.findings)
+        return RuleReader(place=document.place, tables=tables, **origin)
 
     def _read_family_files(self, families: tuple[str, ...]) -> Iterator[Rule]:
         folder = self.directory / "model-families"
@@ -142,9 +123,10 @@ class ProviderFolder:
                 message = f"'families' names {name!r}, which {place.name} does not have."
                 self._report(self.directory / "attributes.toml", message)
                 continue
-            document, table = self._load(files[name])
-            rule = self._produce_reader(document, table).read(table, Layer.FAMILY, name=name)
-            if table and (rule.pattern is None or rule.model):
+            document = self._load(files[name])
+            table = document.tree
+            rule = self._produce_reader(document).read(table, Layer.FAMILY, name=name)
+            if table and ("pattern" not in table or rule.model):
                 self._report(files[name], "A family needs a 'pattern', and no 'model'.")
             yield rule
         for name in sorted(files.keys() - set(families)):
@@ -155,40 +137,45 @@ class ProviderFolder:
             )
 
     def _read_model_file(self, path: Path) -> Rule:
-        document, table = self._load(path)
+        document = self._load(path)
         model = {"model": path.name.removesuffix(".toml")}
-        if "pattern" in table:
+        if "pattern" in document.tree:
             self._report(path, "The record of one model has no 'pattern'.")
-        return self._produce_reader(document, table).read({**model, **table}, Layer.MODEL)
+        return self._produce_reader(document).read({**model, **document.tree}, Layer.MODEL)
 
 
 def _read_tables(
-    reader: RuleReader, table: Mapping[str, object], *, default: Layer, named: Layer
+    reader: RuleReader, head: Mapping[str, Any], text: str, default: Layer, named: Layer
 ) -> Iterator[Rule]:
     """Reads ``[defaults]`` and each of ``[[models]]``.
 
     Args:
+        head: The document's root, as far as it is right.
+        text: The document's text, in which each of ``[[models]]`` has its line.
         default: The layer of the defaults.
         named: The layer of a table with a pattern.
     """
-    defaults = table.get("defaults", {})
-    line = next(iter(reader.document.locate_all(r"\[defaults\]")), 0)
-    if isinstance(defaults, Mapping):
-        if "pattern" in defaults or "model" in defaults:
-            reader.report("'defaults' have no 'pattern' and no 'model'.", line)
-        yield reader.read(defaults, default, line=line)
-    else:
-        reader.report("'defaults' must be a table.", reader.document.locate_key("defaults"))
-    models = table.get("models", [])
-    if not isinstance(models, list) or not all(isinstance(model, Mapping) for model in models):
-        reader.report("'models' must be tables, each headed [[models]].")
-        return
-    lines = chain(reader.document.locate_all(MODELS_HEADER), repeat(0))
-    for model, line in zip(models, lines, strict=False):
+    defaults = head.get("defaults", {})
+    if "pattern" in defaults or "model" in defaults:
+        reader.tables.report(("defaults",), "It has no 'pattern' and no 'model'.")
+    line = reader.tables.locate(("defaults",))[1] if defaults else 0
+    yield reader.read(defaults, default, ("defaults",), line=line)
+    lines = chain(_survey_headers(text), repeat(0))
+    for index, (model, line) in enumerate(zip(head.get("models", ()), lines, strict=False)):
+        path = ("models", index)
         if ("pattern" in model) == ("model" in model):
-            reader.report("A table of 'models' needs either 'pattern' or 'model'.", line)
+            reader.tables.report(path, "It needs either 'pattern' or 'model'.")
         layer = Layer.MODEL if named is Layer.FAMILY and "model" in model else named
-        yield reader.read(model, layer, line=line)
+        yield reader.read(model, layer, path, line=line)
+
+
+def _survey_headers(text: str) -> Iterator[int]:
+    """Finds the line of each of ``[[models]]``; to find that of each key would take longer."""
+    line, counted = 1, 0
+    for match in _MODELS_HEADER.finditer(text):
+        line += text.count("\n", counted, match.end())
+        counted = match.end()
+        yield line
 
 
 def read_names(directory: Path) -> list[str]:
@@ -208,6 +195,9 @@ def read_names(directory: Path) -> list[str]:
 
 def read_overrides(overrides: Overrides, findings: list[Finding]) -> Iterator[Rule]:
     """Reads what the user wrote; mistakes are appended to the findings."""
-    document = Document(file=overrides.place, text=overrides.text)
-    reader = RuleReader(document=document, findings=findings, source="the user's configuration")
-    yield from _read_tables(reader, overrides.table, default=Layer.USER, named=Layer.USER)
+    document = Document(overrides.place, overrides.text, overrides.table)
+    tables = TableReader(document.locate, findings)
+    reader = RuleReader(place=document.place, tables=tables, source="the user's configuration")
+    ours = {key: overrides.table[key] for key in ("defaults", "models") if key in overrides.table}
+    head = tables.read_fields(_ROOT_KEYS, ours)
+    yield from _read_tables(reader, head, document.text, Layer.USER, Layer.USER)

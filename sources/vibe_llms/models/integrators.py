@@ -14,7 +14,7 @@ from functools import cached_property
 import attrs
 
 from vibe_llms.absence import ABSENT, Absence
-from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
+from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError, end_sentence
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import Layer, ModelAttributes, Provenance, TracedValue
 from vibe_llms.models.controls import Control
@@ -22,8 +22,10 @@ from vibe_llms.models.definitions import DefinitionError, produce_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS_BY_NAME, KeyRole, classify_key
 from vibe_llms.models.merging import MergeError, merge_values, read_directive
-from vibe_llms.models.rules import Document, Rule, RuleReader, end_sentence
+from vibe_llms.models.rules import Rule, RuleReader
 from vibe_llms.plain import JsonValue
+from vibe_llms.tables.documents import Document
+from vibe_llms.tables.reading import TableReader
 
 _STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
 
@@ -145,11 +147,9 @@ class ModelsIntegrator:
 
 
 def _produce_learnt_rule(learnt: Mapping[str, JsonValue], source: str) -> Rule:
-    findings: list[Finding] = []
-    reader = RuleReader(document=Document(file=source), findings=findings, source=source)
-    rule = reader.read(learnt, Layer.VENDOR)
-    if findings:
-        raise ConfigurationError(findings=tuple(findings))
+    tables = TableReader(Document(source, "", learnt).locate)
+    rule = RuleReader(place=source, tables=tables, source=source).read(learnt, Layer.VENDOR)
+    tables.finish()
     return attrs.evolve(rule, provenance=attrs.evolve(rule.provenance, file=""))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.plain import JsonValue, is_same
+from vibe_llms.tables.kinds import is_list, name_kind
 
 DIRECTIVES = ("merge", "replace", "remove")
 
@@ -86,21 +87,3 @@ def merge_tables(
         else:
             merged[key] = result
     return merged
-
-
-def is_list(value: object) -> bool:
-    """Tells whether a plain value is a list, which a text is not."""
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
-
-
-def name_kind(value: object) -> str:
-    """Names the kind of a plain value as a sentence wants it."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "a text"
-    return "a table" if isinstance(value, Mapping) else "a list"

@@ -7,13 +7,12 @@ still returned where that makes sense, so that the findings of later steps are c
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import Final
 
 import attrs
 
-from vibe_llms.exceptions import Finding
 from vibe_llms.models.attributes import Layer, Provenance
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import (
@@ -22,52 +21,19 @@ from vibe_llms.models.keys import (
     classify_key,
     resolve_spelling,
 )
-from vibe_llms.models.merging import MergeError, is_list, name_kind, read_directive
+from vibe_llms.models.merging import MergeError, read_directive
 from vibe_llms.nearness import find_near, suggest_among
-from vibe_llms.patterns import Pattern, PatternError, compile_pattern
+from vibe_llms.patterns import Pattern
 from vibe_llms.plain import JsonValue
+from vibe_llms.tables.annotations import DATE
+from vibe_llms.tables.kinds import PATTERN, TEXT, Kind, is_list, name_kind
+from vibe_llms.tables.reading import KeyPath, TableReader
 
-MODELS_HEADER = r"\[\[models\]\]"
-_MODELS_HEADER = re.compile(rf"\s*{MODELS_HEADER}")
+ORIGIN: Final[Mapping[str, Kind]] = {"source": TEXT, "date": DATE}
+"""What can be said about where a value is from."""
 
-
-@attrs.frozen(kw_only=True)
-class Document:
-    """The text that a table was read from, to find the line of a mistake in it.
-
-    Attributes:
-        file: The path, or another word for the place.
-        text: Empty where the place has no lines.
-    """
-
-    file: str
-    text: str = ""
-
-    @cached_property
-    def lines(self) -> tuple[str, ...]:
-        """The lines as TOML counts them."""
-        return tuple(self.text.split("\n"))
-
-    def locate_all(self, pattern: str) -> tuple[int, ...]:
-        """Returns the numbers of all lines that the pattern begins, read in one go."""
-        expression = re.compile(rf"\s*{pattern}")
-        return tuple(n for n, line in enumerate(self.lines, start=1) if expression.match(line))
-
-    def locate_key(self, key: str, after: int = 0) -> int:
-        """Returns the line that sets a key, or else the line to search after.
-
-        Args:
-            after: Where its table begins; the search ends where the next of ``[[models]]`` does, so
-                that a mistake in one of many costs no reading of all the others.
-        """
-        name = rf"[\"']?{re.escape(key)}[\"']?"
-        expression = re.compile(rf"\s*(?:{name}\s*[=.]|\[.*\b{re.escape(key)}\b.*\])")
-        for index in range(max(after - 1, 0), len(self.lines)):
-            if index >= after > 0 and _MODELS_HEADER.match(self.lines[index]):
-                break
-            if expression.match(self.lines[index]):
-                return index + 1
-        return after
+_HEAD: Final[Mapping[str, Kind]] = {"pattern": PATTERN, "model": TEXT, "provider": TEXT, **ORIGIN}
+"""What a table says about itself."""
 
 
 @attrs.frozen(kw_only=True)
@@ -119,98 +85,67 @@ class RuleReader:
     """Reads the tables of one document.
 
     Attributes:
-        document: Where they are.
-        findings: Takes the mistakes.
+        place: The document.
+        tables: Takes the mistakes, and knows where they are.
         source: What holds for tables that name no source of their own.
         date: Likewise.
     """
 
-    document: Document
-    findings: list[Finding]
+    place: str
+    tables: TableReader
     source: str = ""
     date: str = ""
 
     def read(
-        self, table: Mapping[str, object], layer: Layer, *, name: str = "", line: int = 0
+        self,
+        table: Mapping[str, object],
+        layer: Layer,
+        path: KeyPath = (),
+        *,
+        name: str = "",
+        line: int = 0,
     ) -> Rule:
         """Reads one table.
 
         Args:
             table: Without the keys of its document, such as ``families``.
+            path: The way to it.
             name: What the provenance calls the rule; by default its pattern or its model.
             line: Where the table begins.
         """
         for key in table:
-            self._check_key(key, table, line)
-        pattern = self._read_pattern(table, line)
-        model = self._read_text(table, "model", line)
-        source = self._read_text(table, "source", line) or self.source
-        date = self._read_date(table.get("date"), line) or self.date
+            self._check_key(key, table, path)
+        written = {key: table[key] for key in _HEAD if key in table}
+        head = self.tables.read_fields(_HEAD, written, path)
+        pattern, model = head.get("pattern"), head.get("model", "")
+        source, date = head.get("source", self.source), head.get("date", self.date)
         return Rule(
             provenance=Provenance(
                 layer=layer,
                 name=name or (pattern.text if pattern else model),
-                file=self.document.file,
+                file=self.place,
                 line=line,
                 source=source,
                 date=date,
             ),
             pattern=pattern,
             model=model,
-            provider=self._read_text(table, "provider", line),
-            values=self._read_values(table, line),
-            controls=self._read_controls(table, line),
-            sources=self._read_sources(table, line, (source, date)),
+            provider=head.get("provider", ""),
+            values=self._read_values(table, path),
+            controls=self._read_controls(table, path),
+            sources=self._read_sources(table, path, (source, date)),
         )
 
-    def report(self, message: str, line: int = 0) -> None:
-        """Appends a finding."""
-        self.findings.append(Finding(place=self.document.file, line=line, message=message))
-
-    def _report_key(self, key: str, message: str, line: int) -> None:
-        self.report(end_sentence(message), self.document.locate_key(key, line))
-
-    def _check_key(self, key: str, table: Mapping[str, object], line: int) -> None:
+    def _check_key(self, key: str, table: Mapping[str, object], path: KeyPath) -> None:
         if "." in key:
-            self._report_key(key, f"The key {key!r} may not contain a dot.", line)
+            self.tables.report((*path, key), "A key may not contain a dot.")
         if key in KEYS_BY_NAME or key in _access_table(table, "controls"):
             return
         near = _find_near_key(key)
         if near:
-            message = f"Nothing is known as {key!r}; did you mean {near!r}?"
-            self._report_key(key, message, line)
+            self.tables.report((*path, key), f"Nothing has this name; did you mean {near!r}?")
 
-    def _read_pattern(self, table: Mapping[str, object], line: int) -> Pattern | None:
-        text = self._read_text(table, "pattern", line)
-        if not text:
-            return None
-        try:
-            return compile_pattern(text)
-        except PatternError as error:
-            self._report_key("pattern", f"The pattern {text!r}: {error}.", line)
-            return compile_pattern("^$")  # no model has no name
-
-    def _read_text(self, table: Mapping[str, object], key: str, line: int) -> str:
-        value = table.get(key, "")
-        if isinstance(value, str) and (value or key not in table):
-            return value
-        kind = "an empty one" if value == "" else name_kind(value)
-        self._report_key(key, f"{key!r} must be a text, not {kind}.", line)
-        return ""
-
-    def _read_date(self, value: object, line: int) -> str:
-        if value is None:
-            return ""
-        if isinstance(value, datetime.date):
-            return value.isoformat()
-        try:
-            return datetime.date.fromisoformat(str(value)).isoformat()
-        except ValueError:
-            message = f"'date' must be a date such as 2026-11-21, not {value!r}."
-            self._report_key("date", message, line)
-            return ""
-
-    def _read_values(self, table: Mapping[str, object], line: int) -> dict[str, JsonValue]:
+    def _read_values(self, table: Mapping[str, object], path: KeyPath) -> dict[str, JsonValue]:
         values: dict[str, JsonValue] = {}
         for key, raw in table.items():
             role = classify_key(key)
@@ -224,16 +159,17 @@ class RuleReader:
                 elif role is KeyRole.CAPABILITY:
                     value = _normalize_capability(value)
             except MergeError as error:
-                self._report_key(key, f"{key!r}: {error}", line)
+                self.tables.report((*path, key), compose_sentence(error))
                 continue
             if resolve_spelling(key) in values:
-                self._report_key(key, f"{key!r} says again what another key said.", line)
+                self.tables.report((*path, key), "It says again what another key said.")
             values[resolve_spelling(key)] = value
         return values
 
-    def _read_controls(self, table: Mapping[str, object], line: int) -> dict[str, JsonValue]:
+    def _read_controls(self, table: Mapping[str, object], path: KeyPath) -> dict[str, JsonValue]:
         controls: dict[str, JsonValue] = {}
-        for name, raw in _access_table(table, "controls").items():
+        path = (*path, "controls")
+        for name, raw in self.tables.survey(path, table.get("controls", {})):
             try:
                 definition = normalize_plain(raw)
                 word, content = read_directive(definition)
@@ -244,32 +180,24 @@ class RuleReader:
                 if name in KEYS_BY_NAME and classify_key(name) is not KeyRole.CONTROL:
                     raise MergeError(f"this is the name of {classify_key(name)!s}, not a control's")
             except MergeError as error:
-                self._report_key(name, f"The control {name!r}: {error}", line)
+                self.tables.report((*path, name), compose_sentence(error))
                 continue
             controls[name] = definition
-        if "controls" in table and not isinstance(table["controls"], Mapping):
-            self._report_key("controls", "'controls' must be a table.", line)
         return controls
 
     def _read_sources(
-        self, table: Mapping[str, object], line: int, inherited: tuple[str, str]
+        self, table: Mapping[str, object], path: KeyPath, inherited: tuple[str, str]
     ) -> dict[str, tuple[str, str]]:
         sources: dict[str, tuple[str, str]] = {}
-        for key, entry in _access_table(table, "sources").items():
-            if not isinstance(entry, Mapping) or not set(entry) <= {"source", "date"}:
-                self._report_key(
-                    "sources",
-                    f"The source of {key!r} must be a table of 'source' and 'date'.",
-                    line,
-                )
-                continue
+        path = (*path, "sources")
+        for key, entry in self.tables.survey(path, table.get("sources", {})):
+            origin = self.tables.read_fields(ORIGIN, entry, (*path, key))
             if key not in table and key not in _access_table(table, "controls"):
-                self._report_key(
-                    "sources", f"'sources' names {key!r}, which is not set here.", line
-                )
+                self.tables.report((*path, key), "It is not set here.")
+            source, date = inherited
             sources[resolve_spelling(key)] = (
-                self._read_text(entry, "source", line) or inherited[0],
-                self._read_date(entry.get("date"), line) or inherited[1],
+                origin.get("source", source),
+                origin.get("date", date),
             )
         return sources
 
@@ -279,9 +207,11 @@ def _find_near_key(key: str) -> str:
     return next(iter(find_near(key, KEYS_BY_NAME, cutoff=0.85)), "")
 
 
-def end_sentence(message: str) -> str:
-    """Appends a full stop where the message has none of its own."""
-    return message if message.endswith((".", "?")) else f"{message}."
+def compose_sentence(error: Exception) -> str:
+    """Makes a sentence of an error's text, with a capital and a full stop."""
+    text = str(error)
+    end = "" if text.endswith((".", "?")) else "."
+    return f"{text[:1].upper()}{text[1:]}{end}"
 
 
 def normalize_plain(value: object) -> JsonValue:

@@ -183,6 +183,15 @@ def _parse_list(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def _compile(text: str) -> Any:
+    from vibe_llms.patterns import PatternError, compile_pattern  # few write any
+
+    try:
+        return compile_pattern(text)
+    except PatternError as error:
+        raise ValueError(f"The pattern {text!r}: {error}.") from error
+
+
 BOOLEAN = Kind("true or false", is_boolean, parse=_parse_boolean)
 WHOLE = bound("a whole number", float("-inf"))
 COUNT = bound("a whole number of at least 1", 1)
@@ -197,6 +206,7 @@ WAIT = Kind(
 )
 STRING = Kind("a text", lambda value: isinstance(value, str), is_shown=False)
 TEXT = Kind("a text that is not empty", is_text, is_shown=False)
+PATTERN = Kind("a regular expression", is_text, _compile)
 WORD = Kind("a word", lambda value: is_text(value) and not re.search(r"[\s/]", value))
 WEB_ADDRESS = Kind("an address, as https://example.org", is_web_address, is_shown=False)
 TEXTS = Kind("a list of texts that are not empty", is_list_of(is_text), tuple, parse=_parse_list)

@@ -16,7 +16,8 @@ from vibe_llms.models import Catalogue, Overrides
 from vibe_llms.models.attributes import Layer
 from vibe_llms.models.folders import ProviderFolder
 from vibe_llms.models.integrators import ModelsIntegrator
-from vibe_llms.models.rules import Document, RuleReader
+from vibe_llms.models.rules import RuleReader
+from vibe_llms.tables.reading import TableReader, locate_by_name
 
 NAMES = ("", "a", "b", "ab", "abc")
 
@@ -44,7 +45,7 @@ def test_the_index_of_exact_names_finds_what_asking_each_rule_does(
     tables: list[tuple[Layer, dict[str, Any]]], model: str
 ) -> None:
     """Whatever rules there are, those found are those that concern the model, in their order."""
-    reader = RuleReader(document=Document(file="attributes.toml"), findings=[])
+    reader = RuleReader(place="attributes.toml", tables=TableReader(locate_by_name()))
     rules = [reader.read(table, layer, line=n) for n, (layer, table) in enumerate(tables)]
     integrator = ModelsIntegrator(provider="vendor", rules=rules)
 
@@ -83,14 +84,14 @@ def test_a_model_costs_as_much_to_read_among_many_as_among_few(tmp_path: Path) -
 
 
 def test_a_mistake_in_one_of_many_tables_is_found_in_that_table(tmp_path: Path) -> None:
-    """The line is the table's own, also where the key is written in a way that is not searched."""
+    """The line is the key's own, however it is written."""
     text = '[[models]]\nmodel = "a"\n"gen\\u0075s" = 1\n\n[[models]]\nmodel = "b"\ngenus = 2\n'
     (tmp_path / "attributes.toml").write_text(text, encoding="utf-8")
     findings: list[Finding] = []
 
     list(ProviderFolder(directory=tmp_path, findings=findings).read())
 
-    assert [finding.line for finding in findings] == [1, 7]
+    assert [finding.line for finding in findings] == [3, 7]
 
 
 def test_lines_are_counted_as_toml_counts_them(tmp_path: Path) -> None:

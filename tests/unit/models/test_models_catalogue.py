@@ -82,7 +82,7 @@ def test_only_the_provider_asked_for_is_read(tmp_path: Path) -> None:
 
     assert catalogue.survey_providers() == ("broken", "vendor")
     assert catalogue.access_integrator("vendor").rules
-    with pytest.raises(ConfigurationError, match="no TOML"):
+    with pytest.raises(ConfigurationError, match="This is not TOML"):
         catalogue.access_integrator("broken")
 
 
@@ -179,35 +179,35 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
-        ("\na = b\n", "attributes.toml:2: This is no TOML: Invalid value"),
-        ("\nfamilie = []", "attributes.toml:2: Nothing is known as 'familie' here; did you mean"),
-        ('families = "a"', "attributes.toml:1: 'families' must be a list"),
+        ("\na = b\n", "toml:2: This is not TOML: Invalid value"),
+        ("\nfamilie = []", "toml:2: familie: There is no such setting; did you mean"),
+        ('families = "a"', "toml:1: families: It must be a list"),
         ('families = ["a"]', "'families' names 'a', which model-families does not have"),
-        ("default_model = 5", "attributes.toml:1: 'default_model' must be the name"),
-        ("[defaults.controls]\n'a.b' = {}", "'a.b': its name may not contain a dot"),
-        ("defaults = 5", "'defaults' must be a table"),
-        ("models = 5", "'models' must be tables"),
-        ('[defaults]\npattern = "x"', "'defaults' have no 'pattern'"),
-        ("\n[[models]]\ntitle = 't'", "attributes.toml:2: A table of 'models' needs either"),
+        ("default_model = 5", "toml:1: default_model: It must be a text"),
+        ("[defaults.controls]\n'a.b' = {}", "defaults.controls.a.b: Its name may not contain"),
+        ("defaults = 5", "toml:1: defaults: It must be a table"),
+        ("models = 5", "toml:1: models: It must be tables, each headed [[models]]"),
+        ('[defaults]\npattern = "x"', "toml:1: defaults: It has no 'pattern'"),
+        ("\n[[models]]\ntitle = 't'", "toml:2: models[0]: It needs either 'pattern' or"),
         ("[[models]]\npattern = '.'\ngenus = 'converser'\n[[models]]\npattern = '.'\ngenus = 1",
-         "attributes.toml:6: 'genus'"),
-        ("[[models]]\npattern = '(a+)+'", "attributes.toml:2: The pattern '(a+)+': '+' cannot be"),
-        ("[[models]]\npattern = '['", "attributes.toml:2: The pattern '[': it is no regular"),
-        ("[[models]]\npattern = 5", "attributes.toml:2: 'pattern' must be a text, not a number"),
-        ("[defaults]\n\ntemprature = 1", "attributes.toml:3: Nothing is known as 'temprature'; "
-         "did you mean 'temperature'"),
+         "toml:6: models[1].genus: There is no genus 1"),
+        ("[[models]]\npattern = '(a+)+'", "toml:2: models[0].pattern: The pattern '(a+)+': '+' c"),
+        ("[[models]]\npattern = '['", "toml:2: models[0].pattern: The pattern '[': it is no"),
+        ("[[models]]\npattern = 5", "toml:2: models[0].pattern: It must be a regular exp"),
+        ("[defaults]\n\ntemprature = 1", "toml:3: defaults.temprature: Nothing has this "
+         "name; did you mean 'temperature'"),
         ("[defaults]\nsupports_image = 1", "did you mean 'supports_images'"),
-        ("[defaults]\nsupports_images = 1", "a capability is true, false or 'unknown', not 1"),
+        ("[defaults]\nsupports_images = 1", "A capability is true, false or 'unknown', not 1"),
         ("[defaults]\ngenus = 'conversor'", "did you mean 'converser'"),
-        ("[defaults]\ntags = {merge = 5}", "attributes.toml:2: 'tags': 'merge' takes a list"),
-        ("[defaults]\n'a.b' = 5", "may not contain a dot"),
-        ("[defaults]\ncontrols = 5", "'controls' must be a table"),
-        ("[defaults.controls]\nx = 5", "attributes.toml:2: The control 'x': a definition is a"),
-        ("[defaults.controls]\ntitle = {}", "this is the name of attribute, not a control's"),
-        ("[defaults]\ndate = 'soon'", "attributes.toml:2: 'date' must be a date such as"),
+        ("[defaults]\ntags = {merge = 5}", "toml:2: defaults.tags: 'merge' takes a list"),
+        ("[defaults]\n'a.b' = 5", "toml:2: defaults.a.b: A key may not contain a dot"),
+        ("[defaults]\ncontrols = 5", "toml:2: defaults.controls: It must be a table"),
+        ("[defaults.controls]\nx = 5", "toml:2: defaults.controls.x: A definition is a"),
+        ("[defaults.controls]\ntitle = {}", "This is the name of attribute, not a control's"),
+        ("[defaults]\ndate = 'soon'", "toml:2: defaults.date: It must be a date such as"),
         ("[defaults]\nsupports_tools = true\nsupports_invocations = true", "says again"),
-        ("[defaults.sources]\ntitle = 'x'", "must be a table of 'source' and 'date'"),
-        ("[defaults.sources]\ntitle = {source = 'x'}", "names 'title', which is not set here"),
+        ("[defaults.sources]\ntitle = 'x'", "defaults.sources.title: It must be a table"),
+        ("[defaults.sources]\ntitle = {source = 'x'}", "sources.title: It is not set here"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_found_with_its_file_and_line(tmp_path: Path, text: str, finding: str) -> None:

@@ -16,7 +16,8 @@ from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 from vibe_llms.models import Capability, Catalogue, IntervalControl, ModelAttributes, Overrides
 from vibe_llms.models.attributes import Layer
 from vibe_llms.models.integrators import ModelsIntegrator
-from vibe_llms.models.rules import Document, Rule, RuleReader
+from vibe_llms.models.rules import Rule, RuleReader
+from vibe_llms.tables.reading import TableReader, locate_by_name
 
 AS_REQUIRED = """
 # Provider-level defaults
@@ -37,9 +38,9 @@ max_tokens = 8192  # Opus models get higher limit
 
 
 def produce_rule(layer: Layer, **table: Any) -> Rule:
-    findings: list[Any] = []
-    rule = RuleReader(document=Document(file=f"{layer}.toml"), findings=findings).read(table, layer)
-    assert not findings
+    tables = TableReader(locate_by_name())
+    rule = RuleReader(place=f"{layer}.toml", tables=tables).read(table, layer)
+    assert not tables.findings
     return rule
 
 
@@ -305,7 +306,7 @@ def test_what_was_learnt_is_checked_like_what_is_written() -> None:
     """A wrong fact from a vendor is an error that names where it came from."""
     learnt: Any = {"supports_images": "perhaps"}
 
-    with pytest.raises(ConfigurationError, match="GET /v1/models: 'supports_images'"):
+    with pytest.raises(ConfigurationError, match="GET /v1/models: supports_images: "):
         ModelsIntegrator(provider="vendor").integrate(
             "m", learnt=learnt, learnt_from="GET /v1/models"
         )
