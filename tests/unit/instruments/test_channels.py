@@ -344,3 +344,25 @@ async def test_a_tool_that_comes_to_nothing_says_so() -> None:
 
     assert told[0] == "ask came to nothing: nobody approves of weather there."
     assert "run_steps = 1 was reached" in told[1]
+
+
+async def test_an_approval_answers_once_though_an_answer_is_mended() -> None:
+    """What was allowed for one call does not allow the same call of the run that mends."""
+    paid: list[str] = []
+
+    def pay(place: str) -> str:
+        """Pays at a place."""
+        paid.append(place)
+        return "paid"
+
+    call = invoke("pay", place="Rome")
+    tool = produce_invoker(pay, needs_approval=True)
+    model = script([call], [say("Paid.")], [call], [say(PARIS)])
+    channel = AsyncChannel(model, tools=[tool], parser=Parser(City, mode="prompt"))
+
+    waiting = await channel.ask("Pay!")
+    again = await channel.resume(*map(allow, waiting.requests))
+
+    assert paid == ["Rome"]
+    assert not again.has_value
+    assert [request.name for request in again.requests] == ["pay"]
