@@ -66,6 +66,11 @@ def replace_media(
     canister: _Canister, replace: Callable[[MediaContent], MediaContent]
 ) -> _Canister:
     """Returns the canister with each of its media replaced; itself where nothing changes."""
+    for content in canister.content:
+        if isinstance(content, MEDIA_CLASSES):
+            break
+    else:
+        return canister
     replaced: tuple[AnyContent, ...] = tuple(
         replace(content) if isinstance(content, MEDIA_CLASSES) else content
         for content in canister.content

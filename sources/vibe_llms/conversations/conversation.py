@@ -290,9 +290,8 @@ class Conversation:
                 self._stored = stored = self._catch_up(stored, history, has_others)
             else:
                 break
-        self._stored = attrs.evolve(
-            stored, position=receipt.position, canisters=stored.canisters + len(new)
-        )
+        count = stored.canisters + len(new)
+        self._stored = _Stored(stored.store, receipt.position, count, stored.metadata)
         self.notices += receipt.notices
         if new:
             self._touched = access_now()

@@ -159,9 +159,11 @@ class Driver:
         started = await self._context.now()
         while True:
             self._worked = await self._context.now() - started
-            await self._examine()
+            tail = read_tail(self._journal.canisters)
+            if tail.owed and not tail.is_broken_off:  # preparing its calls has to know more
+                await examine_owed(tail.owed, self._registry, self._record)
             view = view_conversation(
-                self._journal.canisters, self._registry, self._record, is_silent=is_silent
+                self._journal.canisters, tail, self._registry, self._record, is_silent=is_silent
             )
             command = decide(view, self._read(), self._limits)
             await self._enter(command)
@@ -180,12 +182,6 @@ class Driver:
                     await self._executor.execute(command.calls)
                 case Generate():
                     is_silent = await self._ask(command)
-
-    async def _examine(self) -> None:
-        """Finds out what preparing the calls of the last turn has to know."""
-        tail = read_tail(self._journal.canisters)
-        if not tail.is_broken_off:
-            await examine_owed(tail.owed, self._registry, self._record)
 
     async def _enter(self, command: Command) -> None:
         state = STATES[type(command)]

@@ -21,8 +21,9 @@ from vibe_llms.invocables.calls import canonicalize, compose_result, group_ident
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail
-from vibe_llms.invocables.performing import perform
+from vibe_llms.invocables.performing import perform_fitting
 from vibe_llms.invocables.registry import Registry
+from vibe_llms.invocables.validation import explain_faults
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.plain import JsonObject, escape_halves
@@ -120,12 +121,11 @@ class Executor:
         arguments, canonical = _access_arguments(call)
         context = self._produce_context(call.canister, invoker)
         try:
-            if await invoker.examine(
-                arguments
-            ):  # nothing begins: what is performed is the explanation
-                return await perform(invoker, arguments, context), True
+            faults = await invoker.examine(arguments)
         except ConverseError as error:  # the schema itself is none, or takes too long
             return fail(str(error)), True
+        if faults:  # nothing begins
+            return fail(explain_faults(invoker.name, faults)), True
         event = InvocationStartedEvent(
             key=call.key,
             invocation_id=context.invocation_id,
@@ -136,7 +136,7 @@ class Executor:
         )
         self._record.note(event)
         await self._context.emit(event, durable=invoker.effect is Effect.ONCE)
-        outcome = await perform(invoker, arguments, context)
+        outcome = await perform_fitting(invoker, arguments, context)
         return _mark_edit(call, outcome), outcome.is_error
 
     def _produce_context(self, canister: InvocationCanister, invoker: Invoker) -> InvocationContext:

@@ -70,13 +70,15 @@ def replay(
         RequestError: The conversation is empty.
     """
     readings, is_silent = _measure(events)
-    view = view_conversation(canisters, registry, Record.read(events), is_silent=is_silent)
+    tail = read_tail(canisters)
+    view = view_conversation(canisters, tail, registry, Record.read(events), is_silent=is_silent)
     command = decide(view, readings, limits or Limits())
     return Standing(state=STATES[type(command)], command=command, readings=readings)
 
 
 def view_conversation(
     canisters: Sequence[AnyCanister],
+    tail: Tail,
     registry: Registry,
     record: Record,
     *,
@@ -85,12 +87,9 @@ def view_conversation(
     """Returns what the machine has to know; of the conversation, only its last turn is looked at.
 
     Args:
+        tail: That turn.
         is_silent: The model was asked just now, and said nothing at all.
-
-    Raises:
-        RequestError: The conversation is empty.
     """
-    tail = read_tail(canisters)
     owed = () if tail.is_broken_off else tail.owed
     return View(
         length=len(canisters),

@@ -51,7 +51,20 @@ async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationCo
         What it brought. Arguments that do not fit, a function that raises, and a limit that is
         reached are outcomes too, in words that the model can act on.
     """
-    bound = await _bind(invoker, arguments, context)
+    try:
+        faults = await invoker.examine(arguments)
+    except ConverseError as error:
+        return fail(str(error))
+    if faults:
+        return fail(explain_faults(invoker.name, faults))
+    return await perform_fitting(invoker, arguments, context)
+
+
+async def perform_fitting(
+    invoker: Invoker, arguments: JsonObject, context: InvocationContext
+) -> Outcome:
+    """Does what :func:`perform` does with arguments that are known to fit the schema."""
+    bound = _bind(invoker, arguments, context)
     if isinstance(bound, Outcome):
         return bound
     is_plain = not invoker.is_asynchronous
@@ -73,13 +86,8 @@ async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationCo
     return limit_outcome(outcome, invoker.output_limit_characters, invoker.output_limit_bytes)
 
 
-async def _bind(
-    invoker: Invoker, arguments: JsonObject, context: InvocationContext
-) -> Bound | Outcome:
+def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Bound | Outcome:
     try:
-        faults = await invoker.examine(arguments)
-        if faults:
-            return fail(explain_faults(invoker.name, faults))
         return invoker.bind(arguments, context)
     except Misfit as misfit:
         return fail(explain_faults(invoker.name, misfit.faults))
@@ -96,6 +104,7 @@ class _Places:
     Attributes:
         in_thread: A thread is at work, and its end is what counts; else the end of the task.
         is_given_up: Nobody waits for the execution any more, and it goes on.
+        waiter: Of whoever waits for it, or for its time to be over.
     """
 
     _invoker: Invoker
@@ -103,6 +112,7 @@ class _Places:
     in_thread: bool = attrs.field(default=False, init=False)
     is_given_up: bool = attrs.field(default=False, init=False)
     _held: list[Gate] = attrs.field(factory=list, init=False)
+    waiter: asyncio.Future[None] | None = attrs.field(default=None, init=False)
 
     async def acquire(self) -> None:
         """Takes all places. Raises GateBlockedError where none will become free."""
@@ -129,8 +139,14 @@ class _Places:
 
     def end_task(self, task: asyncio.Task[Outcome]) -> None:
         """Gives the places back with the end of the task, if no thread is at work."""
+        self.wake()
         if not self.in_thread:
             self.leave()
+
+    def wake(self) -> None:
+        """Lets whoever waits look again."""
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
 
     def give_up(self) -> None:
         """Says that nobody waits for the execution any more, and that it goes on."""
@@ -148,7 +164,7 @@ async def _watch(
 ) -> Outcome:
     """Waits for an execution as long as it may take; stops it when it is over, or cancelled."""
     try:
-        await _wait(task, invoker.time_limit_seconds)
+        await _wait(task, places, invoker.time_limit_seconds)
     except asyncio.CancelledError:
         await _stop(task, invoker, places, context)
         raise
@@ -162,21 +178,16 @@ async def _watch(
     return fail(_explain_time(invoker, places.is_given_up))
 
 
-async def _wait(task: asyncio.Task[Outcome], seconds: float | None) -> None:
+async def _wait(task: asyncio.Task[Outcome], places: _Places, seconds: float | None) -> None:
     """Waits until a task is done or so much time is over; less work than ``asyncio.wait``."""
+    if task.done():
+        return
     loop = asyncio.get_running_loop()
-    waiter = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    timer = None if seconds is None else loop.call_later(seconds, wake)
-    task.add_done_callback(wake)
+    places.waiter = loop.create_future()
+    timer = None if seconds is None else loop.call_later(seconds, places.wake)
     try:
-        await waiter
+        await places.waiter
     finally:
-        task.remove_done_callback(wake)
         if timer is not None:
             timer.cancel()
 
@@ -188,7 +199,7 @@ async def _stop(
     context.cancel()
     task.cancel()
     try:
-        await _wait(task, GRACE_SECONDS)
+        await _wait(task, places, GRACE_SECONDS)
     finally:
         if not task.done():
             places.give_up()
@@ -209,6 +220,8 @@ async def _run(invoker: Invoker, bound: Bound, places: _Places) -> Outcome:
         raise
     except BaseException as error:  # whatever a function raises, a call has an outcome
         return _explain_failure(invoker, error)
+    finally:
+        places.wake()  # a turn of the event loop before the task could tell that it is done
     return _conclude(invoker, value)
 
 

@@ -18,7 +18,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
-from vibe_llms.messages.conformity import conform_fields, ensure_members
+from vibe_llms.messages.conformity import conform_fields, ensure_members, renew
 from vibe_llms.messages.contents import Native, RefusalContent
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, ensure_losses
@@ -111,11 +111,8 @@ class Request:
         Raises:
             RequestError: There is nothing to answer; or something new is no canister.
         """
-        grown = object.__new__(Request)
-        for name in _FIELDS:
-            object.__setattr__(grown, name, getattr(self, name))
-        object.__setattr__(grown, "canisters", self.canisters + _ensure_canisters(new))
-        object.__setattr__(grown, "continuation", continuation)
+        canisters = self.canisters + _ensure_canisters(new)
+        grown = renew(self, canisters=canisters, continuation=continuation)
         _ensure_answerable(grown)
         return grown
 
@@ -130,26 +127,15 @@ class Request:
         return digest_request(self)
 
 
-_FIELDS = tuple(field.name for field in attrs.fields(Request))
-
-
-_FIELDS = tuple(field.name for field in attrs.fields(Request))
-_write = object.__setattr__
-
-
 def replace_canisters(request: Request, canisters: Iterable[AnyCanister]) -> Request:
     """Returns the same request with another conversation.
 
-    ``attrs.evolve`` checks and copies everything once more, which takes seven times as long; here
-    what was checked when the request was made is shared with it.
+    What was checked when the request was made is not checked again.
 
     Raises:
         RequestError: There is nothing to answer.
     """
-    changed = object.__new__(Request)
-    for name in _FIELDS:
-        _write(changed, name, getattr(request, name))
-    _write(changed, "canisters", _ensure_canisters(canisters))
+    changed = renew(request, canisters=_ensure_canisters(canisters))
     _ensure_answerable(changed)
     return changed
 

@@ -35,6 +35,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
+from vibe_llms.messages.conformity import renew
 from vibe_llms.messages.contents import (
     AnyContent,
     Citation,
@@ -198,7 +199,7 @@ class Assembler:
                 if item is None:
                     continue
             if isinstance(item, InvocationCanister | ResultCanister):
-                groups.append(attrs.evolve(item, origin=origin, turn_id=self._turn_id))
+                groups.append(renew(item, origin=origin, turn_id=self._turn_id))
             elif groups and isinstance(groups[-1], list) and _share(groups[-1], growing):
                 groups[-1].append((growing, item))
             else:
@@ -317,7 +318,7 @@ class Assembler:
         if item is None:
             raise _refuse(f"content {event.index} ({growing.start.kind}) ends without a value")
         if isinstance(item, InvocationCanister | ResultCanister):
-            item = attrs.evolve(item, id=growing.identity, timestamp=growing.timestamp)
+            item = renew(item, id=growing.identity, timestamp=growing.timestamp)
         growing.item = item
         if item is event.item:
             return event

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, cast
 
+import attrs
 import pytest
 
 from vibe_llms.exceptions import RequestError
@@ -21,6 +22,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.codec import decode_canister, encode_canister
+from vibe_llms.messages.conformity import renew
 from vibe_llms.messages.contents import Citation, ImageContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
@@ -118,3 +120,23 @@ def test_a_word_stands_for_the_member_of_its_enumeration() -> None:
 
     assert origin.stop_reason is StopReason.ANSWERED
     assert canister.owner is Owner.VENDOR
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        UserCanister("Hello"),
+        InvocationCanister(name="look", invocation_id="1", arguments="{}"),
+        Request(canisters=[UserCanister("Hello")], controls={"top_p": 0.5}, strict=True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_renewed_is_what_evolves(value: Any) -> None:
+    """The same value, made faster; the old one stays as it is."""
+    name = "id" if hasattr(value, "id") else "model"
+    before = attrs.asdict(value, recurse=False)
+
+    assert renew(value, **{name: "other"}) == attrs.evolve(value, **{name: "other"})
+    assert renew(value) == value
+    assert renew(value) is not value
+    assert attrs.asdict(value, recurse=False) == before

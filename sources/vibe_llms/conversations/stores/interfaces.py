@@ -144,10 +144,10 @@ class ContentStore(Protocol):
     def examine(self, content_id: str) -> tuple[Finding, ...]:
         """Proves data and metadata against the id; returns what is wrong."""
 
-    def hold(self) -> AbstractContextManager[None]:
+    def hold(self) -> AbstractContextManager[object]:
         """While it is entered, nothing is collected. Several may hold at once."""
 
-    def hold_alone(self) -> AbstractContextManager[None]:
+    def hold_alone(self) -> AbstractContextManager[object]:
         """While it is entered, nobody holds or adds. Raises StoreError when others hold on."""
 
     def measure_age_seconds(self, content_id: str) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TypeVar
 
@@ -100,11 +100,9 @@ class MemoryContents:
             return (Finding(place=content_id, message=error.detail),)
         return ()
 
-    @contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self) -> AbstractContextManager[object]:
         """While it is entered, nothing is collected."""
-        with self._lock:
-            yield
+        return self._lock
 
     hold_alone = hold
 
