@@ -276,10 +276,17 @@ class PluginManager:
             limits=self.configuration.limits,
             clock=self.clock,
             produce_attributes=partial(self._produce_attributes, entry),
+            find_base=partial(self._find_base, entry),
             survey_transports=self._survey_transports,
         )
         with locating(self.configuration):
             return factories.make_provider(entry, specification, context)
+
+    def _find_base(self, entry: PluginEntry, name: str) -> Path:
+        """Returns where the file is in which a setting of a provider was written."""
+        setting = self.configuration.settings.get(f"{entry.table}.{entry.name}.{name}")
+        place = Path(setting.source.place) if setting is not None else Path()
+        return place.parent if place.is_file() else Path()
 
     def _produce_ensemble(self, entry: PluginEntry) -> Ensemble:
         from vibe_llms.plugins import factories

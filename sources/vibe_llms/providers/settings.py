@@ -81,7 +81,8 @@ class RemoteSettings:
     """The checked settings.
 
     Attributes:
-        values: All of them, those of the vendor's own included.
+        values: All of them, those of the vendor's own included; relative paths begin where the
+            file of the configuration is.
         base_url: Where the service is; variables of the environment that it names and that are not
             set are still in it, as ``{NAME}``.
         headers: Are sent with each request, in place of ours of the same name; their names are in
@@ -107,7 +108,7 @@ class RemoteSettings:
     def access_path(self, name: str) -> Path | None:
         """Returns the file that a setting names, if it is set."""
         value = self.values.get(name)
-        return None if value is None else Path(value).expanduser()
+        return None if value is None else Path(value)
 
 
 def read_settings(
@@ -132,6 +133,11 @@ def read_settings(
     values = reader.read_fields({**SETTINGS, **(further or {})}, context.settings)
     _check_transport(context, reader)
     reader.finish()
+    files = {name for name in (*TLS_FILES, "api_key_file") if name in values}
+    values = {
+        **values,
+        **{name: str(context.find_base(name) / Path(values[name]).expanduser()) for name in files},
+    }
     seconds = {name: values[name] for name in _TIMEOUTS if name in values}
     return RemoteSettings(
         values=values,

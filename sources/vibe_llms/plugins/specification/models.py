@@ -21,6 +21,10 @@ ANY_NAME: Final = "*"
 """The name of a specification whose factory makes what it makes under any configured name."""
 
 
+def _find_nowhere(name: str) -> Path:
+    return Path()
+
+
 @attrs.frozen(kw_only=True)
 class ProviderContext:
     """What a provider is given when it is made.
@@ -39,6 +43,8 @@ class ProviderContext:
         produce_attributes: Gives the integrator of model attributes for this provider: its
             own data, the specifications of :func:`survey_model_attributes` for its name, and
             the user's overrides.
+        find_base: Gives the directory from which the path in a setting is meant: that of the file
+            in which the setting of this name was written.
         survey_transports: Names the transports that plugins have (:func:`survey_transports`);
             loads them, so it is called only where a transport is chosen that does not ship.
     """
@@ -52,6 +58,7 @@ class ProviderContext:
     limits: Limits = attrs.field(factory=Limits)
     clock: Clock = attrs.field(factory=Clock)
     produce_attributes: Callable[[], Any]
+    find_base: Callable[[str], Path] = _find_nowhere
     survey_transports: Callable[[], Sequence[TransportSpecification]] = tuple
 
 

@@ -298,16 +298,16 @@ def test_programs_read_what_the_check_finds(
     [
         (
             "client_certificate = 'none.pem'",
-            "client_certificate: none.pem cannot be loaded: No such",
+            "/vibe-llms/none.pem cannot be loaded: No such",
         ),
-        ("client_certificate = '~/not.pem'", "not.pem cannot be loaded: "),
-        ("certificate_authorities = 'none'", "certificate_authorities: none cannot be loaded: No"),
+        ("client_certificate = '~/home.pem'", "home.pem cannot be loaded: "),
+        ("certificate_authorities = 'none'", "/vibe-llms/none cannot be loaded: No such file"),
         ("client_key = 'some.key'", "client_key: Its certificate is missing"),
         (
             "client_certificate = 'not.pem'\nclient_key = 'none'",
-            "client_key: none cannot be loaded",
+            "/vibe-llms/none cannot be loaded: No such file",
         ),
-        ("api_key_file = 'none'", "api_key_file: none cannot be read: No such file"),
+        ("api_key_file = 'none'", "/vibe-llms/none cannot be read: No such file"),
     ],
 )
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
@@ -315,7 +315,8 @@ def test_files_that_a_provider_names_are_looked_at(
     vibe: Vibe, home: Path, file: Path, provider: str, text: str, words: str
 ) -> None:
     """Before the first question: with file, line, and the name that stands there."""
-    (home / "not.pem").write_text("no certificate")
+    (home / "home.pem").write_text("no certificate")
+    (file.parent / "not.pem").write_text("no certificate")
     file.write_text(f'model = "scripted:echo"\n[providers.{provider}]\n{text}\n')
 
     outcome = vibe("config", "check")
@@ -325,6 +326,22 @@ def test_files_that_a_provider_names_are_looked_at(
     assert f"{file}:{line}: providers.{provider}." in outcome.err
     assert words in outcome.err
     assert len(outcome.err.strip().splitlines()) == 1
+
+
+def test_paths_of_providers_begin_where_the_file_is(
+    vibe: Vibe, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From whatever folder somebody asks."""
+    file.write_text('model = "scripted:echo"\n[providers.openai]\napi_key_file = "keys/openai"\n')
+    (file.parent / "keys").mkdir()
+    (file.parent / "keys" / "openai").write_text("a-key")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    assert vibe("config", "check").code == 0
+    rows = {row["name"]: row["missing"] for row in vibe("providers", "--json").read_json()}
+    assert rows["openai_responses"] == []
 
 
 @pytest.mark.parametrize("text", ["[x", "stream = 5", 'modell = "x"', "\xff"])
