@@ -81,11 +81,11 @@ def open_keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
 
 
 def type_answers(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
-    """Lets each question be answered with the next line, without a terminal."""
+    """Lets each question be answered with the next line, without a terminal; then it is gone."""
     left = iter(lines)
 
     def read_answer(prompt: str) -> str:
         sys.stderr.write(prompt)
-        return f"{next(left)}\n"
+        return "".join(f"{line}\n" for line in [next(left, None)] if line is not None)
 
     monkeypatch.setattr(keyboard, "read_answer", read_answer)

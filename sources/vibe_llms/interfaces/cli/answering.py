@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import attrs
 
-from vibe_llms.interfaces.cli.keyboard import Screen, ask_line_aside, can_ask, take_turn
+from vibe_llms.interfaces.cli.keyboard import Screen, ask_text_aside, can_ask, take_turn
 from vibe_llms.interfaces.cli.output import reveal, reveal_lines, style
 from vibe_llms.invocables.mcp.elicitation import Action, Answer, Field, Question
 from vibe_llms.plain import JsonValue
@@ -40,15 +40,20 @@ async def _ask(question: Question) -> Answer:
     _write(f"The MCP server {question.server} asks:", "yellow", "bold")
     sys.stderr.write(reveal_lines(question.message, indent="  ") + "\n")
     for fault in question.faults:
-        _write(f"That does not fit: {fault}", "red")
+        _write(f"That does not fit: {str(fault).removeprefix('arguments.')}", "red")
     if question.address:
         _write(f"It wants you to go to {question.address}")
-        went = await ask_line_aside("Will you? Press Enter when you have been there, or type no: ")
-        return Answer(action=Action.DECLINE if went else Action.ACCEPT)
+        went = await ask_text_aside("Will you? Press Enter when you have been there, or type no: ")
+        if went is None:  # the end of the input is no consent
+            return Answer(action=Action.CANCEL)
+        has_been = went.lower() in ("", "y", "yes")
+        return Answer(action=Action.ACCEPT if has_been else Action.DECLINE)
     _write(f"It gets what you type here; {_REFUSAL} refuses.", "dim")
     values: dict[str, JsonValue] = {}
     for field in question.fields:
-        text = await ask_line_aside(_compose_prompt(field))
+        text = await ask_text_aside(_compose_prompt(field))
+        if text is None:
+            return Answer(action=Action.CANCEL)
         if text == _REFUSAL:
             return Answer(action=Action.DECLINE)
         if text:

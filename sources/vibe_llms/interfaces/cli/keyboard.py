@@ -75,18 +75,28 @@ def forget_typed() -> None:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-def ask_line(prompt: str) -> str:
-    """Asks for a line; empty where the work that asks was interrupted, or nothing will come."""
+def ask_text(prompt: str) -> str | None:
+    """Asks for a line; ``None`` where the work that asks was interrupted, or nothing will come."""
     answer = read_answer(prompt)
     if not answer.endswith("\n"):
         sys.stderr.write("\n")
-    return answer.strip()
+    return answer.strip() if answer else None
+
+
+def ask_line(prompt: str) -> str:
+    """Asks for a line, as :func:`ask_text`; empty also where none comes."""
+    return ask_text(prompt) or ""
+
+
+async def ask_text_aside(prompt: str) -> str | None:
+    """Asks for a line without holding up the loop; whoever cancels it has the terminal back."""
+    with begin_work():
+        return await asyncio.to_thread(ask_text, prompt)
 
 
 async def ask_line_aside(prompt: str) -> str:
-    """Asks for a line without holding up the loop; whoever cancels it has the terminal back."""
-    with begin_work():
-        return await asyncio.to_thread(ask_line, prompt)
+    """Asks for a line, as :func:`ask_text_aside`; empty also where none comes."""
+    return await ask_text_aside(prompt) or ""
 
 
 def read_answer(prompt: str) -> str:

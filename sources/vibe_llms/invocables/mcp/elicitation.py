@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -128,7 +129,8 @@ async def answer_form(
         faults = await validator.examine(values)
         if not faults:
             return Answer(values=values)
-        question = attrs.evolve(question, faults=faults)
+        fields = tuple(_keep_answer(field, values, faults) for field in fields)
+        question = attrs.evolve(question, fields=fields, faults=faults)
     return Answer(action=Action.CANCEL)
 
 
@@ -204,6 +206,14 @@ def _read_choices(schema: Mapping[str, Any]) -> tuple[Choice, ...]:
     return tuple(
         Choice(str(value), str(title)) for value, title in zip(values, titles, strict=False)
     )
+
+
+def _keep_answer(field: Field, values: Mapping[str, JsonValue], faults: Sequence[Fault]) -> Field:
+    """Lets what was answered well count where nothing is said when the form is asked again."""
+    paths = [fault.path.removeprefix("arguments.") for fault in faults]
+    if any(re.split(r"[.\[]", path)[0] == field.name for path in paths):
+        return field
+    return attrs.evolve(field, default=values.get(field.name))
 
 
 def _collect_defaults(fields: Sequence[Field]) -> dict[str, JsonValue]:

@@ -56,21 +56,40 @@ async def test_a_person_can_refuse_in_the_middle(answer: Callable[..., None]) ->
     assert not given.values
 
 
-@pytest.mark.parametrize(("typed", "action"), [("", Action.ACCEPT), ("no", Action.DECLINE)])
+@pytest.mark.parametrize(
+    ("typed", "action"),
+    [
+        ([""], Action.ACCEPT),
+        (["Yes"], Action.ACCEPT),
+        (["no"], Action.DECLINE),
+        (["what?"], Action.DECLINE),
+        ([], Action.CANCEL),
+    ],
+)
 async def test_an_address_is_shown_and_not_opened(
     answer: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
-    typed: str,
+    typed: list[str],
     action: Action,
 ) -> None:
-    """The person goes there, or does not."""
-    answer(typed)
+    """The person goes there, or does not; a terminal that is gone has not been there."""
+    answer(*typed)
     question = Question(server="shop", message="Log in.", address="https://shop.example/login")
 
     given = await TerminalElicitor(is_there=lambda: True).elicit(question)
 
     assert given.action is action
     assert "https://shop.example/login" in capsys.readouterr().err
+
+
+async def test_the_end_of_the_input_is_no_answer(answer: Callable[..., None]) -> None:
+    """Nobody has agreed to the defaults of what was not asked any more."""
+    answer("Ben")
+
+    given = await TerminalElicitor(is_there=lambda: True).elicit(FORM)
+
+    assert given.action is Action.CANCEL
+    assert not given.values
 
 
 async def test_without_a_person_everything_is_declined() -> None:

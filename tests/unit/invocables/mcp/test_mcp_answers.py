@@ -285,6 +285,18 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(mode: str) -> None
 
 
 @ERAS
+async def test_what_was_answered_well_need_not_be_typed_again(mode: str) -> None:
+    """It counts where nothing is said the next time."""
+    first = Answer(values={"name": "B", "kind": "sea", "height": 7})
+    person = Person([first, Answer(values={"name": "Ben"})])
+
+    text = await call(produce_answers(elicitor=person), mode, "ask_person", message="Where?")
+
+    assert text == "Ben sea 7"
+    assert {field.name: field.default for field in person.asked[1].fields}["kind"] == "sea"
+
+
+@ERAS
 @pytest.mark.parametrize("action", [Action.DECLINE, Action.CANCEL])
 async def test_a_person_need_not_answer(mode: str, action: Action) -> None:
     """The server is told which of the two it was."""
