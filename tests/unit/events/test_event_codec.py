@@ -187,7 +187,7 @@ def test_an_event_is_written_with_its_word_first() -> None:
     ("text", "place"),
     [
         ('{"type": "content.deleted"}', "$.type"),
-        ("[]", "$.type"),
+        ("[]", "An object is needed"),
         ('{"type": "content.delta", "index": "x", "text": ""}', "$.index"),
         ('{"type": "content.delta", "index": 0, "text": "", "colour": 1}', "colour"),
     ],

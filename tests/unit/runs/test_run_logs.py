@@ -187,7 +187,7 @@ async def test_010_a_torn_line_is_set_aside_and_reported(store: DirectoryStore, 
     ("line", "detail"),
     [
         (b"nonsense\n", "malformed"),
-        (b'{"sequence":2,"timestamp":"2025-01-01T00:00:00Z","run_id":"r","event":{}}\n', "event"),
+        (b'{"sequence":2,"timestamp":"2025-01-01T00:00:00Z","run_id":"r","event":{}}\n', "'type'"),
         (
             b'{"sequence":7,"timestamp":"2025-01-01T00:00:00Z","run_id":"r",'
             b'"event":{"type":"run.state","state":"generate","turn":0}}\n',

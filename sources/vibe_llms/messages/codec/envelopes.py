@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import attrs
-import msgspec
 
 from vibe_llms.messages.codec.canonical import canonicalize, encode_document
-from vibe_llms.messages.codec.lines import REFUSALS
-from vibe_llms.messages.codec.mirrors import access_mirror
+from vibe_llms.messages.codec.reading import read_json
 from vibe_llms.messages.requests import Request, Response
 
 
@@ -32,7 +29,7 @@ def decode_request(data: bytes | str) -> Request:
     Raises:
         CodecError: It is none; names the path and the words known there.
     """
-    request: Request = _decode(data, Request)
+    request: Request = read_json(data, Request)
     return request
 
 
@@ -51,7 +48,7 @@ def decode_response(data: bytes | str) -> Response:
     Raises:
         CodecError: It is none; names the path and the words known there.
     """
-    response: Response = _decode(data, Response)
+    response: Response = read_json(data, Response)
     return response
 
 
@@ -71,17 +68,3 @@ def _unfold(value: Any, path: str) -> Any:
         field.name: _unfold(getattr(value, field.name), f"{path}.{field.name}")
         for field in attrs.fields(type(value))
     }
-
-
-@functools.cache
-def _access_decoder(cls: type) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(access_mirror(cls).struct)
-
-
-def _decode(data: bytes | str, cls: type) -> Any:
-    try:
-        return access_mirror(cls).build(_access_decoder(cls).decode(data))
-    except REFUSALS:
-        from vibe_llms.messages.codec.converter import structure
-
-        return structure(data, cls)

@@ -16,7 +16,9 @@ import attrs
 from vibe_llms.exceptions import CodecError, ConverseError, ForeignError, Stage
 from vibe_llms.facts import access_facts
 from vibe_llms.messages.codec.canonical import canonicalize, encode_document
-from vibe_llms.messages.codec.converter import produce_converter, structure, structure_tree
+from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.codec.mirrors import Mirror, register_mirror
+from vibe_llms.messages.codec.reading import read_json, read_tree
 
 CAUSES_LIMIT = 16
 """How far the chain of causes is followed; it may even be a ring."""
@@ -35,7 +37,7 @@ class _Cause:
 @attrs.frozen(kw_only=True)
 class _Envelope:
     error: str
-    stage: str
+    stage: Stage
     message: str
     facts: Mapping[str, Any]
     causes: tuple[_Cause, ...] = ()
@@ -71,9 +73,22 @@ def decode_error(data: bytes | str) -> ConverseError:
     Raises:
         CodecError: It is no error in this form.
     """
-    envelope: _Envelope = structure(data, _Envelope)
-    stage: Stage = structure_tree(envelope.stage, Stage, path="$.stage")
-    error = _rebuild(envelope, stage)
+    return _produce_error(read_json(data, _Envelope))
+
+
+def _read_error(tree: object) -> ConverseError:
+    return _produce_error(read_tree(tree, _Envelope))
+
+
+def _is_error(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, ConverseError)
+
+
+register_mirror(_is_error, Mirror(dict[str, Any], _read_error))
+
+
+def _produce_error(envelope: _Envelope) -> ConverseError:
+    error = _rebuild(envelope)
     nearer: BaseException = error
     for cause in envelope.causes:
         nearer.__cause__ = ForeignError(
@@ -100,7 +115,8 @@ def _word_of(cls: type[ConverseError]) -> str:
     return own if isinstance(own, str) else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _rebuild(envelope: _Envelope, stage: Stage) -> ConverseError:
+def _rebuild(envelope: _Envelope) -> ConverseError:
+    stage = envelope.stage
     cls = survey_error_classes().get(envelope.error)
     if cls is not None:
         # A plugin's class may do anything in its constructor, and facts come from anywhere.
@@ -114,7 +130,7 @@ def _rebuild(envelope: _Envelope, stage: Stage) -> ConverseError:
 def _read_fact(value: Any, hint: Any) -> Any:
     if value in _BEYOND_JSON and float in (hint, *typing.get_args(hint)):
         return float(value)
-    return structure_tree(value, hint)
+    return read_tree(value, hint)
 
 
 def _plainify(value: Any) -> Any:

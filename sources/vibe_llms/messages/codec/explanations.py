@@ -2,33 +2,149 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import enum
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
-from cattrs.errors import (
-    ClassValidationError,
-    ForbiddenExtraKeysError,
-    IterableValidationError,
-    IterableValidationNote,
-)
 
 from vibe_llms.exceptions import CodecError, RequestError
+from vibe_llms.messages.codec.mirrors import (
+    REQUIRED_FIELDS,
+    access_mirror,
+    find_guest,
+    find_tag,
+    is_converted,
+    is_union,
+)
+from vibe_llms.messages.codec.reading import REFUSALS
 from vibe_llms.nearness import find_near
+from vibe_llms.tables.kinds import BOOLEAN
+
+_NAMES: Mapping[type, str] = {
+    str: "a text",
+    int: "an integer",
+    bool: BOOLEAN.words,
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+    types.NoneType: "null",
+}
 
 
-def explain(error: BaseException, path: str = "$") -> CodecError:
-    """Turns what the detailed converter raised into one error that names the first mistake.
+def explain(tree: object, kind: Any, path: str, error: Exception) -> CodecError:
+    """Finds the first mistake in what could not be read.
 
     Args:
-        error: Possibly a group of them, each with a note of where it arose.
-        path: Of the value that was to be read.
+        tree: Plain data.
+        kind: What it was read as.
+        path: Of the tree.
+        error: What was raised, for where no mistake is found.
     """
+    return _find(tree, kind, path) or _explain_error(error, path)
+
+
+def _find(tree: Any, kind: Any, path: str) -> CodecError | None:
+    if guest := find_guest(kind):
+        return None if tree is None else _try(lambda: guest.build(tree), path)
+    if is_union(kind):
+        kinds = [each for each in typing.get_args(kind) if each is not types.NoneType]
+        if tree is None and len(kinds) < len(typing.get_args(kind)):
+            return None
+        if len(kinds) == 1:
+            return _find(tree, kinds[0], path)
+        return _find_in_union(tree, kinds, path) if all(map(attrs.has, kinds)) else None
+    if attrs.has(kind):
+        return _find_in_object(tree, kind, path)
+    if typing.get_origin(kind) is not tuple:
+        return _find_in_plain(tree, kind, path)
+    if not isinstance(tree, list | tuple):
+        return _refuse_kind("a list", tree, path)
+    inner = typing.get_args(kind)[0]
+    found = (_find(each, inner, f"{path}[{index}]") for index, each in enumerate(tree))
+    return next(filter(None, found), None)
+
+
+def _find_in_union(tree: Any, classes: list[Any], path: str) -> CodecError | None:
+    if not isinstance(tree, Mapping):
+        return _refuse_kind("an object", tree, path)
+    known = {find_tag(cls)[1]: cls for cls in classes}
+    key, _ = find_tag(classes[0])
+    words = tuple(str(word) for word in known)
+    if key not in tree:
+        return CodecError(path=f"{path}.{key}", detail=f"The field {key!r} is missing", known=words)
+    if not isinstance(tree[key], str) or tree[key] not in known:
+        return explain_unknown_word(tree[key], words, f"{path}.{key}")
+    return _find_in_object(tree, known[tree[key]], path)
+
+
+def _find_in_object(tree: Any, cls: Any, path: str) -> CodecError | None:
+    if not isinstance(tree, Mapping):
+        return _refuse_kind("an object", tree, path)
+    key, word = find_tag(cls)
+    if key is not None and tree.get(key) != word:
+        return explain_unknown_word(tree.get(key), (str(word),), f"{path}.{key}")
+    known = tuple(field.name for field in attrs.fields(cls))
+    fields = [field for field in attrs.fields(cls) if field.init]
+    # An unknown field explains a missing one: somebody misspelt it.
+    if unknown := tree.keys() - {key, *(field.name for field in fields)}:
+        return explain_unknown_field(min(unknown), cls.__name__, known, path)
+    hints = typing.get_type_hints(cls)
+    for field in fields:
+        place = f"{path}.{field.name}"
+        if field.name in tree:
+            found = _find_in_field(tree[field.name], field, hints[field.name], place)
+            if found:
+                return found
+        elif field.default is attrs.NOTHING or field.name in REQUIRED_FIELDS:
+            return CodecError(path=place, detail=f"The field {field.name!r} is missing")
+    return _try(lambda: access_mirror(cls).convert(tree), path)
+
+
+def _find_in_field(
+    tree: Any, field: attrs.Attribute[Any], hint: Any, path: str
+) -> CodecError | None:
+    found = _find(tree, hint, path)
+    if found or not is_converted(field, hint):
+        return found
+    convert: Any = field.converter
+    return _try(lambda: convert(access_mirror(hint).convert(tree)), path)
+
+
+def _find_in_plain(tree: Any, kind: Any, path: str) -> CodecError | None:
+    try:
+        access_mirror(kind).convert(tree)
+    except REFUSALS as error:
+        is_enumeration = isinstance(kind, type) and issubclass(kind, enum.Enum)
+        words = tuple(str(each.value) for each in kind) if is_enumeration else ()
+        if typing.get_origin(kind) is typing.Literal:
+            words = typing.get_args(kind)
+        if words:
+            return explain_unknown_word(tree, words, path)
+        is_mapping = (typing.get_origin(kind) or kind) in (Mapping, dict)
+        return _explain_misfit(tree, dict if is_mapping else kind, path, error)
+    return None
+
+
+def _explain_misfit(tree: Any, kind: Any, path: str, error: Exception) -> CodecError:
+    if kind not in _NAMES and isinstance(tree, str):  # a text that says no moment, and no bytes
+        return _explain_error(error, path)
+    return _refuse_kind(_NAMES.get(kind, "a text"), tree, path)
+
+
+def _try(read: Callable[[], object], path: str) -> CodecError | None:
+    try:
+        read()
+    except REFUSALS as error:
+        return _explain_error(error, path)
+    return None
+
+
+def _explain_error(error: Exception, path: str) -> CodecError:
+    """Turns what was raised into an error about the value at a path."""
     match error:
-        case ClassValidationError() | IterableValidationError():
-            nearer, place = _access_first(error)
-            return explain(nearer, path + place)
-        case ForbiddenExtraKeysError():
-            return _explain_unknown_fields(error, path)
         case CodecError():
             return CodecError(
                 path=path + error.path.removeprefix("$"),
@@ -39,27 +155,13 @@ def explain(error: BaseException, path: str = "$") -> CodecError:
         case RequestError():
             place = path if path.endswith(f".{error.path}") else f"{path}.{error.path}"
             return CodecError(path=place, detail=error.detail, remedy=error.remedy)
-        case KeyError(args=(str() as name,)) if path.endswith(f".{name}"):
-            return CodecError(path=path, detail=f"The field {name!r} is missing")
     return CodecError(path=path, detail=str(error) or type(error).__name__)
 
 
-def _access_first(
-    group: ClassValidationError | IterableValidationError,
-) -> tuple[BaseException, str]:
-    """Returns the most telling of a group's errors, and where it arose, below the group."""
-    noted, others = group.group_exceptions()
-    if others:  # an unknown field explains a missing one: somebody misspelt it
-        return others[0], ""
-    error, note = noted[0]
-    if isinstance(note, IterableValidationNote):
-        return error, f"[{note.index}]"
-    return error, f".{note.name}"
-
-
-def _explain_unknown_fields(error: ForbiddenExtraKeysError, path: str) -> CodecError:
-    known = tuple(field.name for field in attrs.fields(cast(type[Any], error.cl)))
-    return explain_unknown_field(min(error.extra_fields), error.cl.__name__, known, path)
+def _refuse_kind(wanted: str, tree: object, path: str) -> CodecError:
+    given = _NAMES.get(type(tree), type(tree).__name__)
+    detail = f"{wanted[:1].upper()}{wanted[1:]} is needed, not {given}"
+    return CodecError(path=path, detail=detail)
 
 
 def explain_unknown_field(name: str, owner: str, known: tuple[str, ...], path: str) -> CodecError:

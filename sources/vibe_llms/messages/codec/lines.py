@@ -1,26 +1,20 @@
-"""Canisters as JSON Lines: the hot path, and the way to the detailed one when it fails.
+"""Canisters as JSON Lines.
 
 Writing is left to msgspec, which encodes our classes itself, in the order of their fields.
-Reading goes through the mirrors; whatever they refuse is read again by the detailed
-converter, which is slow and says exactly what is wrong.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
-from typing import Any, cast
+from collections.abc import Iterable
 
 import msgspec
 
-from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.canonical import encode_document, explain_unwritable
-from vibe_llms.messages.codec.mirrors import access_mirror, reflect_type
+from vibe_llms.messages.codec.mirrors import access_mirror
+from vibe_llms.messages.codec.reading import REFUSALS, read_json
 
 _ENCODER = msgspec.json.Encoder()
-
-REFUSALS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
-"""What reading into a mirror and building from it may raise: among others RequestError."""
 
 
 def encode_canister(canister: AnyCanister) -> bytes:
@@ -51,12 +45,8 @@ def decode_canister(line: bytes | str) -> AnyCanister:
     Raises:
         CodecError: The line is not one; names the path and the words known there.
     """
-    decoder, builders = _access_reading()
-    try:
-        mirror = decoder.decode(line)
-        return builders[mirror.__class__](mirror)
-    except REFUSALS:
-        return _decode_in_detail(line)
+    canister: AnyCanister = read_json(line, AnyCanister)
+    return canister
 
 
 def decode_canisters(data: bytes) -> list[AnyCanister]:
@@ -65,15 +55,15 @@ def decode_canisters(data: bytes) -> list[AnyCanister]:
     Raises:
         CodecError: A line is not a canister; names the line, counted from 1, and the path.
     """
-    decoder, builders = _access_reading()
+    mirror = access_mirror(AnyCanister)
     try:
-        mirrors = decoder.decode_lines(data)
+        mirrors = mirror.decoder.decode_lines(data)
         if len(mirrors) == _count_lines(data):  # it would read two from one line as well
-            return [builders[mirror.__class__](mirror) for mirror in mirrors]
+            return [mirror.build(each) for each in mirrors]
     except REFUSALS:
         pass
     return [
-        _decode_in_detail(line, place=f"line {number}: ")
+        read_json(line, AnyCanister, f"line {number}: ")
         for number, line in enumerate(data.split(b"\n"), 1)
         if line.strip()
     ]
@@ -81,17 +71,3 @@ def decode_canisters(data: bytes) -> list[AnyCanister]:
 
 def _count_lines(data: bytes) -> int:
     return data.count(b"\n") + (not data.endswith(b"\n"))
-
-
-@functools.cache
-def _access_reading() -> tuple[Any, dict[type, Callable[[Any], AnyCanister]]]:
-    mirrors = [access_mirror(cast(type, cls)) for cls in CANISTER_CLASSES.values()]
-    decoder = msgspec.json.Decoder(reflect_type(AnyCanister))
-    return decoder, {mirror.struct: mirror.build for mirror in mirrors}
-
-
-def _decode_in_detail(line: bytes | str, place: str = "") -> AnyCanister:
-    from vibe_llms.messages.codec.converter import structure
-
-    canister: AnyCanister = structure(line, AnyCanister, place=place)
-    return canister

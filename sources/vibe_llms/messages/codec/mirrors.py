@@ -20,13 +20,6 @@ import msgspec
 from vibe_llms.messages.canisters import CANISTER_CLASSES
 from vibe_llms.messages.codec.identification import identify
 from vibe_llms.messages.conformity import CONFORMS
-from vibe_llms.messages.contents import CONTENT_CLASSES
-
-TAGS: Mapping[type, tuple[str, str]] = {
-    **{cls: ("role", word) for word, cls in CANISTER_CLASSES.items()},
-    **{cls: ("type", word) for word, cls in CONTENT_CLASSES.items()},
-}
-"""The field and the word that tell a class, of those that stand in unions."""
 
 REQUIRED_FIELDS = frozenset({"timestamp"})
 """Fields with a default that reading may not take: the same line must read alike twice."""
@@ -40,22 +33,57 @@ ORDERED_FIELDS = frozenset({"schema"})
 
 @attrs.frozen
 class Mirror:
-    """The struct to read into, and the function that makes ours of it."""
+    """What msgspec reads into, and the function that makes ours of it."""
 
-    struct: type[msgspec.Struct]
+    struct: Any
     build: Callable[[Any], Any]
+
+    @functools.cached_property
+    def decoder(self) -> msgspec.json.Decoder[Any]:
+        """Reads JSON into the struct."""
+        return msgspec.json.Decoder(self.struct)
+
+    def convert(self, tree: object) -> Any:
+        """Reads plain data. Raises as msgspec and our classes do."""
+        return self.build(msgspec.convert({"value": tree}, self._box).value)
+
+    @functools.cached_property
+    def _box(self) -> Any:
+        # What a struct holds is worked out once, what a union is, each time.
+        return msgspec.defstruct("Box", [("value", self.struct)])
+
+
+_GUESTS: list[tuple[Callable[[Any], bool], Mirror]] = []
+
+
+def register_mirror(is_meant: Callable[[Any], bool], mirror: Mirror) -> None:
+    """Says how values are read whose classes are no attrs classes of their own union.
+
+    Args:
+        is_meant: Tells whether an annotation means such a value.
+    """
+    _GUESTS.append((is_meant, mirror))
+
+
+def find_guest(hint: Any) -> Mirror | None:
+    """Returns the mirror that was registered for an annotation."""
+    return next((mirror for is_meant, mirror in _GUESTS if is_meant(hint)), None)
 
 
 @functools.cache
-def access_mirror(cls: type, tags: tuple[str, str] | None = None) -> Mirror:
-    """Returns the mirror of one of our classes; made when it is first asked for.
+def access_mirror(kind: Any) -> Mirror:
+    """Returns the mirror of a class of ours, or of what else an annotation can say.
 
-    Args:
-        tags: The field and the word that tell the class in a union which is not in ``TAGS``.
+    It is made when it is first asked for.
     """
+    if not attrs.has(kind):
+        names: dict[str, Any] = {}
+        exec(f"def build(mirror): return {_express('mirror', kind, names)}", names)
+        return Mirror(reflect_type(kind), names["build"])
+    cls: type = kind
     hints = typing.get_type_hints(cls)
     fields = list(attrs.fields(cls))
-    tag_field, tag = tags or TAGS.get(cls) or (None, None)
+    tag_field, tag = find_tag(cls)
     struct = msgspec.defstruct(
         cls.__name__,
         [_derive_field(cls, field, hints[field.name]) for field in fields if field.init],
@@ -68,11 +96,23 @@ def access_mirror(cls: type, tags: tuple[str, str] | None = None) -> Mirror:
     return Mirror(struct, _compile_builder(cls, fields, hints))
 
 
+def find_tag(cls: Any) -> tuple[str | None, str | None]:
+    """Returns the field that tells a class among others, and its word: ``role`` or ``type``."""
+    tags = (
+        (field.name, field.default)
+        for field in attrs.fields(cls)
+        if field.name in ("role", "type") and not field.init
+    )
+    return next(tags, (None, None))
+
+
 def reflect_type(hint: Any) -> Any:
     """Returns a type annotation with each of our classes replaced by its mirror's struct."""
+    if guest := find_guest(hint):
+        return guest.struct
     if isinstance(hint, type) and attrs.has(hint):
         return access_mirror(hint).struct
-    if _is_union(hint):
+    if is_union(hint):
         return functools.reduce(
             lambda left, right: left | right, map(reflect_type, typing.get_args(hint))
         )
@@ -125,14 +165,26 @@ def _compile_builder(
 def _express_field(field: attrs.Attribute[Any], hint: Any, names: dict[str, Any]) -> str:
     """Writes the expression of a field's final value, through its converter where it has one."""
     text = _express(f"mirror.{field.name}", hint, names)
-    if field.converter is None or CONFORMS in field.metadata or typing.get_origin(hint) is tuple:
-        return text  # msgspec has seen to the types; a caller may give more than it does
+    if not is_converted(field, hint):
+        return text
     names[f"convert_{field.name}"] = field.converter
     return f"convert_{field.name}({text})"
 
 
+def is_converted(field: attrs.Attribute[Any], hint: Any) -> bool:
+    """Tells whether a field's converter has more to do than msgspec, which sees to the types."""
+    is_plain = CONFORMS in field.metadata or typing.get_origin(hint) is tuple
+    return field.converter is not None and not is_plain
+
+
 def _express(source: str, hint: Any, names: dict[str, Any]) -> str:
     """Writes the expression that makes ours of one field of a mirror."""
+    kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType]
+    inner = kinds[0] if is_union(hint) and len(kinds) == 1 else hint
+    if guest := find_guest(hint) or find_guest(inner):
+        name = f"build_guest_{len(names)}"
+        names[name] = guest.build
+        return f"None if {source} is None else {name}({source})"
     if typing.get_origin(hint) is tuple:
         classes = _survey_classes(typing.get_args(hint)[0])
         if not classes:
@@ -142,12 +194,12 @@ def _express(source: str, hint: Any, names: dict[str, Any]) -> str:
     if not classes:
         return source
     build = _express_build(source, classes, names)
-    return f"None if {source} is None else {build}" if _is_union(hint) else build
+    return f"None if {source} is None else {build}" if is_union(hint) else build
 
 
 def _survey_classes(hint: Any) -> list[type]:
     """Returns the classes of ours which an annotation admits."""
-    kinds = typing.get_args(hint) if _is_union(hint) else (hint,)
+    kinds = typing.get_args(hint) if is_union(hint) else (hint,)
     return [kind for kind in kinds if isinstance(kind, type) and attrs.has(kind)]
 
 
@@ -162,5 +214,6 @@ def _express_build(source: str, classes: list[type], names: dict[str, Any]) -> s
     return f"{name}[{source}.__class__]({source})"
 
 
-def _is_union(hint: Any) -> bool:
+def is_union(hint: Any) -> bool:
+    """Tells whether an annotation admits one of several kinds."""
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
