@@ -64,6 +64,7 @@ class Application:
             configuration=configuration,
             **{name: value for name, value in given.items() if value is not None},
         )
+        self._addresses: dict[str, ModelAddress] = {}
         self._clients: dict[tuple[str, asyncio.AbstractEventLoop], _Shared] = {}
         self._endings: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
             WeakKeyDictionary()
@@ -156,14 +157,22 @@ class Application:
         """Reads what somebody calls a model; see :meth:`access_model`."""
         from vibe_llms.models.addresses import ModelAddress
 
+        if (known := self._addresses.get(address)) is not None:  # each question asks for it
+            return known
         configuration = self.configuration
         text = configuration.follow_aliases((address or configuration.model).strip())
         if ":" not in text and text not in configuration.providers:
             return self.catalogue.resolve_address(text, aliases=configuration.aliases)
         resolved = ModelAddress.parse(text)
         if not resolved.name and (entry := configuration.providers.get(resolved.provider)):
-            return ModelAddress(resolved.provider, str(entry.settings.get("model", "")))
+            resolved = ModelAddress(resolved.provider, str(entry.settings.get("model", "")))
+        self._addresses[address] = resolved
         return resolved
+
+    @cached_property
+    def controls(self) -> Mapping[str, Any]:
+        """The configured control values, which every request starts from."""
+        return self.configuration.controls
 
     async def produce_reactors(self) -> Sequence[ConversationReactors]:
         """Makes the reactors which plugins and telemetry have for a conversation; once per turn."""

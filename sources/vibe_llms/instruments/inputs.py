@@ -41,6 +41,8 @@ _CANISTERS = tuple(CANISTER_CLASSES.values())
 
 def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     """Returns the canisters that an input amounts to, oldest first."""
+    if prompt.__class__ is str:
+        return (UserCanister(prompt),)
     if isinstance(prompt, _CANISTERS):
         return (prompt,)
     if prompt == [] or prompt == ():

@@ -115,7 +115,7 @@ class Model(Closing):
 
     def compose_controls(self, controls: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Returns the values that hold: the configuration's, the model's own, and these."""
-        return {**self.application.configuration.controls, **self.controls, **controls}
+        return {**self.application.controls, **self.controls, **controls}
 
     def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:
         """Builds a request without sending it; a request is returned as it is.

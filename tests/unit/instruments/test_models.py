@@ -21,6 +21,7 @@ from vibe_llms import (
     UserCanister,
 )
 from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.classes import Configuration
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.exceptions import RequestError, UnknownNameError
@@ -225,3 +226,30 @@ def test_each_event_loop_has_clients_of_its_own(application: Application) -> Non
     second = asyncio.run(model.ask("two"))
 
     assert (first.text, second.text) == ("one", "two")
+
+
+async def test_asking_again_reads_no_table_of_the_configuration(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table is made of all settings: whoever asks a thousand times does not wait for that."""
+    async with Model("scripted:echo", application=application) as model:
+        first = model.request("hello")
+        await model.ask("hello")
+
+        monkeypatch.setattr(Configuration, "access_table", _refuse)
+        again = await model.ask("hello")
+
+    assert again.text == "hello"
+    assert again.request.controls == first.controls == {"top_k": 3}
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("A table was made.")
+
+
+def test_an_address_means_the_same_whenever_it_is_read(application: Application) -> None:
+    """Addresses, providers and the configured model, each also the second time."""
+    for address in ("", "scripted:echo", "scripted", "local:smollm2"):
+        first = application.resolve_address(address)
+        assert application.resolve_address(address) == first
+    assert str(application.resolve_address("")) == "scripted:echo"

@@ -183,10 +183,12 @@ def produce_outcome(answered: Answered, usage: Usage | None = None) -> Outcome[A
     """Returns what came of an input as the text of its answer, with all that it used."""
     text, origin = answered.text, answered.origin
     used = answered.usage if usage is None else usage
+    if origin is not None and origin.usage is not used:  # of several answers, or with summaries
+        origin = attrs.evolve(origin, usage=used)
     return Outcome(
         value=text,
         text=text,
-        origin=None if origin is None else attrs.evolve(origin, usage=used),
+        origin=origin,
         losses=answered.losses,
         response=answered if isinstance(answered, Response) else None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -17,6 +18,13 @@ from vibe_llms.representation import represent_fields
 T = TypeVar("T")
 
 _BUCKETS = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
+_read_buckets = attrgetter(*_BUCKETS)
+
+
+def read_counts(usage: Usage) -> dict[str, Any]:
+    """Returns what a vendor counted, by bucket."""
+    counts = zip(_BUCKETS, _read_buckets(usage), strict=True)
+    return {name: count for name, count in counts if count is not None}
 
 
 @attrs.frozen
@@ -143,10 +151,8 @@ class BatchTally:
         if origin is None or origin.usage is None:
             return
         buckets = self.tokens.setdefault((origin.provider, origin.model), {})
-        for name in _BUCKETS:
-            count = getattr(origin.usage, name)
-            if count is not None:
-                buckets[name] = buckets.get(name, 0) + count
+        for name, count in read_counts(origin.usage).items():
+            buckets[name] = buckets.get(name, 0) + count
 
     def end(self) -> None:
         """Stops the clock."""

@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 
 from vibe_llms.exceptions import CodecError, RequestError, StoreError
-from vibe_llms.instruments.channels.batches.items import BatchItem
-from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, StopReason, Usage
+from vibe_llms.instruments.channels.batches.items import BatchItem, read_counts
+from vibe_llms.messages.canisters import Origin, StopReason, Usage
 
 DIGEST_CHARACTERS = 16
 
 _NOTHING = msgspec.Raw(b"null")
-_BUCKETS = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
 
 
 class Head(msgspec.Struct, gc=False):
@@ -107,7 +106,7 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
         id=item.id,
         text=item.text,
         value=msgspec.UNSET if item.value is item.text else item.value,
-        usage=None if origin is None else _write_usage(origin.usage),
+        usage=None if origin is None or origin.usage is None else read_counts(origin.usage),
         origin=None if origin is None else _write_origin(origin),
         losses=item.losses or msgspec.UNSET,
         seconds=round(item.seconds, 3),
@@ -156,13 +155,6 @@ def decode_item(data: bytes) -> BatchItem[Any]:
         seconds=line.seconds,
         is_stored=True,
     )
-
-
-def _write_usage(usage: Usage | None) -> dict[str, Any] | None:
-    if usage is None:
-        return None
-    counts = ((name, getattr(usage, name)) for name in _BUCKETS)
-    return {name: count for name, count in counts if count is not None}
 
 
 def _write_origin(origin: Origin) -> dict[str, str | None]:
