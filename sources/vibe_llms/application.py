@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
-    from vibe_llms.invocables.mcp.assembly import Answerers
-    from vibe_llms.invocables.mcp.ensembles import McpEnsemble
+    from vibe_llms.invocables.mcp.ensembles import Answerers, McpEnsemble
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.specification import Consent, Progress
@@ -251,8 +250,8 @@ class Application:
         """
         import asyncio
 
-        from vibe_llms.invocables.mcp.assembly import produce_mcp_ensemble
-        from vibe_llms.invocables.mcp.servers import access_servers
+        from vibe_llms.invocables.mcp.ensembles import produce_mcp_ensemble
+        from vibe_llms.invocables.mcp.settings import access_servers
 
         found = await asyncio.to_thread(access_servers, self.configuration, sources)
         grants = self.configuration.data_directory / "grants"

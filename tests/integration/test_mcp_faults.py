@@ -77,7 +77,7 @@ async def test_a_server_that_was_given_up_is_tried_again_when_it_is_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Some time later a call brings it back, if it can be."""
-    monkeypatch.setattr("vibe_llms.invocables.mcp.caretakers.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("vibe_llms.invocables.owners.RETRY_SECONDS", 0.0)
     async with connect(restarts=0) as registry:
         await call(registry, "die")
         back = await call(registry, "echo", word="back")
@@ -287,8 +287,8 @@ async def test_a_stubborn_server_and_what_it_started_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ignores the end of its input and the request to end; its own program does, too."""
-    monkeypatch.setattr("vibe_llms.invocables.mcp.children.CLOSING_SECONDS", 0.2)
-    monkeypatch.setattr("vibe_llms.invocables.mcp.children.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("vibe_llms.invocables.mcp.stdio.CLOSING_SECONDS", 0.2)
+    monkeypatch.setattr("vibe_llms.invocables.mcp.stdio.GRACE_SECONDS", 0.2)
     note = tmp_path / "pids"
     arguments = (str(FIXTURES / "faulty.py"), "stubborn", str(note))
     async with connect(arguments=arguments):
@@ -312,8 +312,8 @@ def test_no_server_outlives_us_when_we_are_killed(tmp_path: Path) -> None:
         import asyncio, sys
         sys.path.insert(0, {str(FIXTURES.parents[1])!r})
         from test_mcp_faults import connect
-        from vibe_llms.invocables.mcp import children
-        children.GRACE_SECONDS = 0.2
+        from vibe_llms.invocables.mcp import stdio
+        stdio.GRACE_SECONDS = 0.2
         async def main():
             arguments = ({str(FIXTURES / "faulty.py")!r}, "stubborn", {str(note)!r})
             async with connect(arguments=arguments):

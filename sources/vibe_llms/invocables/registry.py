@@ -13,10 +13,10 @@ import attrs
 
 from vibe_llms.concealment import conceal_keys
 from vibe_llms.exceptions import EnsembleError, RequestError, UnknownNameError
+from vibe_llms.invocables.connected import ConnectedEnsemble
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.keepers import Keeper
 from vibe_llms.invocables.naming import Place, assign_names
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.nearness import find_near
@@ -70,8 +70,8 @@ class Registry:
         self.ensembles = tuple(ensembles)
         self.collisions: tuple[str, ...] = ()
         self._tolerant = tolerant
-        self._keepers = {
-            ensemble.name: Keeper(ensemble, connect_seconds, disconnect_seconds)
+        self._connected = {
+            ensemble.name: ConnectedEnsemble(ensemble, connect_seconds, disconnect_seconds)
             for ensemble in self.ensembles
         }
         self._stale: set[str] = set()
@@ -95,9 +95,7 @@ class Registry:
     def failures(self) -> dict[str, EnsembleError]:
         """What is wrong with ensembles at present, by their names."""
         return {
-            name: keeper.failure
-            for name, keeper in self._keepers.items()
-            if keeper.failure is not None
+            name: each.failure for name, each in self._connected.items() if each.failure is not None
         }
 
     async def connect(self) -> None:
@@ -114,7 +112,7 @@ class Registry:
         try:
             for ensemble in self.ensembles:
                 ensemble.listen(functools.partial(self._stale.add, ensemble.name))
-            await asyncio.gather(*(keeper.start() for keeper in self._keepers.values()))
+            await asyncio.gather(*(each.start() for each in self._connected.values()))
             failures = self.failures
             if failures and not self._tolerant:
                 raise _join_failures(failures)
@@ -128,7 +126,7 @@ class Registry:
 
         Whoever is cancelled meanwhile, or was just before, waits for the end all the same.
         """
-        stopping = asyncio.gather(*(keeper.stop() for keeper in self._keepers.values()))
+        stopping = asyncio.gather(*(each.stop() for each in self._connected.values()))
         cancellation: asyncio.CancelledError | None = None
         while not stopping.done():
             try:
@@ -153,20 +151,20 @@ class Registry:
         async with self._door:
             stale = [
                 name
-                for name, keeper in self._keepers.items()
-                if name in self._stale and keeper.is_connected
+                for name, each in self._connected.items()
+                if name in self._stale and each.is_connected
             ]
             self._stale.clear()
-            await asyncio.gather(*(self._keepers[name].survey() for name in stale))
+            await asyncio.gather(*(self._connected[name].survey() for name in stale))
             self._register()
         return bool(stale)
 
     def _register(self) -> None:
         """Gives every invoker its name."""
         found: dict[Place, Invoker] = {}
-        for ensemble, keeper in self._keepers.items():
+        for ensemble, each in self._connected.items():
             numbers: Counter[str] = Counter()
-            for invoker in keeper.invokers:
+            for invoker in each.invokers:
                 place = Place(ensemble, invoker.name, numbers[invoker.name])
                 numbers[invoker.name] += 1
                 found[place] = invoker

@@ -20,7 +20,7 @@ from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.tables.kinds import Kind
 
 if TYPE_CHECKING:
-    from vibe_llms.invocables.mcp.assembly import Answerers
+    from vibe_llms.invocables.mcp.ensembles import Answerers
 
 
 def _check_model(address: str) -> str:

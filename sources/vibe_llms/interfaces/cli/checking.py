@@ -63,7 +63,7 @@ def _survey_ensembles(application: Application) -> Iterator[Finding]:
 
 
 def _survey_servers(application: Application) -> Iterator[Finding]:
-    from vibe_llms.invocables.mcp.servers import access_servers
+    from vibe_llms.invocables.mcp.settings import access_servers
 
     for name in application.configuration.servers:
         try:

@@ -14,14 +14,12 @@ from vibe_llms.laziness import produce_attribute_access
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.answers import AnswerLimits, Answers
-    from vibe_llms.invocables.mcp.assembly import produce_mcp_ensemble
     from vibe_llms.invocables.mcp.connections import Wiring
     from vibe_llms.invocables.mcp.elicitation import Action, Answer, Elicitor, Field, Question
-    from vibe_llms.invocables.mcp.ensembles import McpEnsemble
+    from vibe_llms.invocables.mcp.ensembles import McpEnsemble, produce_mcp_ensemble
     from vibe_llms.invocables.mcp.oauth import Authorizer, OAuthSettings, TellingAuthorizer
     from vibe_llms.invocables.mcp.resources import PromptEntry, ResourceEntry, Shelf
-    from vibe_llms.invocables.mcp.servers import read_servers
-    from vibe_llms.invocables.mcp.settings import McpServer
+    from vibe_llms.invocables.mcp.settings import McpServer, read_servers
 
 __all__ = [
     "Action",
@@ -63,7 +61,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "Shelf": "resources",
         "TellingAuthorizer": "oauth",
         "Wiring": "connections",
-        "produce_mcp_ensemble": "assembly",
-        "read_servers": "servers",
+        "produce_mcp_ensemble": "ensembles",
+        "read_servers": "settings",
     },
 )

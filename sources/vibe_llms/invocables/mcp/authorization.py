@@ -22,12 +22,17 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
 from vibe_llms.exceptions import EnsembleError
-from vibe_llms.invocables.mcp.grants import GrantFile
 from vibe_llms.invocables.mcp.loopback import Loopback
-from vibe_llms.invocables.mcp.memories import Memory
 from vibe_llms.invocables.mcp.oauth import Authorizer, Grant, OAuthSettings
-from vibe_llms.invocables.mcp.patience import Patience
-from vibe_llms.invocables.mcp.sayings import explain, is_challenge, read_answer, receive, redact
+from vibe_llms.invocables.mcp.oauth_errors import (
+    explain,
+    is_challenge,
+    read_answer,
+    receive,
+    redact,
+)
+from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
+from vibe_llms.invocables.mcp.token_storage import GrantFile, TokenStorage
 
 AUTHORIZATIONS_LIMIT: Final = 5
 """How often a person is asked for one server, until the program is started again."""
@@ -44,7 +49,7 @@ class Authorization(httpx2.Auth):
         settings: What is known beforehand.
         directory: Where grants are kept; ``None`` to keep them in memory alone.
         authorizer: Who brings a person to the browser, if anybody.
-        patience: Is told when a person is waited for.
+        timeout: Is told when a person is waited for.
     """
 
     def __init__(
@@ -55,17 +60,17 @@ class Authorization(httpx2.Auth):
         *,
         directory: Path | None = None,
         authorizer: Authorizer | None = None,
-        patience: Patience,
+        timeout: PausableTimeout,
     ) -> None:
         self.name = name
-        self.patience = patience
+        self.timeout = timeout
         self._url = httpx2.URL(url)
         self._settings = settings
         self._authorizer = authorizer
         file = None if directory is None else GrantFile(directory, url, settings.client_id)
-        self._memory = Memory(file, settings)
+        self._storage = TokenStorage(file, settings)
         self._provider = self._produce_provider(url)
-        self._memory.context = self._context = self._provider.context
+        self._storage.context = self._context = self._provider.context
         self._door = asyncio.Lock()
         self._loopback: Loopback | None = None
         self._address = ""
@@ -76,7 +81,7 @@ class Authorization(httpx2.Auth):
         if settings.grant is Grant.CLIENT_CREDENTIALS and settings.client_secret is not None:
             return ClientCredentialsOAuthProvider(
                 server_url=url,
-                storage=self._memory,
+                storage=self._storage,
                 client_id=settings.client_id,
                 client_secret=settings.client_secret.reveal(),
                 issuer=settings.issuer,
@@ -86,7 +91,7 @@ class Authorization(httpx2.Auth):
             client_metadata=OAuthClientMetadata(
                 client_name="vibe-llms", redirect_uris=[AnyUrl("http://127.0.0.1/callback")]
             ),
-            storage=self._memory,
+            storage=self._storage,
             redirect_handler=self._keep_address,
             callback_handler=self._ask_person,
             client_metadata_url=settings.client_metadata_url or None,
@@ -100,7 +105,7 @@ class Authorization(httpx2.Auth):
         Raises:
             EnsembleError: It cannot be let in.
         """
-        await self._memory.restore()
+        await self._storage.restore()
         sent, response = "", None
         if self._context.is_token_valid() or not self._context.can_refresh_token():
             sent = self._attach(request)
@@ -108,7 +113,7 @@ class Authorization(httpx2.Auth):
             if not await self._is_challenge(response):
                 return
         async with self._door:
-            await self._memory.reload()  # another process may have been let in
+            await self._storage.reload()  # another process may have been let in
             if self._access_token() not in ("", sent):
                 sent = self._attach(request)
                 response = yield request
@@ -199,7 +204,7 @@ class Authorization(httpx2.Auth):
         """
         port = self._settings.redirect_port
         try:
-            if port or not (known := self._memory.redirect_port):
+            if port or not (known := self._storage.redirect_port):
                 await loopback.listen(port)
                 return
         except OSError as error:
@@ -209,7 +214,7 @@ class Authorization(httpx2.Auth):
         try:
             await loopback.listen(known)
         except OSError:
-            self._memory.forget_client()  # it may come back to that port alone
+            self._storage.forget_client()  # it may come back to that port alone
             await loopback.listen()
 
     async def _keep_address(self, address: str) -> None:
@@ -229,7 +234,7 @@ class Authorization(httpx2.Auth):
         opening = asyncio.ensure_future(self._open(self._authorizer, self._loopback))
         seconds = self._settings.wait_seconds
         try:
-            with self.patience.wait_for_person():
+            with self.timeout.wait_for_person():
                 async with asyncio.timeout(seconds):
                     both: set[asyncio.Future[Any]] = {answer, opening}
                     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)

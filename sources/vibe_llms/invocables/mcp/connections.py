@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from vibe_llms.exceptions import Stage
-from vibe_llms.invocables.mcp.endings import Ending
-from vibe_llms.invocables.mcp.faults import is_closure, produce_failure
 from vibe_llms.invocables.mcp.http import open_http
-from vibe_llms.invocables.mcp.kit import load_kit
-from vibe_llms.invocables.mcp.patience import Patience
+from vibe_llms.invocables.mcp.kit import is_closure, load_kit, produce_failure
+from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.mcp.stdio import open_stdio
+from vibe_llms.invocables.owners import Ending
 from vibe_llms.limits import Limits
 from vibe_llms.version import __version__
 
@@ -49,14 +48,14 @@ class Wiring:
             what belongs to them. What is given is announced to the server as something it may
             ask for.
         produce_auth: Gives, for each connection over HTTP anew, what authenticates requests.
-        patience: Its clock, which bounds connecting, stands still while a person is waited for.
+        timeout: Its clock, which bounds connecting, stands still while a person is waited for.
         person_seconds: How long a person may be waited for while a server is being connected.
         notice: Is told of every announcement of the server, as the official package's object.
     """
 
     produce_callbacks: Callable[[], Mapping[str, Any]] = dict
     produce_auth: Callable[[], httpx2.Auth | None] = lambda: None
-    patience: Patience = attrs.field(factory=Patience)
+    timeout: PausableTimeout = attrs.field(factory=PausableTimeout)
     person_seconds: float = 0.0
     notice: Notice = _ignore
 
@@ -100,7 +99,7 @@ async def open_connection(
     ending = Ending()
     async with AsyncExitStack() as stack:
         try:
-            async with wiring.patience.limit(server.connect_seconds):
+            async with wiring.timeout.limit(server.connect_seconds):
                 client = _produce_client(server, wiring, limits, ending, changed)
                 await stack.enter_async_context(client)
             _ensure_protocol(server, client)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import attrs
@@ -13,9 +13,15 @@ import attrs
 from vibe_llms.invocables.validation import Fault, produce_validator
 from vibe_llms.plain import JsonObject, JsonValue
 
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+
 FIELDS_LIMIT: Final = 100
 ROUNDS_LIMIT: Final = 3
 """How often a person is asked the same when their answer does not fit."""
+
+ADDRESSES_LIMIT: Final = 5
+"""To how many addresses one call may send a person."""
 
 _LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -218,3 +224,38 @@ def _keep_answer(field: Field, values: Mapping[str, JsonValue], faults: Sequence
 
 def _collect_defaults(fields: Sequence[Field]) -> dict[str, JsonValue]:
     return {field.name: field.default for field in fields if field.default is not None}
+
+
+async def visit_addresses(client: Client, error: BaseException | None) -> bool:
+    """Sends a person where they have to have been before a server begins with a call.
+
+    So it is in the era of sessions, where the call is an error that names the addresses; in the
+    other the result requires an answer, and the official package asks for it.
+
+    Args:
+        client: Of the server; whoever answers its questions answers this one, too.
+        error: What came of the call.
+
+    Returns:
+        Whether they have been everywhere, so that the call can be made again; ``False`` also
+        where it was refused for another reason.
+    """
+    from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
+    from mcp_types import URL_ELICITATION_REQUIRED
+
+    if not isinstance(error, MCPError) or error.code != URL_ELICITATION_REQUIRED:
+        return False
+    ask: Any = client.elicitation_callback
+    if ask is None:
+        return False
+    try:
+        wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
+    except (ValueError, TypeError, KeyError):
+        return False
+    if not 0 < len(wanted) <= ADDRESSES_LIMIT:
+        return False
+    for each in wanted:
+        answer = await ask(None, each)
+        if getattr(answer, "action", "") != "accept":
+            return False
+    return True

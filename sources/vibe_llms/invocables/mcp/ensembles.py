@@ -1,25 +1,41 @@
-"""An MCP server as an ensemble."""
+"""An MCP server as an ensemble, with all who answer what it asks."""
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, TypeVar
 
 import attrs
 
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.mcp.caretakers import Caretaker
-from vibe_llms.invocables.mcp.connections import Wiring, perform_request
+from vibe_llms.invocables.mcp.answers import AnswerLimits, Answers
+from vibe_llms.invocables.mcp.connections import (
+    Connection,
+    Wiring,
+    open_connection,
+    perform_request,
+)
+from vibe_llms.invocables.mcp.elicitation import Elicitor
+from vibe_llms.invocables.mcp.kit import produce_failure
+from vibe_llms.invocables.mcp.oauth import Authorizer, OAuthSettings, produce_authorization
 from vibe_llms.invocables.mcp.resources import Shelf
 from vibe_llms.invocables.mcp.search import LazyList
 from vibe_llms.invocables.mcp.settings import LAZY_ABOVE, McpServer
 from vibe_llms.invocables.mcp.tools import produce_tool
+from vibe_llms.invocables.owners import ConnectionOwner
 from vibe_llms.limits import Limits
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
     from mcp_types import Tool
+
+    from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.providers.interfaces import ConverserModel
 
 _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -60,11 +76,14 @@ class McpEnsemble:
         self.server = server
         self._listener: Callable[[], None] = _ignore
         self._wiring = wiring or Wiring()
-        self._caretaker = Caretaker(
-            server,
-            attrs.evolve(self._wiring, notice=self._notice),
-            limits or Limits(),
-            self._announce,
+        heard = attrs.evolve(self._wiring, notice=self._notice)
+        given = limits or Limits()
+        self._owner: ConnectionOwner[Connection] = ConnectionOwner(
+            f"mcp server {server.name}",
+            lambda: open_connection(server, heard, given, self._announce),
+            self._explain,
+            restarts=server.restarts,
+            restarted=self._announce,
         )
         self._lazy = LazyList(server.name, self._announce)
         self.shelf = Shelf(self)
@@ -97,17 +116,17 @@ class McpEnsemble:
         self._sources.append(source)
 
     async def connect(self) -> None:
-        """Connects the server, whose caretaker then keeps it connected.
+        """Connects the server, which its owner then keeps connected.
 
         Raises:
             EnsembleError: It cannot be connected.
             DependencyError: The package mcp is not installed.
         """
-        await self._caretaker.start()
+        await self._owner.start()
 
     async def disconnect(self) -> None:
         """Disconnects the server; a program that was started has ended then."""
-        await self._caretaker.stop()
+        await self._owner.stop()
 
     async def survey(self) -> Sequence[Invoker]:
         """Returns the tools in the server's order, or those that were found; then the rest.
@@ -119,7 +138,7 @@ class McpEnsemble:
             _list_tools, "be asked for its tools", seconds=self.server.answer_seconds
         )
         offered = [tool for tool in found if self.server.offers(tool.name)]
-        made = [produce_tool(tool, self.server, self._caretaker) for tool in offered]
+        made = [produce_tool(tool, self.server, self._owner) for tool in offered]
         self._tools = tuple(tool for tool in made if tool is not None)
         shown = self._lazy.offer(self._tools) if self.is_lazy else list(self._tools)
         for source in self._sources:
@@ -143,7 +162,7 @@ class McpEnsemble:
         Raises:
             EnsembleError: It was given up, ended, refused, or did not answer in time.
         """
-        connection = await self._caretaker.acquire()
+        connection = await self._owner.acquire()
         result: _T = await perform_request(self.server, connection, request, what, seconds)
         return result
 
@@ -152,6 +171,10 @@ class McpEnsemble:
         if message.method == "notifications/resources/list_changed":
             self._announce()
         self._wiring.notice(message)
+
+    def _explain(self, reason: Exception | str) -> ConverseError:
+        secrets = self.server.secrets
+        return produce_failure(self.server.name, "be used", reason, secrets=secrets)
 
     def _announce(self) -> None:
         self._listener()
@@ -176,3 +199,85 @@ async def _list_tools(client: Client) -> list[Tool]:
     if cursor:
         _logger.warning("A server has more than %d tools; the rest is left out.", len(tools))
     return list(tools.values())[:TOOLS_LIMIT]
+
+
+class Answerers(TypedDict, total=False):
+    """Who answers what a server asks; see :func:`produce_mcp_ensemble`."""
+
+    approver: Approver | None
+    model: ConverserModel | None
+    reactors: ConversationReactors | None
+    elicitor: Elicitor | None
+    roots: Iterable[Path]
+    authorizer: Authorizer | None
+
+
+def produce_mcp_ensemble(
+    server: McpServer,
+    *,
+    approver: Approver | None = None,
+    model: ConverserModel | None = None,
+    reactors: ConversationReactors | None = None,
+    elicitor: Elicitor | None = None,
+    roots: Iterable[Path] = (),
+    authorizer: Authorizer | None = None,
+    grants: Path | None = None,
+    limits: Limits | None = None,
+    answer_limits: AnswerLimits | None = None,
+) -> McpEnsemble:
+    """Makes an ensemble of a server. What is not given, the server may not ask for.
+
+    Args:
+        server: How it is reached, and what of it is offered.
+        approver: Is asked before a model is asked what the server wants to know.
+        model: Is asked, if there is also an approver.
+        reactors: Hear of the model's answers.
+        elicitor: Asks a person the server's questions.
+        roots: Directories that the server is told of.
+        authorizer: Brings a person to the browser where the server wants OAuth.
+        grants: The directory where tokens of OAuth are kept; ``None`` to keep them in memory.
+        limits: As everywhere.
+        answer_limits: How much the server may ask.
+    """
+    answers = Answers(
+        server=server.name,
+        approver=approver,
+        model=model,
+        reactors=reactors,
+        elicitor=elicitor,
+        roots=roots,
+        limits=answer_limits or AnswerLimits(),
+    )
+    wiring = Wiring(produce_callbacks=answers.produce_callbacks)
+    if _may_want_oauth(server, authorizer, grants):
+        wiring = _add_authorization(wiring, server, authorizer, grants)
+    return McpEnsemble(server, wiring=wiring, limits=limits)
+
+
+def _may_want_oauth(server: McpServer, authorizer: Authorizer | None, grants: Path | None) -> bool:
+    """Tells whether a server is to be let in by OAuth, if it wants: unless it has a token."""
+    if not server.url:
+        return False
+    has_token = any(name.lower() == "authorization" for name in server.headers)
+    can_be = authorizer is not None or grants is not None
+    return server.oauth is not None or (can_be and not has_token)
+
+
+def _add_authorization(
+    wiring: Wiring, server: McpServer, authorizer: Authorizer | None, grants: Path | None
+) -> Wiring:
+    settings = server.oauth or OAuthSettings()
+    produce = functools.partial(
+        produce_authorization,
+        server.name,
+        server.url,
+        settings,
+        directory=grants,
+        authorizer=authorizer,
+        timeout=wiring.timeout,
+    )
+    return attrs.evolve(
+        wiring,
+        produce_auth=functools.cache(produce),  # it counts how often a person was asked
+        person_seconds=settings.wait_seconds if authorizer is not None else 0.0,
+    )

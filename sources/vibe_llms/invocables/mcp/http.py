@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.invocables.mcp.endings import Ending
 from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.invocables.owners import Ending
 from vibe_llms.limits import Limits
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from vibe_llms.invocables.mcp.patience import Patience
+from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 from vibe_llms.invocables.mcp.secret_texts import SecretText
 from vibe_llms.secrets import Secret
 from vibe_llms.tables.annotations import Wait
@@ -124,7 +124,7 @@ def produce_authorization(
     *,
     directory: Path | None = None,
     authorizer: Authorizer | None = None,
-    patience: Patience | None = None,
+    timeout: PausableTimeout | None = None,
 ) -> Authorization:
     """Produces what authenticates the requests to one MCP server.
 
@@ -136,7 +136,7 @@ def produce_authorization(
             them no longer than the process lives.
         authorizer: Who brings a person to the browser; ``None`` where there is nobody. Then
             tokens that are kept still serve, and are renewed.
-        patience: Is told when a person is waited for.
+        timeout: Is told when a person is waited for.
 
     Returns:
         An ``Auth`` for the client of the official package, which has to be installed.
@@ -149,5 +149,5 @@ def produce_authorization(
         settings or OAuthSettings(),
         directory=directory,
         authorizer=authorizer,
-        patience=patience or Patience(),
+        timeout=timeout or PausableTimeout(),
     )

@@ -11,13 +11,13 @@ import attrs
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.mcp.caretakers import Caretaker
 from vibe_llms.invocables.mcp.connections import Connection, perform_request
-from vibe_llms.invocables.mcp.detours import make_detours
+from vibe_llms.invocables.mcp.elicitation import visit_addresses
 from vibe_llms.invocables.mcp.http import NOT_BEGUN
 from vibe_llms.invocables.mcp.results import normalize_result
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.outcomes import Outcome, fail
+from vibe_llms.invocables.owners import ConnectionOwner
 from vibe_llms.invocables.validation import Validator, produce_validator
 from vibe_llms.plain import JsonObject
 
@@ -32,7 +32,9 @@ KEY_META: Final = "vibe-llms/idempotencyKey"
 """Under this name, in its ``_meta``, a call carries what all attempts at it have in common."""
 
 
-def produce_tool(tool: Tool, server: McpServer, caretaker: Caretaker) -> Invoker | None:
+def produce_tool(
+    tool: Tool, server: McpServer, owner: ConnectionOwner[Connection]
+) -> Invoker | None:
     """Makes an invoker of a tool; ``None``, and a warning, where it can be none."""
     said = tool.annotations if server.trust_annotations else None
     effect = _see_effect(said)
@@ -41,7 +43,7 @@ def produce_tool(tool: Tool, server: McpServer, caretaker: Caretaker) -> Invoker
             name=tool.name,
             description=_describe(tool, server),
             schema=tool.input_schema,
-            function=ToolFunction(tool.name, effect, server, caretaker, _see_output(tool, server)),
+            function=ToolFunction(tool.name, effect, server, owner, _see_output(tool, server)),
             effect=effect,
             needs_approval=_needs_approval(tool.name, said, server),
             time_limit_seconds=server.call_seconds,
@@ -87,20 +89,20 @@ class ToolFunction:
     name: str
     effect: Effect
     server: McpServer
-    caretaker: Caretaker
+    owner: ConnectionOwner[Connection]
     output: Validator | None = None
 
     async def __call__(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
         """Calls the tool with the arguments."""
         try:
-            connection = await self.caretaker.acquire()
+            connection = await self.owner.acquire()
         except ConverseError as error:
             return fail(f"{self.name} was not called. {error}")
         try:
             return await self._settle(await self._call(connection, arguments, context))
         except ConverseError as error:
             refusal = error
-        if await make_detours(connection.client, refusal.__cause__):
+        if await visit_addresses(connection.client, refusal.__cause__):
             try:
                 return await self._settle(await self._call(connection, arguments, context))
             except ConverseError as error:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from vibe_llms.exceptions import Stage
-from vibe_llms.invocables.mcp.faults import produce_failure
+from vibe_llms.invocables.mcp.kit import produce_failure
 from vibe_llms.invocables.mcp.settings import McpServer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from vibe_llms.configuration import load_configuration
 from vibe_llms.configuration.classes import Configuration
 from vibe_llms.configuration.redaction import redact_setting
 from vibe_llms.exceptions import UnknownNameError
-from vibe_llms.invocables.mcp.servers import access_servers
+from vibe_llms.invocables.mcp.settings import access_servers
 
 
 def load(user: Path, text: str, project: Path | None = None) -> Configuration:

@@ -23,8 +23,8 @@ from vibe_llms.invocables.mcp.oauth import (
     TellingAuthorizer,
     produce_authorization,
 )
-from vibe_llms.invocables.mcp.patience import Patience
-from vibe_llms.invocables.mcp.servers import read_servers
+from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
+from vibe_llms.invocables.mcp.settings import read_servers
 from vibe_llms.tables.reading import read_table
 
 
@@ -220,7 +220,7 @@ async def test_a_person_has_so_much_time_and_no_more(servers: OAuthServers) -> N
     back = parse_qs(urlsplit(address).query)["redirect_uri"][0]
     with pytest.raises(OSError, match="Connect"):
         await asyncio.open_connection("127.0.0.1", urlsplit(back).port)
-    assert not authorization.patience.is_waiting
+    assert not authorization.timeout.is_waiting
 
 
 @attrs.define(eq=False)
@@ -341,7 +341,7 @@ async def test_secrets_are_in_no_error_log_or_representation(
     [kept] = tmp_path.iterdir()
     tokens = json.loads(kept.read_text())["tokens"]
     said = [str(caught.value), repr(caught.value.__cause__), repr(settings), repr(authorization)]
-    said += [caplog.text, repr(authorization._memory)]
+    said += [caplog.text, repr(authorization._storage)]
     for secret in ("my-password", tokens["access_token"], tokens["refresh_token"], "code-"):
         assert not any(secret in text for text in said), secret
     assert "my-password" not in kept.read_text()
@@ -485,12 +485,12 @@ def test_mistakes_in_a_file_of_servers_name_their_place(tmp_path: Path) -> None:
 
 async def test_the_clock_of_a_limit_stands_still_while_a_person_is_waited_for() -> None:
     """A person is slower than what a server may take."""
-    patience = Patience()
+    timeout = PausableTimeout()
 
-    async with patience.limit(0.2):
-        with patience.wait_for_person():
+    async with timeout.limit(0.2):
+        with timeout.wait_for_person():
             await asyncio.sleep(0.3)
 
     with pytest.raises(TimeoutError):
-        async with patience.limit(0.01):
+        async with timeout.limit(0.01):
             await asyncio.sleep(60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.invocables.mcp.backoff import HEALTHY_SECONDS, LONGEST_SECONDS, Backoff
+from vibe_llms.invocables.owners import HEALTHY_SECONDS, LONGEST_SECONDS, Backoff
 
 
 def test_waits_grow_and_end_after_the_restarts_that_are_allowed() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.mcp import McpServer, read_servers
-from vibe_llms.invocables.mcp.servers import produce_servers
+from vibe_llms.invocables.mcp.settings import produce_servers
 
 
 def write(path: Path, text: str) -> Path:

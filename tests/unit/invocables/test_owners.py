@@ -1,4 +1,4 @@
-"""The caretaker of a server, with connections that do whatever hypothesis wants."""
+"""The owner of a connection, with connections that do whatever hypothesis wants."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.invocables.mcp import McpServer, Wiring, caretakers
-from vibe_llms.invocables.mcp.caretakers import Caretaker
+from vibe_llms.invocables import connected, owners
+from vibe_llms.invocables.ensembles import FunctionsEnsemble
 from vibe_llms.invocables.mcp.connections import Connection
-from vibe_llms.invocables.mcp.endings import Ending
-from vibe_llms.limits import Limits
+from vibe_llms.invocables.mcp.kit import produce_failure
+from vibe_llms.invocables.owners import ConnectionOwner, Ending
 
 
 @attrs.define
@@ -32,13 +32,13 @@ class World:
     connection: Connection | None = None
 
     @contextlib.asynccontextmanager
-    async def open(self, *given: Any) -> AsyncIterator[Connection]:
+    async def open(self) -> AsyncIterator[Connection]:
         """Connects, in place of the real thing."""
         assert self.opened == self.closed, "There is one connection at a time."
         await asyncio.sleep(0)
         if self.plan and self.plan.pop(0) == "fails":
             raise ConnectionError("no luck")
-        owner = asyncio.current_task()
+        task = asyncio.current_task()
         self.opened += 1
         ending = Ending()
         self.connection = Connection(client=mock.Mock(), ending=ending)
@@ -46,7 +46,7 @@ class World:
             yield self.connection
         finally:
             await asyncio.sleep(0)
-            assert asyncio.current_task() is owner
+            assert asyncio.current_task() is task
             self.closed += 1
             self.connection = None
 
@@ -58,14 +58,19 @@ class World:
 @contextlib.contextmanager
 def at_once() -> Any:
     """Lets nothing wait."""
-    with mock.patch("vibe_llms.invocables.mcp.backoff.FIRST_SECONDS", 0.0):
+    with mock.patch("vibe_llms.invocables.owners.FIRST_SECONDS", 0.0):
         yield
 
 
-def care(world: World, restarts: int) -> Caretaker:
-    """Returns a caretaker of that world's server."""
-    server = McpServer(name="it", command="x", restarts=restarts)
-    return Caretaker(server, Wiring(), Limits(), world.change)
+def own(world: World, restarts: int) -> ConnectionOwner[Connection]:
+    """Returns an owner of that world's server."""
+    return ConnectionOwner(
+        "it",
+        world.open,
+        lambda reason: produce_failure("it", "be used", reason),
+        restarts=restarts,
+        restarted=world.change,
+    )
 
 
 STEPS = st.lists(st.sampled_from(["die", "acquire", "wait", "abandon"]), max_size=12)
@@ -85,34 +90,34 @@ def test_whatever_happens_connections_are_closed_by_their_owner(
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     async def live_through() -> None:
-        caretaker = care(world, restarts)
+        owner = own(world, restarts)
         for _ in range(2 if again else 1):
             try:
-                await caretaker.start()
+                await owner.start()
             except ConverseError:
                 continue
             for step in steps:
-                await take(step, caretaker, world)
-            await caretaker.stop()
+                await take(step, owner, world)
+            await owner.stop()
             with pytest.raises(ConverseError):
-                await caretaker.acquire()
+                await owner.acquire()
 
-    with at_once(), mock.patch.object(caretakers, "open_connection", world.open):
+    with at_once():
         asyncio.run(live())
     assert world.opened == world.closed
 
 
-async def take(step: str, caretaker: Caretaker, world: World) -> None:
+async def take(step: str, owner: ConnectionOwner[Connection], world: World) -> None:
     """Does one thing."""
     match step:
         case "die" if world.connection is not None:
             world.connection.ending.report("died")
         case "acquire":
             with contextlib.suppress(ConverseError):
-                connection = await caretaker.acquire()
+                connection = await owner.acquire()
                 assert not connection.ending.has_come
         case "abandon":
-            task = asyncio.create_task(caretaker.acquire())
+            task = asyncio.create_task(owner.acquire())
             await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait({task})
@@ -122,40 +127,67 @@ async def take(step: str, caretaker: Caretaker, world: World) -> None:
             await asyncio.sleep(0)
 
 
-async def run(world: World, restarts: int, act: Callable[[Caretaker], Any]) -> None:
-    """Runs something with a caretaker that is connected."""
-    with at_once(), mock.patch.object(caretakers, "open_connection", world.open):
-        caretaker = care(world, restarts)
-        await caretaker.start()
+async def run(
+    world: World, restarts: int, act: Callable[[ConnectionOwner[Connection]], Any]
+) -> None:
+    """Runs something with an owner that is connected."""
+    with at_once():
+        owner = own(world, restarts)
+        await owner.start()
         try:
-            await act(caretaker)
+            await act(owner)
         finally:
-            await caretaker.stop()
+            await owner.stop()
 
 
 async def test_who_waits_for_a_restart_gets_the_new_connection_or_the_reason() -> None:
     """Nobody is left waiting when the server is given up."""
     world = World(["lives", "fails", "lives", "fails", "fails", "lives"])
 
-    async def act(caretaker: Caretaker) -> None:
-        first = await caretaker.acquire()
+    async def act(owner: ConnectionOwner[Connection]) -> None:
+        first = await owner.acquire()
         first.ending.report("died")
-        assert await caretaker.acquire() is not first
+        assert await owner.acquire() is not first
         assert world.changes == 1
-        (await caretaker.acquire()).ending.report("died")
+        (await owner.acquire()).ending.report("died")
         with pytest.raises(ConverseError, match="no luck"):
-            await asyncio.wait_for(caretaker.acquire(), 5)
-        with mock.patch.object(caretakers, "RETRY_SECONDS", 0.0):
-            assert await caretaker.acquire()  # wanted again, and now it can be had
+            await asyncio.wait_for(owner.acquire(), 5)
+        with mock.patch.object(owners, "RETRY_SECONDS", 0.0):
+            assert await owner.acquire()  # wanted again, and now it can be had
 
     await run(world, 4, act)
 
 
-async def test_a_caretaker_starts_once_at_a_time() -> None:
+async def test_an_owner_starts_once_at_a_time() -> None:
     """Starting twice would be two owners."""
 
-    async def act(caretaker: Caretaker) -> None:
+    async def act(owner: ConnectionOwner[Connection]) -> None:
         with pytest.raises(ConverseError, match="connected already"):
-            await caretaker.start()
+            await owner.start()
 
     await run(World([]), 0, act)
+
+
+async def test_an_ensemble_that_does_not_let_itself_be_disconnected_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is told of, and the others are disconnected all the same."""
+    monkeypatch.setattr(connected, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(owners, "_FAREWELL_SECONDS", 0.01)
+    released = asyncio.Event()
+
+    class Stubborn(FunctionsEnsemble):
+        async def disconnect(self) -> None:
+            while not released.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await released.wait()
+
+    ensemble = connected.ConnectedEnsemble(Stubborn("stubborn", ()), 1.0, 0.01)
+    await ensemble.start()
+    try:
+        async with asyncio.timeout(5):
+            await ensemble.stop()
+    finally:
+        released.set()
+
+    assert "cannot be disconnected: it took longer than 0.01 seconds" in str(ensemble.failure)

@@ -10,7 +10,7 @@ import attrs
 
 
 @attrs.define(eq=False)
-class Patience:
+class PausableTimeout:
     """Limits how long something takes, without the time that a person took on the way.
 
     Attributes:

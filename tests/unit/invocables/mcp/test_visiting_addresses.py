@@ -14,8 +14,8 @@ from mcp_types import ElicitRequestURLParams, Tool
 from vibe_llms.invocables import InvocationContext, Outcome, perform
 from vibe_llms.invocables.mcp import Action, Answer, Answers, McpServer, Question
 from vibe_llms.invocables.mcp.connections import Connection
-from vibe_llms.invocables.mcp.endings import Ending
 from vibe_llms.invocables.mcp.tools import produce_tool
+from vibe_llms.invocables.owners import Ending
 
 
 @attrs.define(eq=False)
@@ -63,14 +63,14 @@ async def pay(bank: Bank, traveller: Traveller | None) -> Outcome:
     server = bank.produce_server(traveller or Traveller())
     async with Client(server, mode="legacy", cache=None, **answers.produce_callbacks()) as client:
 
-        class Keeper:
+        class Owner:
             async def acquire(self) -> Connection:
                 return Connection(client=client, ending=Ending())
 
-        keeper: Any = Keeper()
+        owner: Any = Owner()
         tool = Tool(name="pay", description="Pays.", input_schema={"type": "object"})
         settings = McpServer(name="bank", command="none")
-        invoker = produce_tool(tool, settings, keeper)
+        invoker = produce_tool(tool, settings, owner)
         assert invoker is not None
         return await perform(invoker, {}, InvocationContext())
 

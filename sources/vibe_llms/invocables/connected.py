@@ -1,0 +1,131 @@
+"""An ensemble of a registry, from its being connected to its being disconnected."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from vibe_llms.exceptions import EnsembleError
+from vibe_llms.invocables.ensembles import Ensemble
+from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.owners import ConnectionOwner, Ending
+
+_logger = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS: Final = 1.0
+"""How much longer than its own limit the owner of an ensemble is waited for."""
+
+
+class ConnectedEnsemble:
+    """Connects an ensemble, surveys it, and disconnects it, within limits of time; serves once.
+
+    Args:
+        connect_seconds: How long connecting and being surveyed may take, each; more where the
+            ensemble has a ``connect_seconds`` of its own that is more.
+        disconnect_seconds: How long disconnecting may take.
+
+    Attributes:
+        ending: Comes when it is to be disconnected.
+        failure: What is wrong with it at present.
+    """
+
+    def __init__(
+        self, ensemble: Ensemble, connect_seconds: float, disconnect_seconds: float
+    ) -> None:
+        self.ensemble = ensemble
+        self.invokers: tuple[Invoker, ...] = ()
+        self.failure: EnsembleError | None = None
+        self.ending = Ending()
+        self._connect_seconds = max(connect_seconds, getattr(ensemble, "connect_seconds", 0.0))
+        self._disconnect_seconds = disconnect_seconds
+        self._was_started = False
+        self._owner: ConnectionOwner[ConnectedEnsemble] = ConnectionOwner(
+            f"ensemble {ensemble.name}", self._open, lambda reason: self._explain(reason, "be used")
+        )
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the ensemble has been connected and is to stay so."""
+        return self._owner.is_connected
+
+    async def start(self) -> None:
+        """Waits until the ensemble is connected, or ``failure`` says why not.
+
+        Raises:
+            EnsembleError: It was begun before.
+        """
+        if self._was_started:
+            raise EnsembleError(
+                ensemble=self.ensemble.name,
+                detail=f"The ensemble {self.ensemble.name!r} was connected before.",
+                remedy="Make a new registry.",
+            )
+        self._was_started = True
+        try:
+            await self._owner.start()
+        except EnsembleError as error:
+            self.failure = self.failure or error
+
+    async def stop(self) -> None:
+        """Waits until the ensemble is disconnected; ``failure`` says what went wrong.
+
+        An ensemble that is still connecting gives up.
+        """
+        try:
+            async with asyncio.timeout(self._disconnect_seconds + _PATIENCE_SECONDS):
+                await self._owner.stop()
+        except TimeoutError as error:
+            self._fail(error, "be disconnected", self._disconnect_seconds)
+
+    async def survey(self) -> None:
+        """Asks for the invokers anew; they stay as they were where ``failure`` says why."""
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                self.invokers = tuple(await self.ensemble.survey())
+        except Exception as error:
+            self._fail(error, "be surveyed", self._connect_seconds)
+        else:
+            self.failure = None
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[ConnectedEnsemble]:
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                await self.ensemble.connect()
+        except Exception as error:
+            raise self._fail(error, "be connected", self._connect_seconds) from error
+        try:
+            await self.survey()
+            if self.failure is not None:
+                raise self.failure
+            yield self
+        finally:
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        try:
+            async with asyncio.timeout(self._disconnect_seconds):
+                await self.ensemble.disconnect()
+        except Exception as error:
+            self._fail(error, "be disconnected", self._disconnect_seconds)
+
+    def _fail(self, error: Exception, verb: str, seconds: float) -> EnsembleError:
+        """Keeps the first failure of the ensemble's present state; the log has all."""
+        reason: Exception | str = error
+        if isinstance(error, TimeoutError) and not str(error):
+            reason = f"it took longer than {seconds:g} seconds"
+        failure = self._explain(reason, verb)
+        failure.__cause__ = failure.__cause__ or (error if failure is not error else None)
+        _logger.warning("%s", failure)
+        self.failure = self.failure or failure
+        return failure
+
+    def _explain(self, reason: Exception | str, verb: str) -> EnsembleError:
+        if isinstance(reason, EnsembleError):
+            return reason
+        said = str(reason).rstrip(".") or type(reason).__name__
+        name = self.ensemble.name
+        return EnsembleError(ensemble=name, detail=f"The ensemble {name!r} cannot {verb}: {said}.")
