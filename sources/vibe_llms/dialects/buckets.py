@@ -8,8 +8,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping
+from typing import Any
 
 Counts = Mapping[str, int | None]
+
+
+def read_count(account: Mapping[str, Any], *path: str) -> int | None:
+    """Returns a count of an account; ``None`` where there is none, or what is no count.
+
+    Args:
+        path: Of names, from the account inwards.
+    """
+    value: Any = account
+    for name in path:
+        if not value or not isinstance(value, Mapping):  # mostly it is not there
+            return None
+        value = value.get(name)
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return value if is_count else None
 
 
 def find_beside(total: int | None, wholes: Collection[int | None], parts: Counts) -> frozenset[str]:

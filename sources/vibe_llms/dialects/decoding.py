@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
 import msgspec
 
 from vibe_llms.events.stream import LossEvent
-from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.messages.losses import Loss, LossKind
 
 _ESCAPE: Final = re.compile(
@@ -17,6 +18,14 @@ _ESCAPE: Final = re.compile(
 )
 """Any escape; with a first group a character in two halves, with a second one half alone."""
 
+_NONSENSE: Final = (
+    msgspec.DecodeError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _LOSS: Final = LossEvent(
     loss=Loss(
         kind=LossKind.COERCED,
@@ -56,6 +65,39 @@ def is_blank(value: object) -> bool:
 def read_text(value: object) -> str | None:
     """Returns a value that is text; ``None`` for any other."""
     return value if isinstance(value, str) else None
+
+
+@attrs.frozen
+class Explaining:
+    """Makes an error of ours of what comes of a frame that makes no sense.
+
+    A class, since a generator for it would cost a small answer a twentieth of its time.
+
+    Args:
+        provider: That sent it.
+        what: It is called there.
+    """
+
+    provider: str
+    what: str = "a chunk"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, _NONSENSE) and not isinstance(error, ConverseError):
+            raise ConverseError(
+                detail=f"{self.provider} sent {self.what} that makes no sense: {error!r}.",
+                stage=Stage.DECODE,
+            ) from error
+
+
+def produce_truncation(provider: str) -> StreamTruncatedError:
+    """Produces the error of a stream whose vendor has not said that the response is complete."""
+    return StreamTruncatedError(
+        detail=f"The stream of {provider} ended before its response was complete.",
+        remedy="What had arrived is kept; ask again.",
+    )
 
 
 def produce_emptiness(provider: str) -> ConverseError:

@@ -98,3 +98,25 @@ def read_words(content: FileContent) -> str | None:
         return content.data.decode("utf-8")
     except UnicodeDecodeError:
         return None
+
+
+TYPES_BY_SUFFIX: Final = {
+    "csv": "text/csv",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "html": "text/html",
+    "json": "application/json",
+    "md": "text/markdown",
+    "pdf": "application/pdf",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "txt": "text/plain",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "xml": "application/xml",
+}
+
+
+def name_file(content: FileContent) -> str:
+    """Returns a name for a file that needs one: vendors go by its suffix."""
+    for suffix, mime_type in TYPES_BY_SUFFIX.items():
+        if mime_type == content.mime_type:
+            return f"document.{suffix}"
+    return "document"

@@ -44,11 +44,6 @@ def decode_base64(text: object) -> bytes | None:
         return None
 
 
-def encode_base64(data: bytes) -> str:
-    """Returns bytes as the protocol writes them."""
-    return base64.b64encode(data).decode("ascii")
-
-
 def write_json(value: Any) -> str:
     """Returns plain data as JSON text."""
     return msgspec.json.encode(value).decode("utf-8")

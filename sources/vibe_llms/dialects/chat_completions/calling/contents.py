@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.dialects.chat_completions.calling.payloads import read_url
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.payloads import read_url
 from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.messages.contents import (
     Citation,

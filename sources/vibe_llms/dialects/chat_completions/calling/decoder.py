@@ -7,10 +7,9 @@ or the response.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
-import attrs
 import msgspec
 
 from vibe_llms.dialects.chat_completions.calling.answers import Answer
@@ -20,7 +19,12 @@ from vibe_llms.dialects.chat_completions.calling.merging import grow, update
 from vibe_llms.dialects.chat_completions.calling.usage import normalize_usage
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import STOP_REASONS
-from vibe_llms.dialects.decoding import decode_json, produce_emptiness
+from vibe_llms.dialects.decoding import (
+    Explaining,
+    decode_json,
+    produce_emptiness,
+    produce_truncation,
+)
 from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -30,7 +34,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
-from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.messages.contents import Citation
 
@@ -92,6 +96,7 @@ class Decoder:
     def __init__(self, *, provider: str, model: str = "") -> None:
         self._provider = provider
         self._model = model
+        self._explaining = Explaining(provider)
         self._answer = Answer()
         self._begun = False
         self.is_complete = False
@@ -129,7 +134,8 @@ class Decoder:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
         events = self._decode(body, "", whole=True)
         if not self._begun:
-            raise self._refuse("what is no response")
+            detail = f"{self._provider} sent what is no response."
+            raise ConverseError(detail=detail, stage=Stage.DECODE)
         self.is_complete = True
         return [*events, *self.finish()]
 
@@ -142,16 +148,13 @@ class Decoder:
         if self._finished:
             return []
         if self._reason is None and not (self.is_complete and self._begun):
-            raise StreamTruncatedError(
-                detail=f"The stream of {self._provider} ended before its response was complete.",
-                remedy="What had arrived is kept; ask again.",
-            )
+            raise produce_truncation(self._provider)
         self._finished = True
         is_empty = self._answer.is_empty
         stop_reason = self._find_stop_reason(is_empty=is_empty)
         if is_empty and not self._tells_why(stop_reason):
             raise produce_emptiness(self._provider)
-        with _Explanation(self._refuse):
+        with self._explaining:
             self._cite_sources()
             self._answer.finish()
         events = self._take_events()
@@ -170,7 +173,7 @@ class Decoder:
         if isinstance(data, bytes) and data.strip() == b"[DONE]":
             self.is_complete = True
             return []
-        with _Explanation(self._refuse):
+        with self._explaining:
             chunk, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
             self._read(chunk, event, whole=whole)
             self._answer.events += losses
@@ -179,9 +182,6 @@ class Decoder:
     def _take_events(self) -> list[StreamEvent]:
         events, self._answer.events = self._answer.events, []
         return events
-
-    def _refuse(self, reason: str) -> ConverseError:
-        return ConverseError(detail=f"{self._provider} sent {reason}.", stage=Stage.DECODE)
 
     def _fail(self, body: object) -> NoReturn:
         raise produce_error(body, provider=self._provider, model=self._model)
@@ -329,21 +329,3 @@ def _find_answer(choices: Sequence[Mapping[str, Any]]) -> int | None:
     said = [choice.get("index") for choice in choices]
     numbers = [place if number is None else float(number) for place, number in enumerate(said)]
     return min(range(len(choices)), key=lambda place: numbers[place], default=None)
-
-
-@attrs.frozen
-class _Explanation:
-    """Makes an error of ours of what goes wrong with a chunk that makes no sense.
-
-    A class, since a generator for it would cost a small answer a twentieth of its time.
-    """
-
-    refuse: Callable[[str], ConverseError]
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        nonsense = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
-        if isinstance(error, nonsense) and not isinstance(error, ConverseError):
-            raise self.refuse(f"a chunk that makes no sense: {error!r}") from error

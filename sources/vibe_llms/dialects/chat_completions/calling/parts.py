@@ -8,21 +8,22 @@ from typing import Any, Final, assert_never
 
 import attrs
 
-from vibe_llms.dialects.chat_completions.calling.payloads import (
-    compose_url,
-    encode_payload,
-    has_payload,
-)
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.chat_completions.tables import FILE_NAMES
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import (
     admit_type,
     ensure_capability,
+    name_file,
     read_words,
     takes_type,
 )
-from vibe_llms.dialects.naming import name_file
+from vibe_llms.dialects.payloads import (
+    AUDIO_FORMATS,
+    compose_url,
+    encode_payload,
+    has_payload,
+)
 from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
@@ -43,13 +44,6 @@ from vibe_llms.plain import JsonObject
 
 _UNTOLD: Final = {"audio": ("transcript",), "file": ("title", "context")}
 """Fields of media which no part has a place for."""
-_AUDIO_FORMATS: Final = {
-    "audio/mp3": "mp3",
-    "audio/mpeg": "mp3",
-    "audio/wav": "wav",
-    "audio/wave": "wav",
-    "audio/x-wav": "wav",
-}
 
 
 @attrs.define
@@ -217,7 +211,7 @@ class PartsWriter:
         is_elsewhere = content.url is not None and not has_payload(content)
         if kind == "audio_url" or (takes_url and is_elsewhere):
             return {"type": "audio_url", "audio_url": {"url": compose_url(content, path)}}
-        word = _AUDIO_FORMATS.get(content.mime_type)
+        word = AUDIO_FORMATS.get(content.mime_type)
         if word is None and is_own:
             word = content.mime_type.removeprefix("audio/")
         if word is None or is_elsewhere or "input_audio" not in self.quirks.media:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.chat_completions.calling.payloads import decode_exactly, read_payload
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.payloads import decode_exactly, read_payload
 from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.contents import AudioContent
 

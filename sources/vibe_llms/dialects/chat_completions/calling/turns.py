@@ -8,14 +8,14 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.dialects.arguments import write_arguments
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter, write_image
-from vibe_llms.dialects.chat_completions.calling.payloads import encode_payload
 from vibe_llms.dialects.chat_completions.calling.reasoning import tell, write_detail, write_thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
 from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import reading_natives
+from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.calling.contents import read_image
-from vibe_llms.dialects.chat_completions.calling.payloads import read_payload, read_url
 from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo, tell
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, FILE_NAMES, GROWING
+from vibe_llms.dialects.payloads import read_payload, read_url
 from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.messages.contents import (
     AnyContent,

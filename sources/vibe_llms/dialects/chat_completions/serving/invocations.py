@@ -7,10 +7,8 @@ from typing import Any
 
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.naming import find_free_name
+from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_tool
 from vibe_llms.dialects.residues import keep_native, leave, seal_native
-from vibe_llms.dialects.schemas import NO_ARGUMENTS
-from vibe_llms.dialects.tools import keep_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject

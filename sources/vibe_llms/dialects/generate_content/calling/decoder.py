@@ -10,13 +10,17 @@ whose reason and ratings are native to it.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json, produce_emptiness
+from vibe_llms.dialects.decoding import (
+    Explaining,
+    decode_json,
+    produce_emptiness,
+    produce_truncation,
+)
 from vibe_llms.dialects.generate_content.calling.calls import Call
 from vibe_llms.dialects.generate_content.calling.errors import produce_error
 from vibe_llms.dialects.generate_content.calling.leftovers import Leftovers
@@ -46,7 +50,6 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
-from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.messages.canisters import InvocationCanister, Owner, StopReason
 from vibe_llms.messages.contents import AnyContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
@@ -94,6 +97,7 @@ class Decoder:
     def __init__(self, *, provider: str, model: str = "") -> None:
         self._provider = provider
         self._model = model
+        self._explaining = Explaining(provider)
         self._events: list[StreamEvent] = []
         self._begun = False
         self._finished = False
@@ -133,7 +137,7 @@ class Decoder:
                     return self._read_piece(chunk.usageMetadata, part.text, thought=part.thought)
         events: list[StreamEvent] = []
         self._events = events
-        with self._explaining():
+        with self._explaining:
             given, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
             self._is_array = isinstance(given, list)
             for each in given if isinstance(given, list) else (given,):
@@ -162,16 +166,13 @@ class Decoder:
             return []
         reason = self._leftovers.reason
         if reason is None and not self._is_whole:
-            raise StreamTruncatedError(
-                detail=f"The stream of {self._provider} ended before its response was complete.",
-                remedy="What had arrived is kept; ask again.",
-            )
+            raise produce_truncation(self._provider)
         if reason is None and not self._count:
             raise produce_emptiness(self._provider)
         self._finished = True
         events: list[StreamEvent] = []
         self._events = events
-        with self._explaining():
+        with self._explaining:
             self._begin({})
             self._finish_call()
             self._end_open()
@@ -190,27 +191,6 @@ class Decoder:
             )
         )
         return events
-
-    @contextlib.contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Turns what comes of a chunk without sense into an error of ours."""
-        try:
-            yield
-        except ConverseError:
-            raise
-        except (
-            msgspec.DecodeError,
-            UnicodeError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-            RecursionError,
-        ) as error:
-            raise ConverseError(
-                detail=f"{self._provider} sent a chunk that makes no sense: {error!r}.",
-                stage=Stage.DECODE,
-            ) from error
 
     def _read_piece(self, usage: msgspec.Raw, text: str, *, thought: bool) -> list[StreamEvent]:
         """Reads the chunk that comes in thousands; its account is looked at when it is the last."""

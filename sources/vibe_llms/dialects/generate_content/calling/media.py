@@ -6,9 +6,10 @@ import mimetypes
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.generate_content.fields import camelize, decode_base64, encode_base64
+from vibe_llms.dialects.generate_content.fields import camelize, decode_base64
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.residues import keep_native, merge, seal_native, without
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import (
@@ -74,7 +75,7 @@ def write_media(
     """
     _report_words(content, path, ledger)
     if content.data is not None:
-        source = {"mimeType": content.mime_type, "data": encode_base64(content.data)}
+        source = {"mimeType": content.mime_type, "data": encode_payload(content, path)}
         if content.name and quirks.takes_display_names:
             source["displayName"] = content.name
         elif content.name:

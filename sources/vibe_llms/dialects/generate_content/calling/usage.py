@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.dialects.buckets import split_count
+from vibe_llms.dialects.buckets import read_count, split_count
 from vibe_llms.dialects.generate_content.fields import camelize, write_json
 from vibe_llms.messages.canisters import Usage
 
@@ -17,8 +17,11 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     counted apart; sound is within the totals.
     """
     fields = camelize(native)
-    prompt, tools = _read(fields, "promptTokenCount"), _read(fields, "toolUsePromptTokenCount")
-    cached = _read(fields, "cachedContentTokenCount")
+    prompt, tools = (
+        read_count(fields, "promptTokenCount"),
+        read_count(fields, "toolUsePromptTokenCount"),
+    )
+    cached = read_count(fields, "cachedContentTokenCount")
     heard = add_counts(
         _read_sound(fields, "promptTokensDetails"),
         _read_sound(fields, "toolUsePromptTokensDetails"),
@@ -27,27 +30,22 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
         heard = _subtract(heard, _read_sound(fields, "cacheTokensDetails"))
     spoken = _read_sound(fields, "candidatesTokensDetails")
     rest, within = split_count(add_counts(prompt, tools), {"cached": cached, "heard": heard})
-    said, sound = split_count(_read(fields, "candidatesTokenCount"), {"spoken": spoken})
+    said, sound = split_count(read_count(fields, "candidatesTokenCount"), {"spoken": spoken})
     return Usage(
         input_tokens=rest,
         cache_read_tokens=within["cached"],
         input_audio_tokens=within["heard"],
         output_tokens=said,
-        reasoning_tokens=_read(fields, "thoughtsTokenCount"),
+        reasoning_tokens=read_count(fields, "thoughtsTokenCount"),
         output_audio_tokens=sound["spoken"],
         native=write_json(native),
     )
 
 
-def _read(fields: Mapping[str, Any], name: str) -> int | None:
-    count = fields.get(name)
-    return count if isinstance(count, int) else None
-
-
 def _read_sound(fields: Mapping[str, Any], name: str) -> int | None:
     """Returns how many tokens of a total were sound; ``None`` where that is not told."""
     details = [camelize(each) for each in fields.get(name) or ()]
-    counts = [_read(each, "tokenCount") for each in details if each.get("modality") == "AUDIO"]
+    counts = [read_count(each, "tokenCount") for each in details if each.get("modality") == "AUDIO"]
     return add_counts(*counts)
 
 

@@ -9,8 +9,8 @@ from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
+from vibe_llms.dialects.invocations import NO_ARGUMENTS
 from vibe_llms.dialects.residues import keep_native, leave, seal_native, without
-from vibe_llms.dialects.schemas import NO_ARGUMENTS
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject

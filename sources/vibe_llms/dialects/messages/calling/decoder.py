@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json, produce_emptiness, read_text
+from vibe_llms.dialects.decoding import (
+    Explaining,
+    decode_json,
+    produce_emptiness,
+    produce_truncation,
+    read_text,
+)
 from vibe_llms.dialects.messages.calling.citations import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
 from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
@@ -31,7 +36,6 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
-from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.messages.canisters import StopReason
 
 
@@ -65,6 +69,7 @@ class Decoder:
     def __init__(self, *, provider: str, model: str = "") -> None:
         self._provider = provider
         self._model = model
+        self._explaining = Explaining(provider, "an event")
         self._events: list[StreamEvent] = []
         self._begun = False
         self.is_complete = False
@@ -102,7 +107,7 @@ class Decoder:
     def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
         self._events = []
-        with _Explanation(self._provider):
+        with self._explaining:
             message, losses = decode_json(body) if isinstance(body, bytes) else (body, ())
             if message.get("type") == "error" or "content" not in message:
                 raise produce_error(message, provider=self._provider, model=self._model)
@@ -124,10 +129,7 @@ class Decoder:
         if self._finished:
             return []
         if not self.is_complete:
-            raise StreamTruncatedError(
-                detail=f"The stream of {self._provider} ended before its response was complete.",
-                remedy="What had arrived is kept; ask again.",
-            )
+            raise produce_truncation(self._provider)
         if self._reason is None and not self._count:
             raise produce_emptiness(self._provider)
         self._finished = True
@@ -149,7 +151,7 @@ class Decoder:
         self._events = events
         if isinstance(data, bytes) and data.strip() == b"[DONE]":  # some gateways end so
             return events
-        with _Explanation(self._provider):
+        with self._explaining:
             fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
             self._read(fields, str(fields.get("type") or event))
             events += losses
@@ -264,23 +266,3 @@ _CHANNELS: Final[dict[str, Channel]] = {
     "text_delta": "text",
     "thinking_delta": "text",
 }
-
-
-@attrs.frozen
-class _Explanation:
-    """Makes an error of ours of what goes wrong with an event that makes no sense."""
-
-    provider: str
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, ConverseError):
-            return
-        nonsense = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
-        if isinstance(error, nonsense):
-            raise ConverseError(
-                detail=f"{self.provider} sent an event that makes no sense: {error!r}.",
-                stage=Stage.DECODE,
-            ) from error

@@ -10,8 +10,8 @@ from typing import Any, Final
 from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
-from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent, Native
 
@@ -195,15 +195,9 @@ def _split(text: str, lengths: Sequence[int] | None) -> str | list[dict[str, Any
 
 
 def _write_source(content: MediaContent, path: str) -> dict[str, Any]:
-    if content.data is not None:
-        data = base64.b64encode(content.data).decode("ascii")
-        return {"type": "base64", "media_type": content.mime_type, "data": data}
-    if content.file_id is not None:
+    if content.data is None and content.file_id is not None:
         return {"type": "file", "file_id": content.file_id}
-    if content.url is not None:
+    if content.data is None and content.url is not None:
         return {"type": "url", "url": content.url}
-    raise RequestError(
-        path=path,
-        detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
-        remedy="Read them from the content store first.",
-    )
+    data = encode_payload(content, path)
+    return {"type": "base64", "media_type": content.mime_type, "data": data}

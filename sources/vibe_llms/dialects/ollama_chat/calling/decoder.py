@@ -13,7 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json, is_blank, produce_emptiness
+from vibe_llms.dialects.decoding import (
+    Explaining,
+    decode_json,
+    is_blank,
+    produce_emptiness,
+    produce_truncation,
+)
 from vibe_llms.dialects.ollama_chat.calling.calls import (
     COMMON_FIELDS,
     read_call,
@@ -37,7 +43,6 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
-from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.losses import Loss, LossKind
 
@@ -73,6 +78,7 @@ class Decoder:
     def __init__(self, *, provider: str, model: str = "") -> None:
         self._provider = provider
         self._model = model
+        self._explaining = Explaining(provider, "a line")
         self._events: list[StreamEvent] = []
         self._begun = False
         self._ended = False
@@ -105,18 +111,10 @@ class Decoder:
                     return self._read_deltas(chunk.message)
         events: list[StreamEvent] = []
         self._events = events
-        try:
+        with self._explaining:
             fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
             self._read(fields)
             events += losses
-        except ConverseError:
-            raise
-        except _SENSELESS as error:
-            raise ConverseError(
-                detail=f"{self._provider} sent a line that makes no sense: {error!r}.",
-                remedy="Ask again; if it stays, the server may be no Ollama.",
-                stage=Stage.DECODE,
-            ) from error
         return events
 
     @property
@@ -137,10 +135,7 @@ class Decoder:
         if self._finished:
             return []
         if not self._ended:
-            raise StreamTruncatedError(
-                detail=f"The stream of {self._provider} ended before its response was complete.",
-                remedy="What had arrived is kept; ask again.",
-            )
+            raise produce_truncation(self._provider)
         if not self._has_spoken:
             raise produce_emptiness(self._provider)
         self._finished = True
@@ -273,12 +268,4 @@ class Decoder:
 _TEXTS: Final[tuple[tuple[ContentKind, str], ...]] = (
     ("reasoning", "thinking"),
     ("text", "content"),
-)
-_SENSELESS: Final = (
-    msgspec.DecodeError,
-    AttributeError,
-    KeyError,
-    RecursionError,
-    TypeError,
-    ValueError,
 )

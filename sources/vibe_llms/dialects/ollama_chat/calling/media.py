@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 from typing import Final
 
-from vibe_llms.exceptions import RequestError
+from vibe_llms.dialects.payloads import decode_exactly
 from vibe_llms.messages.contents import AudioContent, ImageContent, MediaContent
 
 _SIGNATURES: Final = (
@@ -44,24 +42,10 @@ def read_media(images: object) -> list[MediaContent] | None:
         return None
     contents: list[MediaContent] = []
     for text in images:
-        try:
-            data = base64.b64decode(text, validate=True)
-        except (binascii.Error, TypeError, ValueError):
-            return None
-        if not data or base64.b64encode(data).decode("ascii") != text:
+        data = decode_exactly(text) if isinstance(text, str) else None
+        if not data:
             return None
         mime_type = detect_type(data)
         kind = AudioContent if mime_type.startswith("audio/") else ImageContent
         contents.append(kind(mime_type=mime_type, data=data))
     return contents
-
-
-def write_medium(content: MediaContent, path: str) -> str:
-    """Returns the bytes of a medium in base 64. Raises RequestError where they are not there."""
-    if content.data is None:
-        raise RequestError(
-            path=path,
-            detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
-            remedy="Read them from the content store first.",
-        )
-    return base64.b64encode(content.data).decode("ascii")

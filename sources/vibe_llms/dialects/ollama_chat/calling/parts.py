@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_type, ensure_capability, read_words
-from vibe_llms.dialects.ollama_chat.calling.media import write_medium
+from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -167,7 +167,7 @@ class PartsWriter:
             held = "at an address" if content.url is not None else "in a vendor's store"
             self.ledger.drop(path, f"this protocol carries bytes, and the {content.type} is {held}")
             return
-        parts.images.append(write_medium(content, path))
+        parts.images.append(encode_payload(content, path))
         detail = content.detail if isinstance(content, ImageContent) else content.transcript
         if detail is not None:
             field = "detail" if isinstance(content, ImageContent) else "transcript"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.buckets import read_count
 from vibe_llms.messages.canisters import Usage
 
 USAGE_FIELDS: Final = frozenset({"prompt_eval_count", "eval_count"})
@@ -22,12 +23,7 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage | None:
     if not said:
         return None
     return Usage(
-        input_tokens=_count(said.get("prompt_eval_count")),
-        output_tokens=_count(said.get("eval_count")),
+        input_tokens=read_count(said, "prompt_eval_count"),
+        output_tokens=read_count(said, "eval_count"),
         native=msgspec.json.encode(said).decode("utf-8"),
     )
-
-
-def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_count else None  # type: ignore[return-value]  # just told

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vibe_llms.dialects.invocations import NO_ARGUMENTS
 from vibe_llms.dialects.ollama_chat.calling.invocations import ANY_OBJECT
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.residues import keep_native, leave
-from vibe_llms.dialects.schemas import NO_ARGUMENTS
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.payloads import compose_data_url
 from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.responses.calling.hosted import read_answer
-from vibe_llms.dialects.responses.calling.media import compose_data_url
 from vibe_llms.messages.canisters import Owner, ResultCanister
 from vibe_llms.messages.contents import ImageContent, TextualContent
 

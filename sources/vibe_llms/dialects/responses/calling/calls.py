@@ -8,12 +8,12 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.arguments import write_arguments
+from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.residues import is_mark, merge
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.answers import write_answer
-from vibe_llms.dialects.responses.calling.media import encode_data
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
@@ -154,4 +154,4 @@ class CallsWriter:
     def _restore_picture(self, call: dict[str, Any], canister: ResultCanister, path: str) -> None:
         picture = canister.content[0]
         if isinstance(picture, ImageContent) and isinstance(call, dict):
-            call["result"] = encode_data(picture, f"{path}.content[0]")
+            call["result"] = encode_payload(picture, f"{path}.content[0]")

@@ -13,7 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import decode_json, produce_emptiness
+from vibe_llms.dialects.decoding import (
+    Explaining,
+    decode_json,
+    produce_emptiness,
+    produce_truncation,
+)
 from vibe_llms.dialects.responses.calling.endings import Ending, read_ending
 from vibe_llms.dialects.responses.calling.errors import produce_error
 from vibe_llms.dialects.responses.calling.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
@@ -26,7 +31,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
-from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.exceptions import ConverseError, Stage
 
 _TEXT_DELTA: Final = "response.output_text.delta"
 _TEXT_DELTA_MARK: Final = b'"response.output_text.delta"'
@@ -63,6 +68,7 @@ class Decoder:
     def __init__(self, *, provider: str, model: str = "") -> None:
         self._provider = provider
         self._model = model
+        self._explaining = Explaining(provider, "an event")
         self._items = ItemsTable()
         self._texts = self._items.texts
         self._begun = False
@@ -111,10 +117,7 @@ class Decoder:
         if self._finished:
             return []
         if self._ending is None:
-            raise StreamTruncatedError(
-                detail=f"The stream of {self._provider} ended before its response was complete.",
-                remedy="What had arrived is kept; ask again.",
-            )
+            raise produce_truncation(self._provider)
         self._finished = True
         return [
             ResponseFinishedEvent(
@@ -138,23 +141,9 @@ class Decoder:
         events: list[StreamEvent] = []
         self._items.events = events
         self._losses = ()
-        try:
+        with self._explaining:
             read()
             events += self._losses
-        except ConverseError:
-            raise
-        except (
-            msgspec.DecodeError,
-            AttributeError,
-            KeyError,
-            TypeError,
-            ValueError,
-            RecursionError,
-        ) as error:
-            raise ConverseError(
-                detail=f"{self._provider} sent an event that makes no sense: {error!r}.",
-                stage=Stage.DECODE,
-            ) from error
         return events
 
     def _read_event(self, event: Mapping[str, Any] | None, word: str) -> None:

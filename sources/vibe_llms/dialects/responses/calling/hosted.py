@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.payloads import decode_exactly
 from vibe_llms.dialects.residues import seal_native
-from vibe_llms.dialects.responses.calling.media import read_image, split_data_url
+from vibe_llms.dialects.responses.calling.media import read_image
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import AnyContent, ImageContent, TextualContent
@@ -179,9 +180,8 @@ def _read_result(result: Any) -> str:
 def _find_picture(item: Mapping[str, Any]) -> ImageContent | None:
     if item.get("type") != "image_generation_call" or not isinstance(item.get("result"), str):
         return None
-    word = item.get("output_format") or "png"
-    found = split_data_url(f"data:image/{word};base64,{item['result']}")
-    return None if found is None else ImageContent(mime_type=found[0], data=found[1])
+    data, word = decode_exactly(item["result"]), item.get("output_format") or "png"
+    return None if data is None else ImageContent(mime_type=f"image/{word}", data=data)
 
 
 def read_answer(item: Mapping[str, Any], owner: Owner) -> ResultCanister:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vibe_llms.dialects.invocations import is_closed, is_vendors_own, open_tool
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.schemas import is_closed
-from vibe_llms.dialects.tools import is_vendors_own, open_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject

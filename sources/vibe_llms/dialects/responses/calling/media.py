@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.naming import TYPES_BY_SUFFIX, name_file
+from vibe_llms.dialects.media_types import TYPES_BY_SUFFIX, name_file
+from vibe_llms.dialects.payloads import (
+    AUDIO_FORMATS,
+    compose_data_url,
+    decode_exactly,
+    encode_payload,
+    read_url,
+)
 from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import (
     AudioContent,
     FileContent,
     ImageContent,
-    MediaContent,
     Native,
 )
 
 ANY_FILE: Final = "application/octet-stream"
-_AUDIO_FORMATS: Final = {
-    "audio/mp3": "mp3",
-    "audio/mpeg": "mp3",
-    "audio/wav": "wav",
-    "audio/wave": "wav",
-    "audio/x-wav": "wav",
-}
 
 
 def read_image(part: Mapping[str, Any]) -> ImageContent | None:
@@ -36,11 +32,8 @@ def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     url, file_id, detail = part.get("image_url"), part.get("file_id"), part.get("detail")
     if isinstance(url, str) and url:
         del rest["image_url"]
-        found = split_data_url(url)
         native = keep_native(PROTOCOL, rest)
-        if found is None:
-            return ImageContent(mime_type="image/*", url=url, detail=detail, native=native)
-        return ImageContent(mime_type=found[0], data=found[1], detail=detail, native=native)
+        return ImageContent(**read_url(url, "image/*"), detail=detail, native=native)
     if isinstance(file_id, str):
         del rest["file_id"]
         native = seal_native(PROTOCOL, rest)
@@ -84,15 +77,11 @@ def read_file(part: Mapping[str, Any]) -> FileContent | None:
 def _read_file_data(
     data: str, name: str | None, mime_type: str, rest: dict[str, Any]
 ) -> FileContent | None:
-    found = split_data_url(data)
-    if found is not None:
-        native = keep_native(PROTOCOL, rest)
-        return FileContent(mime_type=found[0], data=found[1], name=name, native=native)
-    if data.startswith("data:"):
-        # What cannot be read is passed on as it is, for the vendor to judge.
-        native = keep_native(PROTOCOL, rest)
-        return FileContent(mime_type=mime_type, url=data, name=name, native=native)
-    bare = _decode(data)
+    if data.startswith("data:"):  # what cannot be read is passed on, for the vendor to judge
+        return FileContent(
+            **read_url(data, mime_type), name=name, native=keep_native(PROTOCOL, rest)
+        )
+    bare = decode_exactly(data)
     if bare is None:
         return None
     native = seal_native(PROTOCOL, rest | {"$bare": True})
@@ -110,7 +99,7 @@ def write_file(
     elif content.file_id is not None and content.data is None:
         part["file_id"] = content.file_id
     else:
-        compose = encode_data if residue.get("$bare") else compose_data_url
+        compose = encode_payload if residue.get("$bare") else compose_data_url
         part["file_data"] = compose(content, path)
         if not name:
             name = name_file(content)
@@ -125,7 +114,7 @@ def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
     audio = part.get("input_audio")
     if not isinstance(audio, Mapping) or not isinstance(audio.get("data"), str):
         return None
-    data, word = _decode(audio["data"]), audio.get("format")
+    data, word = decode_exactly(audio["data"]), audio.get("format")
     if data is None:
         return None
     mime_type = "audio/mpeg" if word == "mp3" else f"audio/{word or 'wav'}"
@@ -135,43 +124,9 @@ def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
 
 def write_audio(content: AudioContent, path: str, residue: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the ``input_audio``. Raises RequestError where the bytes are not there."""
-    word = _AUDIO_FORMATS.get(content.mime_type) or content.mime_type.removeprefix("audio/")
-    audio = {"data": encode_data(content, path), "format": word}
+    word = AUDIO_FORMATS.get(content.mime_type) or content.mime_type.removeprefix("audio/")
+    audio = {"data": encode_payload(content, path), "format": word}
     return merge({"type": "input_audio", "input_audio": audio}, residue)
-
-
-def split_data_url(url: str) -> tuple[str, bytes] | None:
-    """Returns the type and the bytes of a data URL; None where it is none, or damaged."""
-    head, comma, text = url.partition(",")
-    if not (comma and head.startswith("data:") and head.endswith(";base64")):
-        return None
-    data = _decode(text)
-    return None if data is None else (head[len("data:") : -len(";base64")] or ANY_FILE, data)
-
-
-def encode_data(content: MediaContent, path: str) -> str:
-    """Returns the bytes of a medium in base 64. Raises RequestError where they are not there."""
-    if content.data is None:
-        raise RequestError(
-            path=path,
-            detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
-            remedy="Read them from the content store first.",
-        )
-    return base64.b64encode(content.data).decode("ascii")
-
-
-def compose_data_url(content: MediaContent, path: str) -> str:
-    """Returns the bytes of a medium as a data URL. Raises RequestError without bytes."""
-    return f"data:{content.mime_type};base64,{encode_data(content, path)}"
-
-
-def _decode(text: str) -> bytes | None:
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    # What would not come back letter by letter is left as it is.
-    return data if base64.b64encode(data).decode("ascii") == text else None
 
 
 def _guess_type(name: str | None) -> str:

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects import responses as dialect
+from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
 from vibe_llms.dialects.residues import merge, without
 from vibe_llms.dialects.responses.calling.invocations import nativize_schema
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.schemas import is_closed
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, ModelAttributes

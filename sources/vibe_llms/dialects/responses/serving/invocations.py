@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.naming import find_free_name
+from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_tool
 from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.dialects.responses.calling.invocations import point_at
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.schemas import NO_ARGUMENTS
-from vibe_llms.dialects.tools import keep_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject

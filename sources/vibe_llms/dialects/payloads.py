@@ -14,6 +14,15 @@ from typing import Any, Final
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import MediaContent
 
+AUDIO_FORMATS: Final = {
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+}
+"""From a type of sound to OpenAI's word for it."""
+
 _DATA_URL: Final = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
 
 
@@ -66,8 +75,11 @@ def encode_payload(content: MediaContent, path: str) -> str:
 
 def compose_url(content: MediaContent, path: str) -> str:
     """Returns the URL of a medium, or its bytes as one. Raises RequestError without either."""
-    if content.url is not None:
-        return content.url
+    return compose_data_url(content, path) if content.url is None else content.url
+
+
+def compose_data_url(content: MediaContent, path: str) -> str:
+    """Returns the bytes of a medium as a URL. Raises RequestError where they are not there."""
     return f"data:{content.mime_type};base64,{encode_payload(content, path)}"
 
 

@@ -1,0 +1,92 @@
+"""What the dialects share about invocations: arguments, tools and schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.residues import read_native, without
+from vibe_llms.messages.canisters import InvocationCanister
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.plain import JsonObject
+
+_NOTHING: Final = ("", "null", '""')
+
+
+def write_arguments(canister: InvocationCanister, protocol: str) -> str:
+    """Returns the text of the arguments: the one that the model wrote.
+
+    Nothing, as another protocol has said it, goes as an object without fields: not every vendor
+    reads its own way of saying nothing in what another one said.
+    """
+    origin = canister.origin
+    is_foreign = origin is not None and origin.protocol != protocol
+    if canister.form == "json" and is_foreign and canister.arguments in _NOTHING:
+        return "{}"
+    return canister.arguments
+
+
+_TAKING_TEXT: Final = frozenset({"chat_completions", "responses"})
+"""The protocols with custom tools, which take free text. In any other what has no schema is its
+vendor's own, which nobody else knows, and nobody here executes."""
+
+
+def is_vendors_own(invocable: InvocableDescription) -> bool:
+    """Tells whether the native of an invocable is a tool by itself, rather than the rest of one.
+
+    Raises:
+        RequestError: The native holds no JSON object.
+    """
+    native = invocable.native
+    if native is None:
+        return False
+    fields = read_native(native, "the description of an invocable")
+    if native.protocol not in _TAKING_TEXT:
+        return invocable.schema is None or fields.get("type") not in (None, "custom")
+    return "type" in fields
+
+
+def keep_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is kept of a vendor's own tool: its type, be it none, says that it is whole."""
+    return {"type": None, **tool}
+
+
+def open_tool(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the tool of which :func:`keep_tool` has made what is kept."""
+    return dict(kept) if kept.get("type") is not None else without(kept, "type")
+
+
+NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
+"""The schema of a function that takes none."""
+
+
+def is_closed(schema: Any) -> bool:
+    """Tells whether every object of a schema is closed and needs all its properties."""
+    if isinstance(schema, list):
+        return all(is_closed(each) for each in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    properties = schema.get("properties")
+    if schema.get("type") == "object" or isinstance(properties, Mapping):
+        names = properties.keys() if isinstance(properties, Mapping) else set()
+        required = schema.get("required") or []
+        if schema.get("additionalProperties") is not False or set(required) != set(names):
+            return False
+    inner = [
+        value
+        for name, value in schema.items()
+        if name not in ("properties", "$defs", "definitions", "enum", "const", "default")
+    ]
+    for name in ("properties", "$defs", "definitions"):
+        if isinstance(schema.get(name), Mapping):
+            inner += schema[name].values()
+    return all(is_closed(each) for each in inner)
+
+
+def find_free_name(name: str, taken: Container[str]) -> str:
+    """Returns the name itself, or else with the first number that makes it one of its own."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
