@@ -9,13 +9,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
 from vibe_llms.messages.canisters import Origin, StopReason
+from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import Control, check_control
+from vibe_llms.models.genera import Genus
 from vibe_llms.plain import JsonValue
+
+UNKNOWN_MODEL: Final = ModelAttributes(
+    address=ModelAddress("client", "client"), genus=Genus.CONVERSER, controls=(), traced=()
+)
+"""Stands for a client, of which nothing is known that it would not take."""
 
 
 @contextmanager

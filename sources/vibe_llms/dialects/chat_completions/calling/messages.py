@@ -14,7 +14,7 @@ import attrs
 
 from vibe_llms.dialects.chat_completions.calling.alternation import alternate, bridge
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
-from vibe_llms.dialects.chat_completions.calling.turns import write_turn
+from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import NO_RESULT, Placed, belongs, repair_history
@@ -93,7 +93,7 @@ class _MessagesWriter:
     def _end_turn(self, turn: list[Placed]) -> None:
         if turn:
             self._show()
-            self.messages.append((write_turn(turn, self.parts), turn[0].path))
+            self.messages.append((TurnWriter(self.parts).write(turn), turn[0].path))
             turn.clear()
 
     def _show(self) -> None:

@@ -15,13 +15,11 @@ from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import reading_natives
-from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
-    Citation,
     FileContent,
     ImageContent,
     NativeContent,
@@ -37,30 +35,17 @@ SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
 """Fields beside which a message of a request needs no content; reasoning is none of them."""
 
 
-def write_turn(
-    turn: Sequence[Placed], parts: PartsWriter, *, answering: bool = False
-) -> dict[str, Any]:
-    """Returns the message of what a model thought, said and asked for in one turn.
-
-    Args:
-        answering: The message is of a response: it may hold what no request takes.
-    """
-    writer = _TurnWriter(parts, answering=answering)
-    for placed in turn:
-        with reading_natives(placed.canister, placed.path):
-            if isinstance(placed.canister, InvocationCanister):
-                writer.add_invocation(placed.canister, placed.path)
-            else:
-                writer.add_words(placed.canister, placed.path)
-    return writer.compose(turn[0].path if turn else "canisters")
-
-
 @attrs.define
-class _TurnWriter:
+class TurnWriter:
+    """Writes what a model thought, said and asked for in one turn as one message.
+
+    Attributes:
+        fields: Of the message, beside its content and its calls.
+    """
+
     parts: PartsWriter
-    answering: bool = attrs.field(kw_only=True)
     _content: list[JsonObject] = attrs.field(factory=list)
-    _fields: dict[str, Any] = attrs.field(factory=dict)
+    fields: dict[str, Any] = attrs.field(factory=dict)
     _kept: dict[str, Any] = attrs.field(factory=dict)
     _calls: list[JsonObject] = attrs.field(factory=list)
     _details: list[tuple[ReasoningContent, dict[str, Any]]] = attrs.field(factory=list)
@@ -68,6 +53,16 @@ class _TurnWriter:
     _seams: set[int] = attrs.field(factory=set)
     _joined: dict[str, None] = attrs.field(factory=dict)
     _is_parted: bool = False
+
+    def write(self, turn: Sequence[Placed]) -> dict[str, Any]:
+        """Returns the message. Raises RequestError."""
+        for placed in turn:
+            with reading_natives(placed.canister, placed.path):
+                if isinstance(placed.canister, InvocationCanister):
+                    self.add_invocation(placed.canister, placed.path)
+                else:
+                    self.add_words(placed.canister, placed.path)
+        return self.compose(turn[0].path if turn else "canisters")
 
     def add_words(self, canister: AnyCanister, path: str) -> None:
         """Adds what was thought and said."""
@@ -89,7 +84,7 @@ class _TurnWriter:
             self.parts.ledger.drop(f"{path}.content", reason)
         if "function_call" in kept:
             function = {"name": canister.name, "arguments": write_arguments(canister, PROTOCOL)}
-            self._fields["function_call"] = merge(function, kept["function_call"])
+            self.fields["function_call"] = merge(function, kept["function_call"])
             return
         call: dict[str, Any] = {"id": canister.invocation_id, "type": "function"}
         if canister.form == "json":
@@ -114,7 +109,7 @@ class _TurnWriter:
             message[DETAILS] = [write_detail(item, rest) for item, rest in self._details]
         for name in self._echoes:
             message[name] = tell([item for item, _ in self._details])
-        message |= self._fields
+        message |= self.fields
         self._ensure_reasoning(message, path)
         for place, call in kept.pop("$calls", {}).items():
             self._calls.insert(int(place), call)
@@ -126,9 +121,8 @@ class _TurnWriter:
         """Returns the content: a text where that says it all, null where there is none."""
         quirks = self.parts.quirks
         if not self._content:
-            is_reasoned = self.answering and bool(self._fields or self._details)
-            has_else = is_reasoned or self._calls or self._fields.keys() & SAYING
-            return None if has_else and (quirks.takes_null or self.answering) else ""
+            has_else = self._calls or self.fields.keys() & SAYING
+            return None if has_else and quirks.takes_null else ""
         is_plain = all(part.keys() == {"type", "text"} for part in self._content)
         if is_plain and not (as_parts and quirks.takes_parts):
             for place in self._joined:
@@ -141,7 +135,7 @@ class _TurnWriter:
 
     def _ensure_reasoning(self, message: dict[str, Any], path: str) -> None:
         quirks, field = self.parts.quirks, self.parts.quirks.reasoning_field
-        is_owed = quirks.needs_reasoning and self._calls and not self.answering
+        is_owed = quirks.needs_reasoning and self._calls
         if is_owed and field is not None and field not in message:
             reason = "an empty reasoning goes with its invocations: the vendor wants one"
             self.parts.ledger.synthesize(path, reason)
@@ -154,19 +148,19 @@ class _TurnWriter:
             case TextualContent():
                 self._mark_seam(content, path)
                 self._content.append(self.parts.write_part(content, path, canister) or {})
-                self._cite(content, path, canister)
+                self.cite(content, path, canister)
             case RefusalContent():
                 self._refuse(content, path, canister)
             case ReasoningContent():
                 self._reason(content, path, canister)
-            case AudioContent() if content.file_id is not None or self.answering:
-                self._sound(content, path, canister)
-            case ImageContent() if self._is_shown(content, path, canister):
+            case AudioContent() if self.takes_sound(content):
+                self.add_sound(content, path, canister)
+            case ImageContent() if self.is_shown(content, path, canister):
                 ledger.omit(content, path, "name", reason="a shown picture has none")
                 kept = ledger.open(content.native, path, canister)
                 kept.pop("images", None)
                 image = merge(write_image(content, path), kept)
-                self._fields.setdefault("images", []).append(image)
+                self.fields.setdefault("images", []).append(image)
             case ImageContent() | AudioContent() | VideoContent() | FileContent() if (
                 content.native is not None and ledger.admits(content.native, canister)
             ):
@@ -187,76 +181,52 @@ class _TurnWriter:
                 self._joined[path.rpartition("[")[0]] = None
         self._is_parted = self._is_parted and not content.text
 
-    def _is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
+    def is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
         """Tells whether a picture goes into the message's field for what the model made."""
         native = content.native
         if native is None or not self.parts.ledger.admits(native, canister):
-            return self.answering
+            return False
         return "images" in read_native(native, path)
 
-    def _cite(self, content: TextualContent, path: str, canister: AnyCanister) -> None:
-        citations = content.citations
+    def cite(self, content: TextualContent, path: str, canister: AnyCanister) -> None:
+        """Adds the citations of a text that a client has sent; whoever was answered sends none."""
+        citations, ledger = content.citations, self.parts.ledger
         if not citations:
             return
-        ledger = self.parts.ledger
-        if not self.answering:
-            # A client may have sent its annotations along; whoever was answered need not.
-            is_clients = getattr(canister, "origin", None) is None
-            admitted = (c.native is not None and ledger.admits(c.native) for c in citations)
-            if not is_clients or not all(admitted):
-                ledger.withhold(f"{path}.citations", "citations cannot be sent back")
-                return
+        is_clients = getattr(canister, "origin", None) is None
+        admitted = (c.native is not None and ledger.admits(c.native) for c in citations)
+        if not is_clients or not all(admitted):
+            ledger.withhold(f"{path}.citations", "citations cannot be sent back")
+            return
         for index, citation in enumerate(citations):
-            annotation = self._write_citation(citation, f"{path}.citations[{index}]", canister)
-            if annotation:
-                self._fields.setdefault("annotations", []).append(annotation)
-
-    def _write_citation(
-        self, citation: Citation, path: str, canister: AnyCanister
-    ) -> Mapping[str, Any]:
-        kept = self.parts.ledger.open(citation.native, path, canister)
-        if kept:
-            return {} if "search_results" in kept else kept
-        source = {
-            "start_index": citation.start or 0,
-            "end_index": citation.end or 0,
-            "title": citation.title or "",
-            "url": citation.url or "",
-        }
-        if citation.url is None or citation.cited_text is not None:
-            reason = "an annotation has a span, a title and an address, and nothing else"
-            self.parts.ledger.coerce(path, reason)
-        return {"type": "url_citation", "url_citation": source}
+            annotation = ledger.open(citation.native, f"{path}.citations[{index}]", canister)
+            if annotation and "search_results" not in annotation:
+                self.fields.setdefault("annotations", []).append(annotation)
 
     def _refuse(self, content: RefusalContent, path: str, canister: AnyCanister) -> None:
         kept = self.parts.ledger.open(content.native, path, canister)
         if kept.get("type") == "refusal":
             self._content.append({"type": "refusal", "refusal": content.text, **kept})
             return
-        if self.parts.quirks.takes_refusals or self.answering:
-            self._fields["refusal"] = self._fields.get("refusal", "") + content.text
+        if self.parts.quirks.takes_refusals:
+            self.fields["refusal"] = self.fields.get("refusal", "") + content.text
         else:
             self._content.append({"type": "text", "text": content.text})
             self.parts.ledger.coerce(path, "a refusal becomes text")
         for name in kept:
             self.parts.ledger.drop(f"{path}.native", f"{name}: a refusal is a text and no more")
 
-    def _sound(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
-        """Adds what the model spoke: whole in a response, by its name in a request."""
+    def takes_sound(self, content: AudioContent) -> bool:
+        """Tells whether a sound goes beside the content, or among it."""
+        return content.file_id is not None
+
+    def add_sound(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
+        """Adds what the model spoke, by its name."""
         native, ledger = content.native, self.parts.ledger
-        known = native is not None and ledger.admits(native, canister)
-        if self.answering:
-            audio: dict[str, Any] = {
-                "id": content.file_id or canister.id,
-                "data": encode_payload(content, path),
-                "transcript": content.transcript or "",
-                "expires_at": 0,
-            }
-            self._fields["audio"] = audio | ledger.open(native, path, canister)
-        elif known:
+        if native is not None and ledger.admits(native, canister):
             is_clients = getattr(canister, "origin", None) is None
             kept = ledger.open(native, path, canister) if is_clients else {}
-            self._fields["audio"] = {"id": content.file_id, **kept}
+            self.fields["audio"] = {"id": content.file_id, **kept}
         elif content.transcript:
             self._content.append({"type": "text", "text": content.transcript})
             ledger.coerce(path, "what was spoken goes as its words")
@@ -274,11 +244,11 @@ class _TurnWriter:
             if "detail" in kept:
                 self._details.append((content, kept["detail"]))
                 self._echoes += map(str, kept.get("fields", ()))
-                self._fields |= kept.get("told", {})
+                self.fields |= kept.get("told", {})
                 return
             if "fields" in kept:
                 for name in kept["fields"]:
-                    self._fields[name] = self._fields.get(name, "") + content.text
+                    self.fields[name] = self.fields.get(name, "") + content.text
                 return
         else:
             if content.seal:
@@ -301,13 +271,13 @@ class _TurnWriter:
     def _tell(self, content: ReasoningContent, path: str) -> None:
         """Adds reasoning that is another vendor's, or nobody's, where its text is taken."""
         ledger, text = self.parts.ledger, content.text or "\n\n".join(content.summary)
-        field = self.parts.quirks.reasoning_field or ("reasoning_content" * self.answering)
+        field = self.parts.quirks.reasoning_field
         if not field:
             ledger.withhold(path, "the vendor takes no reasoning back")
         elif field == "thinking" and text:
             self._content.append(write_thinking(attrs.evolve(content, text=text), {}))
         elif text:
-            told = self._fields.get(field)
-            self._fields[field] = f"{told}{BOUNDARY}{text}" if told else text
+            told = self.fields.get(field)
+            self.fields[field] = f"{told}{BOUNDARY}{text}" if told else text
         if field and content.text and content.summary:
             ledger.drop(f"{path}.summary", "the reasoning itself goes without its summary")

@@ -8,14 +8,16 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
-from vibe_llms.dialects.chat_completions.calling.turns import write_turn
+from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.tables import STOP_REASONS
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.residues import merge
-from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_stop
 from vibe_llms.messages.canisters import (
+    AnyCanister,
     AssistantCanister,
     InvocationCanister,
     Origin,
@@ -23,11 +25,9 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
+from vibe_llms.messages.contents import AudioContent, Citation, ImageContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
-from vibe_llms.models.addresses import ModelAddress
-from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.genera import Genus
 from vibe_llms.plain import JsonObject
 
 _WORDS: Final = {
@@ -74,10 +74,51 @@ def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
             turn.append(Placed(canister, path))
         else:
             ledger.withhold(path, "what a vendor executed itself has no place in this protocol")
-    attributes = ModelAttributes(
-        address=ModelAddress("any"), genus=Genus.CONVERSER, controls=(), traced=()
-    )
-    return write_turn(turn, PartsWriter(attributes, Quirks(), ledger), answering=True)
+    quirks = Quirks(reasoning_field="reasoning_content")
+    return _AnswerWriter(PartsWriter(UNKNOWN_MODEL, quirks, ledger)).write(turn)
+
+
+class _AnswerWriter(TurnWriter):
+    """Shows what no request takes: citations, pictures and sound that a model has made."""
+
+    def cite(self, content: TextualContent, path: str, canister: AnyCanister) -> None:
+        for index, citation in enumerate(content.citations):
+            annotation = self._write_citation(citation, f"{path}.citations[{index}]", canister)
+            if "search_results" not in annotation:
+                self.fields.setdefault("annotations", []).append(annotation)
+
+    def _write_citation(
+        self, citation: Citation, path: str, canister: AnyCanister
+    ) -> Mapping[str, Any]:
+        if kept := self.parts.ledger.open(citation.native, path, canister):
+            return kept
+        source = {
+            "start_index": citation.start or 0,
+            "end_index": citation.end or 0,
+            "title": citation.title or "",
+            "url": citation.url or "",
+        }
+        if citation.url is None or citation.cited_text is not None:
+            reason = "an annotation has a span, a title and an address, and nothing else"
+            self.parts.ledger.coerce(path, reason)
+        return {"type": "url_citation", "url_citation": source}
+
+    def is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
+        native = content.native
+        is_theirs = native is None or not self.parts.ledger.admits(native, canister)
+        return is_theirs or super().is_shown(content, path, canister)
+
+    def takes_sound(self, content: AudioContent) -> bool:
+        return True
+
+    def add_sound(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
+        audio: dict[str, Any] = {
+            "id": content.file_id or canister.id,
+            "data": encode_payload(content, path),
+            "transcript": content.transcript or "",
+            "expires_at": 0,
+        }
+        self.fields["audio"] = audio | self.parts.ledger.open(content.native, path, canister)
 
 
 def _find_word(origin: Origin, message: Mapping[str, Any], ledger: Ledger) -> str | None:

@@ -142,17 +142,11 @@ def read_vendor_part(
 
 @attrs.frozen(kw_only=True)
 class PartsWriter:
-    """Writes contents as parts, and takes down what could not be carried over.
-
-    Attributes:
-        shows_reasoning: Whether reasoning goes as thoughts whoever thought it: in an answer,
-            as opposed to the history that a model is given.
-    """
+    """Writes contents as parts, and takes down what could not be carried over."""
 
     attributes: ModelAttributes | None
     quirks: Quirks
     ledger: Ledger
-    shows_reasoning: bool = False
 
     def write(self, content: AnyContent, path: str, canister: AnyCanister) -> dict[str, Any] | None:
         """Returns the part of a content; ``None``, with a loss, where there can be none.
@@ -169,7 +163,7 @@ class PartsWriter:
                 residue = self.ledger.open(content.native, path, canister)
                 return merge({"text": content.text}, residue)
             case ReasoningContent():
-                return self._write_thought(content, path, canister)
+                return self.write_thought(content, path, canister)
             case NativeContent():
                 return self.write_native(content, path, canister)
             case _:
@@ -208,8 +202,7 @@ class PartsWriter:
         self, content: TextualContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
         self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
-        for index, _ in enumerate(content.citations if not self.shows_reasoning else ()):
-            self.ledger.withhold(f"{path}.citations[{index}]", "texts here have no citations")
+        self.withhold_citations(content, path)
         residue = self.ledger.open(content.native, path, canister)
         admitted = content.native is not None and self.ledger.admits(content.native, canister)
         if not content.text and not admitted:
@@ -217,22 +210,26 @@ class PartsWriter:
             return None
         return merge({"text": content.text}, residue)
 
-    def _write_thought(
+    def withhold_citations(self, content: TextualContent, path: str) -> None:
+        """Takes down that the citations of a text do not go."""
+        for index, _ in enumerate(content.citations):
+            self.ledger.withhold(f"{path}.citations[{index}]", "texts here have no citations")
+
+    def write_thought(
         self, content: ReasoningContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
-        ours = content.native is not None and self.ledger.admits(content.native, canister)
-        if not ours and not (self.shows_reasoning and (content.text or content.summary)):
+        """Does what :meth:`write` does, for reasoning."""
+        if content.native is None or not self.ledger.admits(content.native, canister):
             self.ledger.withhold(path, "a thought of another model means nothing here")
             return None
-        residue = self.ledger.open(content.native, path, canister)
-        text = content.text or "\n\n".join(content.summary)
-        part: dict[str, Any] = {"thought": True}
-        if text:
-            part["text"] = text
-        if content.seal and ours:
+        part = {"thought": True, **self.tell_thought(content, path)}
+        if content.seal:
             part[SEAL] = content.seal
-        elif content.seal:
-            self.ledger.withhold(f"{path}.seal", "the seal is another vendor's")
+        return merge(part, self.ledger.open(content.native, path, canister))
+
+    def tell_thought(self, content: ReasoningContent, path: str) -> dict[str, Any]:
+        """Returns the one text of a thought, if there is any."""
         if content.summary and (content.text or len(content.summary) > 1):
             self.ledger.coerce(f"{path}.summary", "a thought has one text and no summaries")
-        return merge(part, residue)
+        text = content.text or "\n\n".join(content.summary)
+        return {"text": text} if text else {}

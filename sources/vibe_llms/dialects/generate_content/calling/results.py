@@ -45,9 +45,7 @@ def write_result(
         if isinstance(content, TextualContent):
             texts.append(content)
             writer.ledger.omit_native(content.native, place)
-            for number, _ in enumerate(content.citations):
-                reason = "texts here have no citations"
-                writer.ledger.withhold(f"{place}.citations[{number}]", reason)
+            writer.withhold_citations(content, place)
         elif isinstance(content, (*MEDIA_CLASSES, NativeContent)):
             written = writer.write(content, place, result)
             shown += [written] if written is not None else []

@@ -16,8 +16,8 @@ from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.serving import keeps_word, tell_stop
-from vibe_llms.messages.canisters import AssistantCanister, Origin, StopReason, Usage
-from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
+from vibe_llms.messages.contents import ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 from vibe_llms.plain import JsonObject
@@ -61,8 +61,26 @@ def _find_reason(origin: Origin, parts: Sequence[Mapping[str, Any]], ledger: Led
     return word
 
 
+class _AnswerPartsWriter(PartsWriter):
+    """Shows a client the reasoning of any vendor; citations it finds beside the texts."""
+
+    def withhold_citations(self, content: TextualContent, path: str) -> None:
+        pass
+
+    def write_thought(
+        self, content: ReasoningContent, path: str, canister: AnyCanister
+    ) -> dict[str, Any] | None:
+        is_own = content.native is not None and self.ledger.admits(content.native, canister)
+        if is_own or not (content.text or content.summary):
+            return super().write_thought(content, path, canister)
+        self.ledger.open(content.native, path, canister)
+        if content.seal:
+            self.ledger.withhold(f"{path}.seal", "the seal is another vendor's")
+        return {"thought": True, **self.tell_thought(content, path)}
+
+
 def _write_parts(response: Response, ledger: Ledger) -> list[dict[str, Any]]:
-    parts = PartsWriter(attributes=None, quirks=Quirks(), ledger=ledger, shows_reasoning=True)
+    parts = _AnswerPartsWriter(attributes=None, quirks=Quirks(), ledger=ledger)
     writer = ContentsWriter(parts=parts)
     for index, canister in enumerate(response.canisters):
         writer.write(Placed(canister, f"canisters[{index}]"))

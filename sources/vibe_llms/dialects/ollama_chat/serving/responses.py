@@ -11,13 +11,10 @@ from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.tables import STOP_REASONS
 from vibe_llms.dialects.residues import merge
-from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_stop
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
-from vibe_llms.models.addresses import ModelAddress
-from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.genera import Genus
 from vibe_llms.plain import JsonObject
 
 _WORDS: Final = {
@@ -54,10 +51,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
 
 def _write_message(response: Response, ledger: Ledger) -> JsonObject:
-    unknown = ModelAttributes(
-        address=ModelAddress("any"), genus=Genus.CONVERSER, controls=(), traced=()
-    )
-    writer = MessagesWriter(PartsWriter(unknown, ledger), ledger)
+    writer = MessagesWriter(PartsWriter(UNKNOWN_MODEL, ledger), ledger)
     placed = [
         Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
     ]

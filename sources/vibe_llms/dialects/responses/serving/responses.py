@@ -14,14 +14,11 @@ from vibe_llms.dialects.responses.calling.messages import ItemsWriter
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
-from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_stop
 from vibe_llms.messages.canisters import InvocationCanister, Origin, Owner, StopReason, Usage
 from vibe_llms.messages.contents import RefusalContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
-from vibe_llms.models.addresses import ModelAddress
-from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.genera import Genus
 from vibe_llms.plain import JsonObject
 
 _REASONS: Final = {
@@ -45,7 +42,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)
-    parts = PartsWriter(_produce_attributes(), Quirks(), ledger)
+    parts = PartsWriter(UNKNOWN_MODEL, Quirks(), ledger)
     writer = ItemsWriter(parts=parts, is_answer=True)
     writer.write(
         Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
@@ -102,12 +99,6 @@ def _find_end(response: Response) -> StopReason:
     contents = (content for each in response.canisters for content in each.content)
     refuses = any(isinstance(content, RefusalContent) for content in contents)
     return StopReason.REFUSED if refuses else StopReason.ANSWERED
-
-
-def _produce_attributes() -> ModelAttributes:
-    """Returns the attributes of a client, of which nothing is known that it would not take."""
-    address = ModelAddress("client", "client")
-    return ModelAttributes(address=address, genus=Genus.CONVERSER, controls=(), traced=())
 
 
 def nativize_usage(usage: Usage, *, verbatim: bool) -> dict[str, Any]:
