@@ -24,13 +24,15 @@ if TYPE_CHECKING:
         produce_processors,
     )
     from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-    from vibe_llms.dialects.chat_completions.serving.controls import normalize_controls
     from vibe_llms.dialects.chat_completions.serving.invocations import (
         normalize_invocables,
         normalize_schema,
     )
     from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
-    from vibe_llms.dialects.chat_completions.serving.requests import normalize_request
+    from vibe_llms.dialects.chat_completions.serving.requests import (
+        normalize_controls,
+        normalize_request,
+    )
     from vibe_llms.dialects.chat_completions.serving.responses import nativize_response
 
 __all__ = [
@@ -64,7 +66,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "nativize_request": "calling.requests",
         "nativize_response": "serving.responses",
         "nativize_schema": "calling.invocations",
-        "normalize_controls": "serving.controls",
+        "normalize_controls": "serving.requests",
         "normalize_invocables": "serving.invocations",
         "normalize_messages": "serving.messages",
         "normalize_request": "serving.requests",

@@ -34,12 +34,9 @@ STOP_REASONS: Final = {
 }
 """From a vendor's word; any other is unknown, and is kept beside."""
 
-
 FIELDS: Final = ("reasoning", "reasoning_content")
 
-
 DETAILS: Final = "reasoning_details"
-
 
 GROWING: Final = {
     "reasoning.text": (("text", "text"), ("signature", "seal")),
@@ -47,7 +44,6 @@ GROWING: Final = {
     "reasoning.encrypted": (("data", "seal"),),
 }
 """From the type of a detail to its fields that have common words, and which words."""
-
 
 FILE_NAMES: Final = {
     "document_url": "document_name",

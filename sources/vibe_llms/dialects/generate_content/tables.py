@@ -34,7 +34,6 @@ STOP_REASONS: Final = {
 }
 """From ``finishReason``; any other word is unknown, and is kept beside."""
 
-
 FIELDS: Final = {
     "temperature": "temperature",
     "top_p": "topP",
@@ -47,17 +46,23 @@ FIELDS: Final = {
 }
 """From the name of a control to its field of ``generationConfig``."""
 
-
 THINKING_FIELDS: Final = {
     "reasoning_budget_tokens": "thinkingBudget",
     "reasoning_effort": "thinkingLevel",
 }
 
-
 TOP_FIELDS: Final = {"service_tier": "serviceTier"}
-
 
 LEVELS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh"})
 
-
 JSON_TYPE: Final = "application/json"
+
+
+def normalize_stop(word: str, *, calls: bool) -> StopReason:
+    """Returns the common word; the vendor says ``STOP`` where it waits for results, too.
+
+    Args:
+        calls: Whether the answer asks for an invocation of ours.
+    """
+    reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
+    return StopReason.INVOCATION if calls and reason is StopReason.ANSWERED else reason

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.messages.calling.messages import nativize_canisters
     from vibe_llms.dialects.messages.calling.requests import nativize_request, produce_processors
     from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
-    from vibe_llms.dialects.messages.serving.controls import normalize_controls
     from vibe_llms.dialects.messages.serving.invocations import (
         normalize_invocables,
         normalize_schema,
     )
-    from vibe_llms.dialects.messages.serving.requests import normalize_messages, normalize_request
+    from vibe_llms.dialects.messages.serving.messages import normalize_messages
+    from vibe_llms.dialects.messages.serving.requests import normalize_controls, normalize_request
     from vibe_llms.dialects.messages.serving.responses import nativize_response
 
 __all__ = [
@@ -57,9 +57,9 @@ __getattr__, __dir__ = produce_attribute_access(
         "nativize_request": "calling.requests",
         "nativize_response": "serving.responses",
         "nativize_schema": "calling.invocations",
-        "normalize_controls": "serving.controls",
+        "normalize_controls": "serving.requests",
         "normalize_invocables": "serving.invocations",
-        "normalize_messages": "serving.requests",
+        "normalize_messages": "serving.messages",
         "normalize_request": "serving.requests",
         "normalize_schema": "serving.invocations",
         "produce_error": "calling.errors",

@@ -18,11 +18,11 @@ STOP_REASONS: Final = {
 }
 """From a vendor's word; any other is unknown, and is kept beside."""
 
-
 OTHER_NAMES: Final = {"stop": "stop_sequences"}
-
+"""From a control to its parameter, where that is called otherwise."""
 
 DISPLAYS: Final = {"auto": "summarized"}
+"""From the summary of reasoning that is wanted to the vendor's word."""
 
-
-CHOICE_WORDS = {"auto": "auto", "none": "none", "required": "any"}
+CHOICE_WORDS: Final = {"auto": "auto", "none": "none", "required": "any"}
+"""From a choice among invocables to the vendor's word."""

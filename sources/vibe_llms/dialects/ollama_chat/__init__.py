@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.ollama_chat.calling.messages import nativize_canisters
     from vibe_llms.dialects.ollama_chat.calling.requests import nativize_request, produce_processors
     from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-    from vibe_llms.dialects.ollama_chat.serving.controls import normalize_controls
     from vibe_llms.dialects.ollama_chat.serving.invocations import (
         normalize_invocables,
         normalize_schema,
     )
     from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
-    from vibe_llms.dialects.ollama_chat.serving.requests import normalize_request
+    from vibe_llms.dialects.ollama_chat.serving.requests import (
+        normalize_controls,
+        normalize_request,
+    )
     from vibe_llms.dialects.ollama_chat.serving.responses import nativize_response
 
 __all__ = [
@@ -61,7 +63,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "nativize_request": "calling.requests",
         "nativize_response": "serving.responses",
         "nativize_schema": "calling.invocations",
-        "normalize_controls": "serving.controls",
+        "normalize_controls": "serving.requests",
         "normalize_invocables": "serving.invocations",
         "normalize_messages": "serving.messages",
         "normalize_request": "serving.requests",

@@ -13,7 +13,6 @@ STOP_REASONS: Final = {
 }
 """From the server's word, which older ones leave out; ``load`` and ``unload`` answer nothing."""
 
-
 OPTIONS: Final = {
     "frequency_penalty": "frequency_penalty",
     "min_p": "min_p",
@@ -28,12 +27,10 @@ OPTIONS: Final = {
 }
 """From the name of an option to that of its control; others go by their own names."""
 
-
 LEVELS: Final = ("low", "medium", "high", "max")
-
+"""How hard a model can be told to think."""
 
 UNSAID_LEVEL: Final = "medium"
 """What ``"think": true`` stands for: the server takes the model's own measure."""
-
 
 OPTIONS_BY_CONTROL: Final = {control: option for option, control in OPTIONS.items()}

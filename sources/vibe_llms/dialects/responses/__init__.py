@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.responses.calling.messages import nativize_canisters
     from vibe_llms.dialects.responses.calling.requests import nativize_request, produce_processors
     from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-    from vibe_llms.dialects.responses.serving.controls import normalize_controls
     from vibe_llms.dialects.responses.serving.invocations import (
         normalize_invocables,
         normalize_schema,
     )
-    from vibe_llms.dialects.responses.serving.requests import normalize_messages, normalize_request
+    from vibe_llms.dialects.responses.serving.messages import normalize_messages
+    from vibe_llms.dialects.responses.serving.requests import normalize_controls, normalize_request
     from vibe_llms.dialects.responses.serving.responses import nativize_response
 
 __all__ = [
@@ -60,9 +60,9 @@ __getattr__, __dir__ = produce_attribute_access(
         "nativize_request": "calling.requests",
         "nativize_response": "serving.responses",
         "nativize_schema": "calling.invocations",
-        "normalize_controls": "serving.controls",
+        "normalize_controls": "serving.requests",
         "normalize_invocables": "serving.invocations",
-        "normalize_messages": "serving.requests",
+        "normalize_messages": "serving.messages",
         "normalize_request": "serving.requests",
         "normalize_schema": "serving.invocations",
         "produce_error": "calling.errors",

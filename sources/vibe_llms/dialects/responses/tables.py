@@ -17,7 +17,6 @@ INCOMPLETE_REASONS: Final = {
 }
 """From the reason for an incomplete response; any other is unknown, and is kept beside."""
 
-
 PLACES: Final = {
     "max_tokens": ("max_output_tokens",),
     "parallel_invocations": ("parallel_tool_calls",),
@@ -29,7 +28,6 @@ PLACES: Final = {
     "verbosity": ("text", "verbosity"),
 }
 """From a control to its place in a request."""
-
 
 WITHOUT_PLACE: Final = frozenset(
     {

@@ -33,10 +33,10 @@ from vibe_llms.dialects.generate_content.calling.parts import (
     read_residue,
     read_vendor_part,
 )
-from vibe_llms.dialects.generate_content.calling.stops import normalize_stop
 from vibe_llms.dialects.generate_content.calling.usage import normalize_usage
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
+from vibe_llms.dialects.generate_content.tables import normalize_stop
 from vibe_llms.dialects.residues import NAMELESS, keep_native, seal_native, without
 from vibe_llms.events.stream import (
     ContentCitedEvent,

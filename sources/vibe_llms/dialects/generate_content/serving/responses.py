@@ -9,9 +9,9 @@ import msgspec
 
 from vibe_llms.dialects.generate_content.calling.messages import ContentsWriter
 from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
-from vibe_llms.dialects.generate_content.calling.stops import normalize_stop
 from vibe_llms.dialects.generate_content.calling.usage import add_counts
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.generate_content.tables import normalize_stop
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.residues import merge

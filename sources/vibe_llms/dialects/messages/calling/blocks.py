@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_type, ensure_capability
-from vibe_llms.dialects.messages.calling.citations import nativize_citations
+from vibe_llms.dialects.messages.calling.contents import nativize_citations
 from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
 from vibe_llms.dialects.messages.quirks import Quirks
 from vibe_llms.dialects.residues import merge, read_native

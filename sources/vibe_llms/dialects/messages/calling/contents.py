@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.dialects.messages.calling.citations import normalize_citation
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.media import (
     normalize_document,
     normalize_image,
@@ -14,8 +14,10 @@ from vibe_llms.dialects.messages.calling.media import (
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
+    Citation,
     NativeContent,
     ReasoningContent,
     TextualContent,
@@ -73,3 +75,29 @@ def leave_thinking(block: Mapping[str, Any]) -> dict[str, Any]:
 def leave_invocation(block: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of a call of ours without a common word."""
     return leave(block, "type", "id", "name", "input")
+
+
+def normalize_citation(native: Mapping[str, Any]) -> Citation:
+    """Returns a citation of any kind; the source of a search result counts if it is an address."""
+    source = read_text(native.get("source")) or ""
+    return Citation(
+        cited_text=read_text(native.get("cited_text")),
+        title=read_text(native.get("title")) or read_text(native.get("document_title")),
+        url=read_text(native.get("url")) or (source if "://" in source else None),
+        file_id=read_text(native.get("file_id")),
+        native=seal_native(PROTOCOL, native),
+    )
+
+
+def nativize_citations(
+    citations: Iterable[Citation], path: str, canister: AnyCanister | None, ledger: Ledger
+) -> list[dict[str, Any]]:
+    """Returns those citations that the vendor made itself; it takes no others."""
+    native = []
+    for index, citation in enumerate(citations):
+        place = f"{path}.citations[{index}]"
+        if citation.native is None or citation.native.protocol != PROTOCOL:
+            ledger.withhold(place, "the vendor takes no citations but its own")
+        elif fields := ledger.open(citation.native, place, canister):
+            native.append(fields)
+    return native

@@ -19,7 +19,7 @@ from vibe_llms.dialects.decoding import (
     produce_truncation,
     read_text,
 )
-from vibe_llms.dialects.messages.calling.citations import normalize_citation
+from vibe_llms.dialects.messages.calling.contents import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
 from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
 from vibe_llms.dialects.messages.calling.usage import normalize_usage

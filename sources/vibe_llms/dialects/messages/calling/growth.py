@@ -9,13 +9,13 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.dialects.messages.calling.citations import normalize_citation
 from vibe_llms.dialects.messages.calling.contents import (
     keep_block,
     leave_invocation,
     leave_text,
     leave_thinking,
     normalize_block,
+    normalize_citation,
 )
 from vibe_llms.dialects.messages.calling.executions import (
     is_invocation,

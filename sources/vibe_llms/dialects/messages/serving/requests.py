@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-import attrs
-
-from vibe_llms.dialects.messages.calling.contents import leave_invocation, normalize_block
-from vibe_llms.dialects.messages.calling.executions import (
-    is_invocation,
-    is_result,
-    normalize_invocation,
-    normalize_result,
-    write_arguments,
-)
+from vibe_llms.dialects.messages.calling.controls import SAMPLING_FIELDS, thinks_adaptively
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.messages.serving.controls import take_controls
 from vibe_llms.dialects.messages.serving.invocations import (
     take_choice,
     take_invocables,
     take_schema,
 )
+from vibe_llms.dialects.messages.serving.messages import normalize_messages
+from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES
 from vibe_llms.dialects.residues import keep_native, leave
-from vibe_llms.dialects.serving import refuse_nonsense
-from vibe_llms.exceptions import RequestError
-from vibe_llms.messages.canisters import (
-    AnyCanister,
-    AssistantCanister,
-    InvocationCanister,
-    Owner,
-    ResultCanister,
-    SupervisorCanister,
-    UserCanister,
-)
-from vibe_llms.messages.contents import AnyContent, Native
-from vibe_llms.messages.identities import produce_identity
+from vibe_llms.dialects.serving import fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject, JsonValue
 
 
 def normalize_request(
@@ -79,115 +60,86 @@ def _normalize_request(
     return Translation(request)
 
 
-def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns the canisters of a request's ``system`` and ``messages``.
+_SAME_NAME: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
 
-    Raises:
-        RequestError: A message makes no sense.
+
+_SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
+
+
+def normalize_controls(
+    parameters: JsonObject, attributes: ModelAttributes | None = None
+) -> Translation[Mapping[str, JsonValue]]:
+    """Returns the control values in a request; nothing is lost, for the rest stays native.
+
+    Args:
+        attributes: Of the model that will be asked; a parameter becomes a control where the
+            model has it. Without them all that there are here do.
     """
-    reader = _MessagesReader()
-    canisters: list[AnyCanister] = []
-    if system := native.get("system"):
-        canisters += reader.read({"role": "system", "content": system}, "system")
-    for index, message in enumerate(native.get("messages") or ()):
-        previous = canisters[-1] if canisters else None
-        canisters += reader.read(message, f"messages[{index}]", previous)
-    return Translation(tuple(canisters))
+    return Translation(take_controls(dict(parameters), attributes))
 
 
-@attrs.define
-class _MessagesReader:
-    _names: dict[str, str] = attrs.field(factory=dict)
+def take_controls(
+    rest: dict[str, Any], attributes: ModelAttributes | None = None
+) -> dict[str, JsonValue]:
+    """Takes the parameters that are controls out of a request, and returns the controls."""
+    taken: dict[str, JsonValue] = {}
+    for name in (*_SAME_NAME, *OTHER_NAMES):
+        field = OTHER_NAMES.get(name, name)
+        if rest.get(field) is not None and fits_control(name, rest[field], attributes):
+            taken[name] = rest.pop(field)
+    if rest.get("tools"):
+        disabled = _peek(rest, "tool_choice", "disable_parallel_tool_use")
+        if isinstance(disabled, bool) and fits_control("parallel_invocations", True, attributes):
+            _take(rest, "tool_choice", "disable_parallel_tool_use")
+            taken["parallel_invocations"] = not disabled
+    return taken | _take_reasoning(rest, attributes)
 
-    def read(
-        self, message: Any, path: str, previous: AnyCanister | None = None
-    ) -> list[AnyCanister]:
-        """Returns the canisters of one message. Raises RequestError."""
-        with refuse_nonsense(f"The message at {path}", "Anthropic Messages", path):
-            return list(self._read(message, path, previous))
 
-    def _read(
-        self, message: Mapping[str, Any], path: str, previous: AnyCanister | None
-    ) -> Iterator[AnyCanister]:
-        residue = leave(message, "role", "content")
-        content = message.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
-        match message["role"]:
-            case "system":
-                if path == "messages[0]":  # else it would come back as the request's own
-                    residue["role"] = "system"
-                contents = tuple(map(normalize_block, blocks))
-                yield SupervisorCanister(contents, native=keep_native(PROTOCOL, residue))
-            case "user":
-                if isinstance(previous, ResultCanister) and previous.owner is Owner.OURS:
-                    residue["role"] = "user"  # else the two would come back as one message
-                yield from self._read_user(blocks, residue)
-            case "assistant":
-                yield from self._read_turn(blocks, residue)
-            case role:
-                raise RequestError(path=path, detail=f"There is no role {role!r}.")
+def _take_reasoning(
+    rest: dict[str, Any], attributes: ModelAttributes | None
+) -> dict[str, JsonValue]:
+    taken: dict[str, JsonValue] = {}
+    kind = _peek(rest, "thinking", "type")
+    budget = _peek(rest, "thinking", "budget_tokens")
+    effort = _peek(rest, "output_config", "effort")
+    adaptive = attributes is not None and thinks_adaptively(attributes)
+    if kind == "enabled" and fits_control("reasoning_budget_tokens", budget, attributes):
+        _take(rest, "thinking", "type", "budget_tokens")
+        taken["reasoning_budget_tokens"] = budget
+    if isinstance(effort, str) and fits_control("reasoning_effort", effort, attributes):
+        if adaptive and kind == "adaptive":
+            _take(rest, "thinking", "type")
+        if not adaptive or kind == "adaptive":
+            _take(rest, "output_config", "effort")
+            taken["reasoning_effort"] = effort
+    elif (
+        effort is None
+        and kind == "disabled"
+        and fits_control("reasoning_effort", "none", attributes)
+    ):
+        _take(rest, "thinking", "type")
+        taken["reasoning_effort"] = "none"
+    return taken | _take_summary(rest, attributes)
 
-    def _read_user(self, blocks: Any, residue: dict[str, Any]) -> Iterator[AnyCanister]:
-        said: list[AnyContent] = []
-        native = residue
-        for block in blocks:
-            if block["type"] != "tool_result":
-                said.append(normalize_block(block))
-                continue
-            if said:
-                yield UserCanister(said, native=keep_native(PROTOCOL, native))
-                said, native = [], {}
-            yield self._read_result(block, native)
-            native = {}
-        if said or not blocks:
-            yield UserCanister(said, native=keep_native(PROTOCOL, native))
 
-    def _read_result(self, block: Mapping[str, Any], wrapper: dict[str, Any]) -> ResultCanister:
-        content = block.get("content") or ()
-        if isinstance(content, str):
-            content = ({"type": "text", "text": content},)
-        residue = leave(block, "type", "tool_use_id", "content", "is_error")
-        residue |= {"message": wrapper} if wrapper else {}
-        return ResultCanister(
-            tuple(map(normalize_block, content)),
-            invocation_id=block["tool_use_id"],
-            name=self._names.get(block["tool_use_id"]),
-            is_error=block.get("is_error") is True,
-            native=keep_native(PROTOCOL, residue),
-        )
+def _take_summary(rest: dict[str, Any], attributes: ModelAttributes | None) -> dict[str, JsonValue]:
+    display = _peek(rest, "thinking", "display")
+    value = _SUMMARIES.get(str(display), display)
+    if display is None or not fits_control("reasoning_summary", value, attributes):
+        return {}
+    _take(rest, "thinking", "display")
+    return {"reasoning_summary": value}
 
-    def _read_turn(self, blocks: Any, residue: dict[str, Any]) -> Iterator[AnyCanister]:
-        turn_id = produce_identity()
-        said: list[AnyContent] = []
-        native: Native | None = keep_native(PROTOCOL, residue)
-        for block in blocks:
-            canister = self._read_call(block, turn_id)
-            if canister is None:
-                said.append(normalize_block(block))
-                continue
-            if said or native is not None:
-                yield AssistantCanister(said, turn_id=turn_id, native=native)
-                said, native = [], None
-            yield canister
-        if said or native is not None or not blocks:
-            yield AssistantCanister(said, turn_id=turn_id, native=native)
 
-    def _read_call(
-        self, block: Mapping[str, Any], turn_id: str
-    ) -> InvocationCanister | ResultCanister | None:
-        """Returns what a block of the model's message calls, or what came of such a call."""
-        if block["type"] == "tool_use":
-            self._names[block["id"]] = block["name"]
-            return InvocationCanister(
-                invocation_id=block["id"],
-                name=block["name"],
-                arguments=write_arguments(block.get("input")),
-                native=keep_native(PROTOCOL, leave_invocation(block)),
-                turn_id=turn_id,
-            )
-        if is_invocation(block):
-            self._names[block["id"]] = block["name"]
-            return attrs.evolve(normalize_invocation(block), turn_id=turn_id)
-        if is_result(block):
-            return attrs.evolve(normalize_result(block, self._names), turn_id=turn_id)
-        return None
+def _peek(rest: Mapping[str, Any], group: str, name: str) -> Any:
+    fields = rest.get(group)
+    return fields.get(name) if isinstance(fields, Mapping) else None
+
+
+def _take(rest: dict[str, Any], group: str, *names: str) -> None:
+    """Takes fields out of an object within; an object that is left empty goes, too."""
+    left = {name: value for name, value in rest[group].items() if name not in names}
+    if left:
+        rest[group] = left
+    else:
+        del rest[group]

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.ollama_chat.serving.controls import split_controls
 from vibe_llms.dialects.ollama_chat.serving.invocations import (
     normalize_invocables,
     normalize_schema,
 )
 from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
+from vibe_llms.dialects.ollama_chat.tables import LEVELS, OPTIONS, UNSAID_LEVEL
 from vibe_llms.dialects.residues import keep_native, leave
+from vibe_llms.dialects.serving import fits_control
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonValue
 
 _COMMON_FIELDS: Final = frozenset(
     {"format", "messages", "model", "options", "stream", "think", "tools"}
@@ -52,3 +54,52 @@ def normalize_request(
         native=keep_native(PROTOCOL, residue),
     )
     return Translation(request, (*messages.losses, *tools.losses))
+
+
+def normalize_controls(
+    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+) -> Translation[Mapping[str, JsonValue]]:
+    """Returns the control values in a request; what is none stays where it was.
+
+    Args:
+        attributes: Of the model that is asked; without them all common controls count.
+    """
+    return Translation(split_controls(native, attributes)[0])
+
+
+def split_controls(
+    native: Mapping[str, Any], attributes: ModelAttributes | None
+) -> tuple[dict[str, JsonValue], dict[str, Any]]:
+    """Returns the controls of a request, and what remains of its ``options`` and ``think``."""
+    controls: dict[str, JsonValue] = {}
+    residue: dict[str, Any] = {}
+    options = native.get("options")
+    if isinstance(options, Mapping):
+        left: dict[str, Any] = {}
+        for option, value in options.items():
+            name = OPTIONS.get(str(option), str(option))
+            # A text alone is no list of stops to the server either.
+            if fits_control(name, value, attributes):
+                controls[name] = value
+            else:
+                left[option] = value
+        if left:
+            residue["options"] = left
+    elif options is not None:
+        residue["options"] = options
+    think = native.get("think")
+    if think is not None:
+        effort = _normalize_think(think)
+        if effort is not None and fits_control("reasoning_effort", effort, attributes):
+            controls["reasoning_effort"] = effort
+        if think is True or "reasoning_effort" not in controls:
+            residue["think"] = think
+    return controls, residue
+
+
+def _normalize_think(think: object) -> str | None:
+    if think is False:
+        return "none"
+    if think is True:
+        return UNSAID_LEVEL
+    return think if isinstance(think, str) and think in LEVELS else None

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeGuard
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
 from vibe_llms.dialects.residues import leave, seal_native
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
-from vibe_llms.dialects.responses.calling.items import read_item
-from vibe_llms.dialects.responses.calling.messages import INSTRUCTIONS
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.responses.serving.controls import split_controls
 from vibe_llms.dialects.responses.serving.invocations import normalize_invocables, normalize_schema
-from vibe_llms.dialects.serving import refuse_nonsense
-from vibe_llms.messages.canisters import (
-    AnyCanister,
-    AssistantCanister,
-    InvocationCanister,
-    ModelCanister,
-    Owner,
-    ResultCanister,
-    SupervisorCanister,
-    UserCanister,
-)
-from vibe_llms.messages.identities import produce_identity
+from vibe_llms.dialects.responses.serving.messages import is_told, normalize_messages
+from vibe_llms.dialects.responses.tables import PLACES, WITHOUT_PLACE
+from vibe_llms.dialects.serving import fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject, JsonValue
 
 _READ: Final = ("input", "model", "stream", "tools")
 """Fields that others read; the stream is a matter of how the answer is asked for."""
@@ -85,7 +74,7 @@ def _collect_residue(
     text = rest.get("text")
     if isinstance(text, dict) and isinstance(text.get("format"), Mapping):
         text["format"] = _collect_format(text["format"])
-    if _is_told(rest.get("instructions")):
+    if is_told(rest.get("instructions")):
         del rest["instructions"]
     # What a client has not said is for the vendor to decide, and not for our defaults.
     residue = {"store": None, "include": None, **leave(rest, *_READ)}
@@ -98,57 +87,40 @@ def _collect_format(wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {"strict": None, **leave(wanted, "type", "schema")}
 
 
-def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
-    """Returns the canisters of a request's ``instructions`` and ``input``.
+def normalize_controls(
+    parameters: JsonObject, attributes: ModelAttributes | None = None
+) -> Translation[Mapping[str, JsonValue]]:
+    """Returns the control values in a request; what is no control is left to the request."""
+    return Translation(split_controls(parameters, attributes)[0])
 
-    Raises:
-        RequestError: An item makes no sense.
+
+def split_controls(
+    parameters: JsonObject, attributes: ModelAttributes | None
+) -> tuple[dict[str, JsonValue], dict[str, Any]]:
+    """Returns the control values, and the parameters without them.
+
+    Args:
+        attributes: Of the model: only its controls count, and only values that they take.
+            ``None`` takes all for controls that can be.
     """
-    canisters: list[AnyCanister] = []
-    instructions, given = native.get("instructions"), native.get("input")
-    if _is_told(instructions):
-        canisters.append(SupervisorCanister(instructions, native=INSTRUCTIONS))
-    if isinstance(given, str):
-        canisters.append(UserCanister(given))
-    elif given:
-        canisters += read_items(given, "input")
-    else:
-        # A vendor that holds the conversation can be asked without a word more.
-        canisters.append(UserCanister((), native=seal_native(PROTOCOL, {"$nothing": True})))
-    return Translation(tuple(canisters))
-
-
-def _is_told(instructions: Any) -> TypeGuard[str]:
-    """Tells whether instructions are words; anything else stays as it is."""
-    return isinstance(instructions, str) and bool(instructions)
-
-
-def read_items(items: Iterable[Any], place: str) -> list[AnyCanister]:
-    """Returns the canisters of items; what a model did without a break is one turn.
-
-    Raises:
-        RequestError: An item makes no sense.
-    """
-    canisters: list[AnyCanister] = []
-    owners: dict[str, Owner] = {}
-    turn_id: str | None = None
-    for index, item in enumerate(items):
-        path = f"{place}[{index}]"
-        with refuse_nonsense(f"The item at {path}", "the Responses protocol", path):
-            read = read_item(item, owners)
-        for canister in read:
-            if isinstance(canister, InvocationCanister):
-                owners[canister.invocation_id] = canister.owner
-            if _is_models(canister):
-                turn_id = turn_id or produce_identity()
-                canisters.append(attrs.evolve(canister, turn_id=turn_id))
-            else:
-                turn_id = None
-                canisters.append(canister)
-    return canisters
-
-
-def _is_models(canister: AnyCanister) -> TypeGuard[ModelCanister]:
-    if isinstance(canister, ResultCanister):
-        return canister.owner is Owner.VENDOR
-    return isinstance(canister, AssistantCanister | InvocationCanister)
+    controls: dict[str, JsonValue] = {}
+    rest: dict[str, Any] = {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in parameters.items()
+    }
+    for name, (*groups, field) in PLACES.items():
+        holder: Any = rest
+        for group in groups:
+            holder = holder.get(group)
+        if not isinstance(holder, dict) or holder.get(field) is None:
+            continue
+        if fits_control(name, holder[field], attributes):
+            controls[name] = holder.pop(field)
+    names = {each.name for each in attributes.controls} if attributes else set()
+    for name in names - PLACES.keys() - WITHOUT_PLACE:  # those stay as they are
+        if rest.get(name) is not None and name in parameters:
+            controls[name] = rest.pop(name)
+    for group in ("reasoning", "text"):
+        if rest.get(group) == {} and parameters.get(group):
+            del rest[group]
+    return controls, rest
