@@ -31,15 +31,26 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
-import tomli
 
-from vibe_llms.exceptions import ConfigurationError, Finding, ProviderFault
-from vibe_llms.files import read_file
+from vibe_llms.exceptions import ConfigurationError, ProviderFault
 from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.resources import access_data
+from vibe_llms.tables.documents import read_document
+from vibe_llms.tables.kinds import (
+    AMOUNT,
+    NUMBER,
+    STRING,
+    TABLE,
+    TEXT,
+    Choice,
+    Kind,
+    is_list_of,
+    is_table,
+)
+from vibe_llms.tables.reading import KeyPath, TableReader, write_path
 
 _CHUNK_CHARACTERS = 5
 _MOST_CHUNKS = 2_000
@@ -60,8 +71,8 @@ class Part:
 class Fault:
     """What goes wrong before the chunk of this number, counted from 0."""
 
-    kind: str
-    at_chunk: int = 0
+    kind: Annotated[str, Choice((*TRANSPORT_FAULTS, *ProviderFault))]
+    at_chunk: Annotated[int, AMOUNT] = 0
     retry_after_seconds: float | None = None
 
 
@@ -118,15 +129,11 @@ def read_script(name: str) -> Script:
     if not name.endswith(".toml"):
         path = access_data("providers", "scripted", "scripts", f"{name}.toml")
     try:
-        data = tomli.loads(read_file(path).decode())
-    except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        message = (
-            f"This script cannot be read: {reason}. "
-            f"Name a TOML file, or one of {', '.join(survey_scripts())}."
-        )
-        raise ConfigurationError(findings=(Finding(place=str(path), message=message),)) from error
-    return produce_script(data, place=str(path))
+        document = read_document(path)
+    except ConfigurationError as error:
+        remedy = f"Name a TOML file, or one of {', '.join(survey_scripts())}."
+        raise ConfigurationError(findings=error.findings, remedy=remedy) from error
+    return _read_script(document.produce_reader(), document.tree)
 
 
 def produce_script(data: Mapping[str, Any], *, place: str = "script") -> Script:
@@ -135,52 +142,78 @@ def produce_script(data: Mapping[str, Any], *, place: str = "script") -> Script:
     Raises:
         ConfigurationError: With all findings at once.
     """
-    findings: list[Finding] = []
-    responses = []
-    for index, entry in enumerate(data.get("responses") or ()):
-        try:
-            responses.append(_produce_response(entry))
-        except (TypeError, ValueError, KeyError, AttributeError, re.error) as error:
-            reason = f"responses[{index}]: {type(error).__name__}: {error}"
-            findings.append(Finding(place=place, message=reason))
-    if not responses and not findings:
-        findings.append(Finding(place=place, message="A script needs at least one [[responses]]."))
-    if findings:
-        raise ConfigurationError(findings=tuple(findings))
+    return _read_script(TableReader(lambda path: (place, 0, write_path(path))), data)
+
+
+def _read_script(reader: TableReader, data: Mapping[str, Any]) -> Script:
+    entries = reader.read_fields(_SCRIPT, data).get("responses", ())
+    responses = [
+        _read_response(reader, entry, ("responses", index)) for index, entry in enumerate(entries)
+    ]
+    if not responses and not reader.findings:
+        reader.report((), "A script needs at least one [[responses]].")
+    reader.finish()
     return Script(responses=tuple(responses))
 
 
-def _produce_response(entry: Mapping[str, Any]) -> ScriptedResponse:
-    fields = dict(entry)
-    contents = fields.pop("contents", ())
-    if "match" in fields:
-        re.compile(fields["match"])
-    if "usage" in fields:
-        fields["usage"] = Usage(**fields["usage"])
-    if "stop_reason" in fields:
-        fields["stop_reason"] = StopReason(fields["stop_reason"])
-    if "fault" in fields:
-        fields["fault"] = _produce_fault(fields["fault"])
-    return ScriptedResponse(parts=tuple(_produce_part(part) for part in contents), **fields)
+def _read_response(
+    reader: TableReader, entry: Mapping[str, Any], path: KeyPath
+) -> ScriptedResponse:
+    values = reader.read_fields(_RESPONSE, entry, path)
+    contents = enumerate(values.pop("contents", ()))
+    parts = [_read_part(reader, part, (*path, "contents", index)) for index, part in contents]
+    for name, cls in (("usage", Usage), ("fault", Fault)):
+        if name in values:
+            values[name] = reader.read(cls, values[name], (*path, name))
+    return ScriptedResponse(parts=tuple(filter(None, parts)), **values)
 
 
-def _produce_fault(entry: Mapping[str, Any]) -> Fault:
-    fault = Fault(**entry)
-    if fault.kind not in TRANSPORT_FAULTS:
-        ProviderFault(fault.kind)
-    return fault
-
-
-def _produce_part(entry: Mapping[str, Any]) -> Part:
-    ((kind, value),) = entry.items()
-    if kind == "invocation":
-        arguments = value.get("arguments", "{}")
+def _read_part(reader: TableReader, entry: Mapping[str, Any], path: KeyPath) -> Part | None:
+    values = reader.read_fields(_PART, entry, path)
+    if len(entry) != 1:
+        reader.report(path, f"It must have one of {', '.join(_PART)}, and nothing else.")
+    for kind, value in values.items():
+        if kind != "invocation":
+            return Part(kind=kind, text=value)
+        call = reader.read_fields(_CALL, value, (*path, kind), required=("name",))
+        arguments = call.get("arguments", "{}")
         return Part(
             kind=kind,
             text=arguments if isinstance(arguments, str) else json.dumps(arguments),
-            name=value["name"],
-            identity=value.get("id"),
+            name=call.get("name"),
+            identity=call.get("id"),
         )
-    if kind not in ("text", "reasoning", "refusal"):
-        raise ValueError(f"{kind!r} is none of text, reasoning, refusal, invocation")
-    return Part(kind=kind, text=value)
+    return None
+
+
+def _check_expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"It is no regular expression: {error}.") from error
+    return text
+
+
+_TABLES = Kind("a list of tables", is_list_of(is_table))
+_SCRIPT: Mapping[str, Kind] = {"responses": _TABLES}
+_RESPONSE: Mapping[str, Kind] = {
+    "match": Kind("a regular expression", STRING.is_right, _check_expression),
+    "delay_seconds": NUMBER,
+    "chunk_characters": AMOUNT,
+    "stop_reason": Choice(StopReason, StopReason),
+    "contents": _TABLES,
+    "usage": TABLE,
+    "fault": TABLE,
+}
+_PART: Mapping[str, Kind] = {
+    "text": STRING,
+    "reasoning": STRING,
+    "refusal": STRING,
+    "invocation": TABLE,
+}
+_CALL: Mapping[str, Kind] = {
+    "id": STRING,
+    "name": TEXT,
+    "arguments": Kind("a text or a table", lambda value: isinstance(value, str) or is_table(value)),
+}
+"""Kinds and no annotations: a script is read at every start that speaks with one."""
