@@ -18,14 +18,14 @@ from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError, 
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import Layer, ModelAttributes, Provenance, TracedValue
 from vibe_llms.models.controls import Control
-from vibe_llms.models.definitions import DefinitionError, produce_control
+from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS_BY_NAME, KeyRole, classify_key
 from vibe_llms.models.merging import MergeError, merge_values, read_directive
 from vibe_llms.models.rules import Rule, RuleReader
 from vibe_llms.plain import JsonValue
 from vibe_llms.tables.documents import Document
-from vibe_llms.tables.reading import TableReader
+from vibe_llms.tables.reading import TableReader, write_path
 
 _STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
 
@@ -233,13 +233,15 @@ class _Fold:
         fields = {field: value for field, value in values.items() if value is not ABSENT}
         if not fields:
             return None
-        try:
-            return produce_control(name, fields)
-        except DefinitionError as error:
-            traced = self.state.get(_name(name, error.field)) or self.state.get(name)
+        reader = TableReader(lambda path: (name, 0, write_path(path)))
+        control = produce_control(name, fields, reader)
+        for finding in reader.findings:
+            field = finding.path.partition(".")[0]
+            traced = self.state.get(_name(name, field)) or self.state.get(name)
             culprit = traced or next(self.state[_name(name, field)] for field in fields)
-            self._report(f"The control {name!r} {error}", culprit.provenance)
-            return None
+            path = ".".join(filter(None, (name, finding.path)))
+            self._report(f"controls.{path}: {finding.message}", culprit.provenance)
+        return control
 
     def _put_shipped_definition(self, name: str) -> None:
         key = KEYS_BY_NAME.get(name)

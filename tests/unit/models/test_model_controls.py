@@ -17,13 +17,18 @@ from vibe_llms.models import (
     check_controls,
     describe_control,
 )
-from vibe_llms.models.definitions import DefinitionError, produce_control
+from vibe_llms.models.definitions import produce_control
+from vibe_llms.tables.reading import TableReader, locate_by_name
 
 ROUNDABLE = st.floats(min_value=-1e6, max_value=1e6)
 
 
-def define(kind: str, **fields: Any) -> Control:
-    return produce_control("it", {"kind": kind, **fields})
+def define(kind: str, *, name: str = "it", **fields: Any) -> Control:
+    reader = TableReader(locate_by_name())
+    control = produce_control(name, {"kind": kind, **fields}, reader)
+    reader.finish()
+    assert control is not None
+    return control
 
 
 @pytest.mark.parametrize(
@@ -141,7 +146,7 @@ def test_both_bounds_of_an_interval_belong_to_it(value: float, low: float, high:
 
 def test_an_unknown_control_gets_the_nearest_name() -> None:
     """A slip of the pen is answered with the name that was meant."""
-    controls = [produce_control("temperature", {"kind": "interval"})]
+    controls = [define("interval", name="temperature")]
 
     with pytest.raises(ControlError, match="Did you mean 'temperature'") as caught:
         check_controls({"temprature": 1}, controls)
@@ -151,7 +156,7 @@ def test_an_unknown_control_gets_the_nearest_name() -> None:
 
 def test_an_unlike_name_gets_the_names_there_are() -> None:
     """Where no name is near, all are told."""
-    controls = [produce_control("seed", {"kind": "interval"})]
+    controls = [define("interval", name="seed")]
 
     with pytest.raises(ControlError, match="It has: seed"):
         check_controls({"zzz": 1}, controls)
@@ -159,8 +164,8 @@ def test_an_unlike_name_gets_the_names_there_are() -> None:
 
 def test_controls_that_are_not_given_are_not_filled_in() -> None:
     """Checking adds no defaults: what is sent is what was said."""
-    controls = [produce_control("seed", {"kind": "interval", "default": 5}),
-                produce_control("top_k", {"kind": "interval", "grade": 1})]  # fmt: skip
+    controls = [define("interval", name="seed", default=5),
+                define("interval", name="top_k", grade=1)]  # fmt: skip
 
     assert check_controls({"top_k": 3.0}, controls) == {"top_k": 3}
 
@@ -168,24 +173,27 @@ def test_controls_that_are_not_given_are_not_filled_in() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "lacks its 'kind'"),
+        ({}, "it: It needs 'kind'"),
         ({"kind": "intervall"}, "did you mean 'interval'"),
         ({"kind": "interval", "maximun": 2}, "did you mean 'maximum'"),
         ({"kind": "interval", "minimum": 2, "maximum": 1}, "above the maximum"),
         ({"kind": "interval", "grade": 0}, "above 0"),
-        ({"kind": "interval", "grade": 1, "minimum": 0.5}, "whole numbers"),
-        ({"kind": "interval", "minimum": "0"}, "finite number"),
+        ({"kind": "interval", "grade": 1, "minimum": 0.5}, "whole number"),
+        ({"kind": "interval", "minimum": "0"}, "minimum: It must be a finite number"),
         ({"kind": "interval", "maximum": math.inf}, "finite number"),
-        ({"kind": "interval", "maximum": 1, "default": 2}, "wrong default"),
-        ({"kind": "options"}, "needs 'options'"),
-        ({"kind": "options", "options": [[]]}, "a list as an option"),
-        ({"kind": "sequence"}, "needs 'element'"),
-        ({"kind": "sequence", "element": {"kind": "text"}, "maximum_items": 0}, "a count"),
+        ({"kind": "interval", "maximum": 1, "default": 2}, "default: It must be at most 1, not 2"),
+        ({"kind": "options"}, "It needs 'options'"),
+        ({"kind": "options", "options": [[]]}, "options: It must be a list of at least one"),
+        ({"kind": "sequence"}, "It needs 'element'"),
+        ({"kind": "sequence", "element": {"kind": "text"}, "maximum_items": 0}, "of at least 1"),
         ({"kind": "sequence", "element": {"kind": "txt"}}, "did you mean 'text'"),
-        ({"kind": "sequence", "element": {"kind": "text", "default": ""}}, "a default"),
+        ({"kind": "sequence", "element": {"kind": "text", "default": ""}}, "have no default"),
     ],
 )
 def test_a_definition_that_makes_no_control_says_why(fields: Any, message: str) -> None:
     """A mistake in a definition names the word that is wrong, and the nearest right one."""
-    with pytest.raises(DefinitionError, match=message):
-        produce_control("it", fields)
+    reader = TableReader(locate_by_name("it"))
+
+    assert produce_control("it", fields, reader) is None
+    (finding,) = reader.findings
+    assert message in str(finding)

@@ -262,8 +262,7 @@ def test_a_user_default_outside_the_control_is_found_at_its_place(tmp_path: Path
         integrate(tmp_path, data, "m", user)
 
     assert str(caught.value) == (
-        "config.toml:2: vendor:m: The control 'temperature' has a wrong default: "
-        "The value at default must be at most 1, not 1.5."
+        "config.toml:2: vendor:m: controls.temperature.default: It must be at most 1, not 1.5."
     )
 
 
@@ -277,7 +276,7 @@ def test_a_default_without_a_definition_is_a_mistake(tmp_path: Path) -> None:
         controls.warmth = { kind = "interval" }
     """
 
-    with pytest.raises(ConfigurationError, match="'warmth' lacks its 'kind'"):
+    with pytest.raises(ConfigurationError, match=r"controls\.warmth: It needs 'kind'"):
         integrate(tmp_path, text, "b")
 
 
