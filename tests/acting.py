@@ -93,9 +93,8 @@ class Stage:
             driver = Driver(
                 Asking(
                     model=self.model,
-                    address="scripted:test",
+                    fields={"model": "scripted:test", "invocation_choice": choice},
                     stream=stream,
-                    invocation_choice=choice,
                 ),
                 registry,
                 ConversationJournal(self.conversation),

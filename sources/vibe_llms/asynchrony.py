@@ -29,6 +29,8 @@ _SHUTDOWN_SECONDS = 5.0
 class Closing:
     """What an asynchronous context closes when it is left."""
 
+    __slots__ = ()
+
     async def close(self) -> None:
         """Frees what is held. May be called again."""
 

@@ -36,7 +36,7 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
     SyncModel: (
         Model,
         {  # for those who build on a model
-            *("access", "application", "check", "compose_controls", "hydrate", "join_reactors"),
+            *("access", "application", "check", "compose_fields", "hydrate", "join_reactors"),
             *("lenient", "resolve_address", "window"),
         },
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -18,10 +18,8 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.deduplicators import trim_stale
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AnyCanister, Origin, Usage
-from vibe_llms.messages.contents import Native
 from vibe_llms.messages.losses import Loss
-from vibe_llms.messages.requests import Request, Response, WindowPolicy
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.messages.requests import Request, RequestFields, Response
 from vibe_llms.providers.interfaces import ConverserModel
 
 
@@ -31,27 +29,23 @@ class Asking:
 
     Attributes:
         model: Who is asked.
-        address: What it is called.
-        controls, schema, invocation_choice, strict, lenient, window, native: As of a
-            :class:`Request`; a choice that requires an invocation does not hold after a result,
-            or no run would end.
+        fields: Of every request. A choice that requires an invocation does not hold after a
+            result, or no run would end.
         reactors: Hear of every answer.
         stream: Whether answers are wanted piece by piece.
         price: Returns what an answer cost, in US cents; ``None`` where that is not known.
     """
 
     model: ConverserModel
-    address: str = ""
-    controls: Mapping[str, JsonValue] = attrs.field(factory=dict)
-    schema: JsonObject | None = None
-    invocation_choice: str = "auto"
-    strict: bool = False
-    lenient: bool = False
-    window: WindowPolicy = "stop"
-    native: Native | None = None
+    fields: RequestFields = attrs.field(factory=RequestFields)
     reactors: ConversationReactors | None = None
     stream: bool = True
     price: Callable[[Origin], float | None] | None = None
+
+    @property
+    def address(self) -> str:
+        """What the model is called."""
+        return self.fields.get("model", "")
 
 
 class Generator:
@@ -135,26 +129,19 @@ class Generator:
         return self._trim(request)
 
     def _choose(self, last: AnyCanister) -> str:
-        choice = self._asking.invocation_choice
+        choice = self._asking.fields.get("invocation_choice", "auto")
         return "auto" if last.role == "result" and choice != "none" else choice
 
     def _produce(
         self, canisters: tuple[AnyCanister, ...], choice: str, command: Generate
     ) -> Request:
-        asking = self._asking
+        fields: RequestFields = {**self._asking.fields, "invocation_choice": choice}
         return Request(
             canisters=canisters,
-            model=asking.address,
-            controls=asking.controls,
             invocables=self._registry.describe(),
-            invocation_choice=choice,
-            schema=asking.schema,
             continuation=command.is_continuation,
-            strict=asking.strict,
-            lenient=asking.lenient,
-            window=asking.window,
-            native=asking.native,
             conversation_id=self._journal.conversation_id,
+            **fields,
         )
 
     def _trim(self, request: Request) -> Request:

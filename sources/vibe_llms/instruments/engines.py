@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self, TypeAlias, TypedDict, Unpack
+from typing import Any, Self, TypeAlias, Unpack
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -25,8 +25,10 @@ from vibe_llms.engine.states import Reason
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.reactors import ConversationReactors
-from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, produce_native
+from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters
 from vibe_llms.instruments.models import AnyModel, Model, read_model
+from vibe_llms.instruments.options import EngineOptions as EngineOptions
+from vibe_llms.instruments.options import compose_fields
 from vibe_llms.invocables.approvals import Approval, Approver
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.invokers import Invoker
@@ -39,10 +41,8 @@ from vibe_llms.messages.canisters import (
     Usage,
     UserCanister,
 )
-from vibe_llms.messages.contents import Native
-from vibe_llms.messages.requests import Request, WindowPolicy
+from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import add_usages, text_of, usage_of
-from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.representation import represent
 from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import MemoryLog, RunLog
@@ -53,28 +53,6 @@ Tool: TypeAlias = Ensemble | Invoker | Callable[..., Any]
 
 _logs: WeakKeyDictionary[Conversation, RunLog] = WeakKeyDictionary()
 """The logs of conversations that are in no store: what has begun is not begun again."""
-
-
-class EngineOptions(TypedDict, total=False):
-    """What can be said about every request of an engine.
-
-    Attributes:
-        controls: Values on top of those of the model.
-        schema: A JSON Schema to which answers must conform.
-        invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
-        strict: A request that cannot be translated without a loss is an error.
-        window: What becomes of the oldest turns where the conversation exceeds the model's window.
-        lenient: A control that the model does not take is left out, as a loss that is told.
-        native: Parameters in the words of the vendor who is asked.
-    """
-
-    controls: dict[str, JsonValue]
-    schema: JsonObject | None
-    invocation_choice: str
-    strict: bool
-    window: WindowPolicy
-    lenient: bool
-    native: JsonObject | Native
 
 
 class EngineSettings(EngineOptions, total=False):
@@ -291,31 +269,18 @@ class Engine(Closing):
 
     async def produce_asking(self) -> Asking:
         """Returns how the model is asked in every turn of a run."""
-        options, model = self._options, self.model
-        controls = options.get("controls", {})
-        asking = Asking(
-            model=await model.access() if isinstance(model, Model) else model,
-            controls=controls,
-            schema=options.get("schema"),
-            invocation_choice=options.get("invocation_choice", "auto"),
-            strict=options.get("strict", False),
-            window=options.get("window", "stop"),
-            lenient=options.get("lenient", False),
-            native=produce_native(options.get("native")),
-            reactors=self._reactors,
+        options, model, reactors = self._options, self.model, self._reactors
+        if isinstance(model, Model):
+            fields, converser = model.compose_fields(options), await model.access()
+            reactors = await model.join_reactors(reactors)
+        else:
+            fields, converser = compose_fields(options, model=str(model.descriptor)), model
+        return Asking(
+            model=converser,
+            fields=fields,
+            reactors=reactors,
             stream=self._stream,
             price=price_in_cents,
-        )
-        if not isinstance(model, Model):
-            return attrs.evolve(asking, address=str(model.descriptor))
-        return attrs.evolve(
-            asking,
-            address=model.resolve_address(),
-            controls=model.compose_controls(controls),
-            strict=options.get("strict", model.strict),
-            window=options.get("window", model.window),
-            lenient=options.get("lenient", model.lenient),
-            reactors=await model.join_reactors(self._reactors),
         )
 
     async def produce_pattern(self) -> Request:
@@ -326,18 +291,8 @@ class Engine(Closing):
         """
         asking = await self.produce_asking()
         async with self.access_registry() as registry:
-            return Request(
-                canisters=[UserCanister(PLACEHOLDER)],
-                model=asking.address,
-                controls=asking.controls,
-                invocables=registry.describe(),
-                invocation_choice=asking.invocation_choice,
-                schema=asking.schema,
-                strict=asking.strict,
-                lenient=asking.lenient,
-                native=asking.native,
-                window=asking.window,
-            )
+            said = [UserCanister(PLACEHOLDER)]
+            return Request(canisters=said, invocables=registry.describe(), **asking.fields)
 
     def join_listeners(self) -> Callable[[RunEvent], object] | None:
         """Returns what hears of a run: the listener, and those that the application has."""

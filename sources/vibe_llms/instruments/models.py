@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import (
     TYPE_CHECKING,
@@ -27,11 +27,11 @@ from vibe_llms.asynchrony import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.events.reactors import ConversationReactors, join_reactors
 from vibe_llms.exceptions import RequestError
-from vibe_llms.instruments.inputs import Input, gather_canisters, produce_native
-from vibe_llms.instruments.options import ParseOptions, check_options
+from vibe_llms.instruments.inputs import Input, gather_canisters
+from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_options, compose_fields
 from vibe_llms.instruments.options import RequestOptions as RequestOptions
 from vibe_llms.messages.canisters import SupervisorCanister
-from vibe_llms.messages.requests import Request, Response, WindowPolicy
+from vibe_llms.messages.requests import Request, RequestFields, Response, WindowPolicy
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
 from vibe_llms.providers.synchrony import PortalStream
@@ -113,9 +113,16 @@ class Model(Closing):
         """Returns the whole address, ``provider:name``, also of the configured model."""
         return str(self.application.resolve_address(self.address))
 
-    def compose_controls(self, controls: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Returns the values that hold: the configuration's, the model's own, and these."""
-        return {**self.application.controls, **self.controls, **controls}
+    def compose_fields(self, options: EngineOptions) -> RequestFields:
+        """Returns what requests say: the configuration's, the model's own, and these options."""
+        return compose_fields(
+            options,
+            model=self.resolve_address(),
+            controls={**self.application.controls, **self.controls},
+            strict=self.strict,
+            window=self.window,
+            lenient=self.lenient,
+        )
 
     def request(self, prompt: Input | Request, **options: Unpack[RequestOptions]) -> Request:
         """Builds a request without sending it; a request is returned as it is.
@@ -142,16 +149,9 @@ class Model(Closing):
             canisters = (SupervisorCanister(options["system"]), *canisters)
         return Request(
             canisters=canisters,
-            model=self.resolve_address(),
-            controls=self.compose_controls(options.get("controls", {})),
             invocables=tuple(options.get("invocables", ())),
-            invocation_choice=options.get("invocation_choice", "auto"),
-            schema=options.get("schema"),
             continuation=options.get("continuation", False),
-            strict=self.strict,
-            window=options.get("window", self.window),
-            lenient=options.get("lenient", self.lenient),
-            native=produce_native(options.get("native")),
+            **self.compose_fields(options),
             conversation_id=getattr(prompt, "id", "") if hasattr(prompt, "canisters") else "",
         )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
+from vibe_llms.instruments.inputs import produce_native
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.messages.requests import WindowPolicy
+from vibe_llms.messages.requests import RequestFields, WindowPolicy
 from vibe_llms.nearness import suggest
 from vibe_llms.plain import JsonObject, JsonValue
 
@@ -15,16 +16,14 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.parsers.dialogue import Listener
 
 
-class RequestOptions(TypedDict, total=False):
-    """What can be said about a request besides its prompt.
+class EngineOptions(TypedDict, total=False):
+    """What can be said about requests, whatever they are about.
 
     Attributes:
-        system: Instructions, put before everything.
-        invocables: What the model may invoke.
+        controls: Values on top of those of the model.
+        schema: A JSON Schema to which answers must conform.
         invocation_choice: ``auto``, ``none``, ``required``, or the name of an invocable.
-        schema: A JSON Schema to which the answer must conform.
-        continuation: The model shall go on with its own last turn.
-        controls: Values for this request only; they win over the model's own.
+        strict: A request that cannot be translated without a loss is an error.
         window: What becomes of the oldest turns where the conversation exceeds the model's window:
             ``stop``, ``drop`` or ``summarize``.
         lenient: A control that the model does not take is left out, as a loss that is told.
@@ -32,15 +31,27 @@ class RequestOptions(TypedDict, total=False):
             request itself says wins over them, and that is told as a loss.
     """
 
-    system: str
-    invocables: Sequence[InvocableDescription]
-    invocation_choice: str
-    schema: JsonObject
-    continuation: bool
     controls: Mapping[str, JsonValue]
+    schema: JsonObject | None
+    invocation_choice: str
+    strict: bool
     window: WindowPolicy
     lenient: bool
     native: JsonObject | Native
+
+
+class RequestOptions(EngineOptions, total=False):
+    """What can be said about one request besides its prompt, and all of :class:`EngineOptions`.
+
+    Attributes:
+        system: Instructions, put before everything.
+        invocables: What the model may invoke.
+        continuation: The model shall go on with its own last turn.
+    """
+
+    system: str
+    invocables: Sequence[InvocableDescription]
+    continuation: bool
 
 
 class ParseOptions(RequestOptions, total=False):
@@ -51,6 +62,28 @@ class ParseOptions(RequestOptions, total=False):
     """
 
     listener: Listener | None
+
+
+def compose_fields(
+    options: EngineOptions,
+    *,
+    model: str,
+    controls: Mapping[str, JsonValue] | None = None,
+    strict: bool = False,
+    window: WindowPolicy = "stop",
+    lenient: bool = False,
+) -> RequestFields:
+    """Returns what requests say: what the options do, else the defaults given besides."""
+    return {
+        "model": model,
+        "controls": {**(controls or {}), **options.get("controls", {})},
+        "invocation_choice": options.get("invocation_choice", "auto"),
+        "schema": options.get("schema"),
+        "strict": options.get("strict", strict),
+        "window": options.get("window", window),
+        "lenient": options.get("lenient", lenient),
+        "native": produce_native(options.get("native")),
+    }
 
 
 def check_options(options: Mapping[str, object]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypedDict
 
 import attrs
 
@@ -125,6 +125,19 @@ class Request:
         from vibe_llms.messages.codec import digest_request
 
         return digest_request(self)
+
+
+class RequestFields(TypedDict, total=False):
+    """What requests about different conversations share; see :class:`Request`."""
+
+    model: str
+    controls: Mapping[str, JsonValue]
+    invocation_choice: str
+    schema: JsonObject | None
+    strict: bool
+    lenient: bool
+    window: WindowPolicy
+    native: Native | None
 
 
 def replace_canisters(request: Request, canisters: Iterable[AnyCanister]) -> Request:

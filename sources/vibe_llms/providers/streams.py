@@ -12,9 +12,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
+from vibe_llms.asynchrony import Closing
 from vibe_llms.events.conversation import (
     ConversationCompletedEvent,
     ConversationEndedEvent,
@@ -59,7 +59,7 @@ class EventSource(Protocol):
     async def close(self) -> None: ...
 
 
-class ResponseStream:
+class ResponseStream(Closing):
     """An ``AsyncStream`` over an event source.
 
     Args:
@@ -143,17 +143,6 @@ class ResponseStream:
             self._stopped_at = reader.cancelling()
             reader.cancel()
         await self._end("interrupted")
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def _iterate(self) -> AsyncIterator[StreamEvent]:
         try:

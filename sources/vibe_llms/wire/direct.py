@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.limits import Limits
 from vibe_llms.secrets import Secret
@@ -151,7 +150,7 @@ class DirectTransport:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
 
 
-class DirectExchange:
+class DirectExchange(Closing):
     """An answer on a connection of ours; see :class:`Exchange`."""
 
     __slots__ = (
@@ -273,17 +272,6 @@ class DirectExchange:
         if connection is not None:
             with suppress(RuntimeError):  # its event loop has ended
                 self._pool.loop.call_soon_threadsafe(connection.leave)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 def _or_never(seconds: float | None) -> float:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 import attrs
 
+from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConverseError, Stage, TransportError
 from vibe_llms.limits import Limits
 from vibe_llms.wire.bodies import check_request, read_body, refuse_redirection, refuse_response
@@ -87,7 +86,7 @@ async def _iterate(chunks: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncGener
         yield chunk
 
 
-class _MemoryExchange:
+class _MemoryExchange(Closing):
     def __init__(
         self,
         status: int,
@@ -126,14 +125,3 @@ class _MemoryExchange:
         self._is_closed = True
         with suppress(RuntimeError):  # somebody waits in it, and is told when it goes on
             await self._chunks.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()

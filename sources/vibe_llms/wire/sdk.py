@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConverseError, RequestError, Stage, TransportError
 from vibe_llms.limits import Limits
 from vibe_llms.secrets import Secret
@@ -116,7 +116,7 @@ class SdkTransport:
             await self._client.close()
 
 
-class SdkExchange:
+class SdkExchange(Closing):
     """An answer that an SDK's client receives; see :class:`Exchange`."""
 
     def __init__(self, response: Any, watch: failures.Watch, limits: Limits) -> None:
@@ -192,17 +192,6 @@ class SdkExchange:
         if not self._is_closed:
             self._is_closed = True
             await self._response.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 def _describe_client(client: Any) -> str:

@@ -170,7 +170,7 @@ async def test_both_are_options_of_all_ways_to_ask(tmp_path: Path) -> None:
         assert not model.request("hi").lenient
         engine = Engine(model, (), native=native, lenient=True)
         asking = await engine.produce_asking()
-        assert (asking.native, asking.lenient) == (speak(native), True)
+        assert (asking.fields["native"], asking.fields["lenient"]) == (speak(native), True)
         tokens = Model("scripted:echo", application=application, lenient=True, unheard_of=1)
         assert (await tokens.count_tokens("hi")).tokens > 0
     assert Model("scripted:echo", application=configure(tmp_path, lenient=True)).lenient

@@ -288,7 +288,6 @@ class _Link:
         self._settings = settings
         self._engine: Engine | None = None
         self._choice: Choice | None = None
-        self._is_open = False
 
     async def access(self) -> tuple[Engine, Choice | None]:
         """Returns the engine, and how the form of answers is asked for.
@@ -318,13 +317,8 @@ class _Link:
         """Connects the tools, so that they stay connected."""
         engine, _ = await self.access()
         await engine.__aenter__()
-        self._is_open = True
 
     async def close(self) -> None:
         """Disconnects the tools, and frees the model."""
-        engine, is_open = self._engine, self._is_open
-        self._is_open = False
-        if engine is not None and is_open:
-            await engine.__aexit__(None, None, None)
-        elif engine is not None:
-            await engine.close()
+        if self._engine is not None:
+            await self._engine.close()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 from vibe_llms.asynchrony import Closing
-from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.instruments.channels.asynchronous import AsyncChannel
+from vibe_llms.instruments.channels.asynchronous import AsyncChannel, ChannelSettings
 from vibe_llms.instruments.channels.composing import Composing
-from vibe_llms.instruments.engines import Tool
 from vibe_llms.instruments.models import AnyModel
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import MARK, Effect, Invoker, produce_invoker
@@ -55,26 +53,16 @@ class ToolChannel(Closing):
         *,
         name: str,
         description: str,
-        prompt: Composing | str | None = None,
         parser: Any = None,
-        tools: Iterable[Tool] | Tool = (),
-        conversation: Conversation | None = None,
         depth: int = DEPTH_LIMIT,
         effect: Effect | str = Effect.ONCE,
         needs_approval: bool = False,
-        **settings: Any,
+        **settings: Unpack[ChannelSettings],
     ) -> None:
         self.name = name
         self.usage: Usage | None = None
         self._depth = depth
-        self._channel: AsyncChannel[Any] = AsyncChannel(
-            model,
-            prompt=prompt,
-            parser=parser,
-            tools=tools,
-            conversation=conversation,
-            **settings,
-        )
+        self._channel: AsyncChannel[Any] = AsyncChannel(model, parser=parser, **settings)
         self.__dict__[MARK] = {
             "name": name,
             "description": description,

@@ -6,10 +6,9 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from vibe_llms.asynchrony import Closing
 from vibe_llms.secrets import HIDDEN, Secret
 from vibe_llms.testing.recording.recordings import Recording, read_body, write_recording
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
@@ -85,7 +84,7 @@ class Recorder:
         await self._transport.close()
 
 
-class _RecordedExchange:
+class _RecordedExchange(Closing):
     """An exchange that remembers what was received."""
 
     def __init__(
@@ -124,17 +123,6 @@ class _RecordedExchange:
     async def close(self) -> None:
         self._write(is_complete=False)
         await self._exchange.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def _write(self, *, is_complete: bool) -> None:
         if self._is_written:
