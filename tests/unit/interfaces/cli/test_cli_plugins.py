@@ -16,7 +16,7 @@ from vibe_llms.interfaces.cli.errors import ExitCode
 Vibe = Callable[..., Any]
 
 BROKEN = {
-    "that has no hooks": ("x = 1", "has no hooks in vibe_hello"),
+    "that has no hooks": ("x = 1", "has no hooks in vibe_harbour"),
     "that cannot be imported": ("1 / 0", "cannot be asked what it has: ZeroDivisionError"),
     "whose hook fails": (
         "from vibe_llms.plugins import hook\n@hook\ndef survey_providers():\n    return [1 / 0]",
@@ -63,21 +63,21 @@ def test_a_new_plugin_passes_its_own_tests(vibe: Vibe, home: Path, kind: str) ->
 def test_a_plugin_is_added_used_listed_and_removed(vibe: Vibe, home: Path) -> None:
     """Its package is installed and its table written; both go when it is removed."""
     before = survey_files(home)
-    vibe("plugins", "new", "hello")
+    vibe("plugins", "new", "harbour")
 
-    added = vibe("plugins", "add", "--yes", "./hello")
+    added = vibe("plugins", "add", "--yes", "./harbour")
     listed = vibe("plugins", "list", "--json").read_json()
-    again = vibe("plugins", "add", "--yes", "./hello")
-    removed = vibe("plugins", "remove", "hello")
+    again = vibe("plugins", "add", "--yes", "./harbour")
+    removed = vibe("plugins", "remove", "harbour")
 
     assert (added.code, removed.code) == (0, 0), added.err
     assert [(each["name"], each["kind"], each["state"]) for each in listed] == [
-        ("hello", "provider", "available")
+        ("harbour", "provider", "available")
     ]
     assert again.code == ExitCode.CONFIGURATION
-    assert "There is 'hello' in [providers] already" in again.err
+    assert "There is 'harbour' in [providers] already" in again.err
     assert vibe("plugins", "list").out == ""
-    assert {file for file in survey_files(home) if "hello" in file} == before
+    assert {file for file in survey_files(home) if "harbour" in file} == before
 
 
 def test_the_rest_of_the_configuration_stays_as_it_was_written(vibe: Vibe, home: Path) -> None:
@@ -86,22 +86,22 @@ def test_the_rest_of_the_configuration_stays_as_it_was_written(vibe: Vibe, home:
     file = home / ".config/vibe-llms/config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    vibe("plugins", "new", "hello", "--kind", "ensemble")
+    vibe("plugins", "new", "harbour", "--kind", "ensemble")
 
-    vibe("plugins", "add", "--yes", "./hello")
+    vibe("plugins", "add", "--yes", "./harbour")
     with_table = file.read_text()
-    vibe("plugins", "remove", "hello")
+    vibe("plugins", "remove", "harbour")
 
     assert with_table.startswith(text)
-    assert "[ensembles.hello]" in with_table
+    assert "[ensembles.harbour]" in with_table
     assert file.read_text().strip() == text.strip()
 
 
 def test_nothing_is_installed_without_consent(vibe: Vibe, home: Path) -> None:
     """Where nobody can be asked, and has not said ``--yes``, the answer is no."""
-    vibe("plugins", "new", "hello")
+    vibe("plugins", "new", "harbour")
 
-    outcome = vibe("plugins", "add", "./hello")
+    outcome = vibe("plugins", "add", "./harbour")
 
     assert outcome.code == ExitCode.CONSENT
     assert "nothing is changed" in outcome.err
@@ -114,10 +114,10 @@ def test_a_package_with_nothing_to_add_leaves_nothing_behind(
 ) -> None:
     """What pip has installed goes again when the plugin turns out to be none."""
     text, words = BROKEN[what]
-    vibe("plugins", "new", "hello")
-    (home / "hello/sources/vibe_hello/__init__.py").write_text(text)
+    vibe("plugins", "new", "harbour")
+    (home / "harbour/sources/vibe_harbour/__init__.py").write_text(text)
 
-    outcome = vibe("plugins", "add", "--yes", "./hello")
+    outcome = vibe("plugins", "add", "--yes", "./harbour")
 
     assert outcome.code == ExitCode.CONFIGURATION
     assert words in outcome.err
@@ -128,11 +128,11 @@ def test_a_package_with_nothing_to_add_leaves_nothing_behind(
 def test_a_configuration_that_does_not_hold_is_left_alone(vibe: Vibe, home: Path) -> None:
     """A mistake elsewhere in the file is told, and no package stays behind."""
     file = home / ".config/vibe-llms/config.toml"
-    vibe("plugins", "new", "hello")
+    vibe("plugins", "new", "harbour")
     file.parent.mkdir(parents=True)
     file.write_text("[providers\n")
 
-    outcome = vibe("plugins", "add", "--yes", "./hello")
+    outcome = vibe("plugins", "add", "--yes", "./harbour")
 
     assert outcome.code == ExitCode.CONFIGURATION
     assert f"{file}:1" in outcome.err
@@ -166,10 +166,10 @@ def test_a_mistake_is_one_line(
 
 def test_a_folder_that_is_there_is_not_written_into(vibe: Vibe, home: Path) -> None:
     """Somebody's work of the same name stays as it is."""
-    (home / "hello").mkdir()
+    (home / "harbour").mkdir()
 
-    outcome = vibe("plugins", "new", "hello")
+    outcome = vibe("plugins", "new", "harbour")
 
     assert outcome.code == ExitCode.CONFIGURATION
-    assert "hello cannot be made: File exists" in outcome.err
-    assert list((home / "hello").iterdir()) == []
+    assert "harbour cannot be made: File exists" in outcome.err
+    assert list((home / "harbour").iterdir()) == []
