@@ -33,11 +33,21 @@ _REMEDIES = {
     errno.EACCES: "Check whose it is, and that you may read and write it.",
     errno.EPERM: "Check whose it is, and that you may read and write it.",
 }
+_REMEDIES_OF_NAMED = {
+    errno.EINVAL: "Name a file.",
+    errno.EISDIR: "Name a file.",
+    errno.ENOTDIR: "Check the path, each folder of it.",
+}
 
 
-def advise(error: OSError) -> str:
-    """Returns what a person can do about what the operating system says, as a sentence."""
-    return _REMEDIES.get(error.errno or 0, _USUAL_REMEDY)
+def advise(error: OSError, *, is_named: bool = False) -> str:
+    """Returns what a person can do about what the operating system says, as a sentence.
+
+    Args:
+        is_named: Whether they have named the file themselves, and may name another.
+    """
+    remedies = _REMEDIES | _REMEDIES_OF_NAMED if is_named else _REMEDIES
+    return remedies.get(error.errno or 0, _USUAL_REMEDY)
 
 
 @contextmanager

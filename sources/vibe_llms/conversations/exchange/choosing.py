@@ -13,7 +13,7 @@ from vibe_llms.exceptions import (
     RequestError,
     UnknownNameError,
 )
-from vibe_llms.files import advise
+from vibe_llms.files import advise, read_beginning
 from vibe_llms.messages.losses import Translation
 from vibe_llms.nearness import find_nearest
 from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
@@ -67,7 +67,8 @@ def choose_importer(forms: Sequence[ImporterSpecification], path: Path) -> Impor
         RequestError: The file cannot be read, or none recognizes it.
     """
     try:
-        path.stat()  # what is not there is in no form
+        if path.is_dir() or not path.exists():  # what cannot be read is in no form
+            read_beginning(path, 1)
         for form in _select_by_suffix(forms, path):
             try:
                 if form.recognize(path):
@@ -152,7 +153,7 @@ def _describe_unreadable(path: Path, error: OSError) -> RequestError:
     return RequestError(
         path=str(path),
         detail=f"{path} cannot be read: {error.strerror or error}.",
-        remedy=advise(error),
+        remedy=advise(error, is_named=True),
     )
 
 

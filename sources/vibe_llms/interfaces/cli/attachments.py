@@ -119,7 +119,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
         raise RequestError(
             path=path,
             detail=f"{shown} cannot be read: {error.strerror or error}.",
-            remedy=advise(error),
+            remedy=advise(error, is_named=True),
         ) from error
     if len(data) > limit_bytes:
         raise LimitError(

@@ -115,7 +115,7 @@ def compose_lines(error: Exception) -> list[str]:
         what = (
             f"{error.filename} cannot be read or" if error.filename else "Standard output cannot be"
         )
-        text = f"{what} written: {error.strerror or error}. {advise(error)}"
+        text = f"{what} written: {error.strerror or error}. {advise(error, is_named=True)}"
     else:
         text = f"This is a defect: {type(error).__name__}: {error} (--debug shows where)"
     return [sanitize(respell(" ".join(text.split())))]

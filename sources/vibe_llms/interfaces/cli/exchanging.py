@@ -70,5 +70,5 @@ def save_document(document: str, path: Path) -> None:
         raise StoreError(
             path=str(path),
             detail=f"{path} cannot be written: {error.strerror or error}.",
-            remedy="Name a file." if path.is_dir() else advise(error),
+            remedy=advise(error, is_named=True),
         ) from error

@@ -80,7 +80,8 @@ class Group(click.Group):
 
             if name.startswith("-"):
                 ctx.fail(f"There is no option {name}.")
-            meant = find_command(name, (*self.list_commands(ctx), "--help"))
+            options = [each for param in self.get_params(ctx) for each in param.opts]
+            meant = find_command(name, (*self.list_commands(ctx), *options))
             end = f"; did you mean {meant!r}?" if meant else "."
             ctx.fail(f"There is no command {name!r}{end}")
         return name, command, args[1:]

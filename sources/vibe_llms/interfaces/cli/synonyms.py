@@ -33,6 +33,7 @@ _OURS = {
     "show": "cat describe explain get info inspect list ls open print read view",
     "tools": "ensembles functions mcp tool",
     "unset": "clear del delete remove reset rm",
+    "--version": "about release version",
     "verify": "check doctor fsck test validate",
 }
 SYNONYMS = MappingProxyType(

@@ -65,6 +65,7 @@ def test_what_is_not_found_says_how_else_it_may_be_found(vibe: Vibe) -> None:
         (("cat", "ab"), "'show'"),
         (("find", "word"), "'search'"),
         (("help",), "--help"),
+        (("version",), "--version"),
         (("settings",), "'config'"),
         (("config", "get", "model"), "'show'"),
         (("config", "ls"), "'show'"),
@@ -119,6 +120,8 @@ def test_a_slip_in_a_name_is_answered_with_the_names_that_there_are(
         (("ask", "-f", "none", "Hi"), "none cannot be read: No such file or directory. Check the"),
         (("ask", "--schema", "none", "Hi"), "The schema none cannot be read: No such file or"),
         (("import", "none"), "none cannot be read: No such file or directory. Check the path"),
+        (("import", "."), ". cannot be read: Is a directory. Name a file."),
+        (("ask", "-f", ".", "Hi"), ". cannot be read: Is a directory. Name a file."),
         (("batch", "none"), "none cannot be read: No such file or directory."),
     ],
 )
@@ -155,7 +158,12 @@ def test_another_word_for_a_slash_command_leads_to_it(line: str, meant: str) -> 
 
 def test_every_synonym_leads_to_a_command() -> None:
     """And none of them is the name of the command that it would lead to."""
-    words = {name for each in COMMANDS.values() for name in each} | {"--help", "quit", "continue"}
+    words = {name for each in COMMANDS.values() for name in each} | {
+        "--help",
+        "--version",
+        "quit",
+        "continue",
+    }
     group = produce_group()
     for name in list(words):
         command = group.get_command(click.Context(group), name)
