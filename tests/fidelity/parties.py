@@ -30,6 +30,7 @@ from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.keys import KEYS, KeyRole
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.assembly import Assembler
+from vibe_llms.tables.reading import TableReader, locate_by_name
 
 BEGIN: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -69,7 +70,7 @@ class Party:
         address, controls = (
             attributes.address,
             tuple(
-                produce_control(key.name, key.definition)
+                produce_control(key.name, key.definition, TableReader(locate_by_name(key.name)))
                 for key in KEYS
                 if key.role is KeyRole.CONTROL
             ),
