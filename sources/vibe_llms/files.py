@@ -10,8 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -50,15 +49,28 @@ def advise(error: OSError, *, is_named: bool = False) -> str:
     return remedies.get(error.errno or 0, _USUAL_REMEDY)
 
 
-@contextmanager
-def naming(path: Path | str, draft: str | None = None) -> Iterator[None]:
+class _Naming:
+    """See :func:`naming`; a class, as an append goes through three, and a generator costs more."""
+
+    __slots__ = ("draft", "path")
+
+    def __init__(self, path: Path | str, draft: str | None) -> None:
+        self.path = path
+        self.draft = draft
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not isinstance(error, OSError) or error.errno is None:  # ours are such, and have none
+            return
+        if error.filename in (None, self.draft):
+            raise OSError(error.errno, error.strerror, os.fspath(self.path)) from error
+
+
+def naming(path: Path | str, draft: str | None = None) -> _Naming:
     """Lets an error of the operating system that names no file, or but its draft, name this one."""
-    try:
-        yield
-    except OSError as error:  # ours are such, too, and have no number
-        if error.errno is None or error.filename not in (None, draft):
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+    return _Naming(path, draft)
 
 
 def open_regular(path: str, flags: int = os.O_RDONLY) -> int:

@@ -44,8 +44,11 @@ class Disk:
 
         For what a power failure may take without harm.
         """
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        os.write(descriptor, data)
+        if hasattr(os, "pwrite"):
+            os.pwrite(descriptor, data, 0)
+        else:  # Windows
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.write(descriptor, data)
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Cuts a file off at a size."""

@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.files import naming, open_regular
+from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, write_new_file
 from vibe_llms.logs.lines import find_line_start, find_torn_start, read_at
 from vibe_llms.logs.tallies import Tally, advance_tally
@@ -21,21 +22,24 @@ class Log:
     """A file of lines, open at its end.
 
     Opening it to append takes what a crash has torn off its end and sets it aside, in a file of
-    its own beside it. Whoever does so keeps others out, by a lock (:mod:`vibe_llms.logs.locks`):
-    of the file itself, or of one beside it where the file may be replaced.
+    its own beside it. Whoever does so keeps others out, by a lock: of the file itself, or of one
+    beside it where the file may be replaced.
 
     Args:
         path: Of the file, which exists.
         disk: Performs every change.
+        lock: What :func:`.locks.acquire` has returned; :meth:`close` gives it back. ``None``
+            where others are kept out already, or need not be.
         tally: Where it is written down how many lines were acknowledged; ``None`` for nowhere.
         reading: Change nothing, so that a disk may be full or read-only: a torn end is merely
             reported.
-        descriptor: Of the file, where it is open already; :meth:`close` closes it.
+        descriptor: Of the file, where that is open already, because it is its own lock.
 
     Attributes:
         descriptor: Of the file.
         end: How many lines were appended since it was opened, and how large the file is, up to
             its last whole append.
+        modified_ns: When it was last written to, before it was opened.
         notices: What was found torn.
 
     Raises:
@@ -47,6 +51,7 @@ class Log:
         path: str,
         disk: Disk,
         *,
+        lock: int | None = None,
         tally: str | None = None,
         reading: bool = False,
         descriptor: int | None = None,
@@ -54,6 +59,7 @@ class Log:
         self.path = path
         self.notices: tuple[Finding, ...] = ()
         self._disk = disk
+        self._lock = lock
         self._tally = tally
         self.descriptor = descriptor if descriptor is not None else _open(path, disk, reading)
         try:
@@ -61,7 +67,7 @@ class Log:
                 start = self._settle(reading)
         except BaseException:
             if descriptor is None:
-                self.close()
+                os.close(self.descriptor)
             raise
         self.end = Tally(0, start)  # replaced as a whole: an interrupt leaves the old or the new
         self._certain = self.end
@@ -69,7 +75,8 @@ class Log:
 
     def _settle(self, reading: bool) -> int:
         """Returns where the whole appends end, with what is torn behind them put right."""
-        size = os.fstat(self.descriptor).st_size
+        status = os.fstat(self.descriptor)
+        size, self.modified_ns = status.st_size, status.st_mtime_ns
         start = find_torn_start(self.descriptor, size)
         if start < size:
             fate = "is still there" if reading else self._set_aside(start, size)
@@ -180,8 +187,13 @@ class Log:
                 offset += len(line) + 1
 
     def close(self) -> None:
-        """Closes the file. Does not wait for the disk."""
-        os.close(self.descriptor)
+        """Closes the file, and lets others in. Does not wait for the disk."""
+        try:
+            if self.descriptor != self._lock:
+                os.close(self.descriptor)
+        finally:
+            if self._lock is not None:
+                locks.release(self._lock)
 
     def __enter__(self) -> Self:
         return self

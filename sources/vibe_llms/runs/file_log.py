@@ -6,7 +6,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -76,7 +75,6 @@ class FileLog:
         self._folder = folder
         self._contents = contents
         self._disk = Disk() if disk is None else disk
-        self._lock: int | None = None
         self._log: Log | None = None
         self._before = 0  # how many events there were when it was claimed
         self._synchronized = 0
@@ -88,11 +86,10 @@ class FileLog:
     @mapping_errors
     def claim(self) -> None:
         """Claims the log until :meth:`close`, and sets aside a line that a crash has torn."""
-        if self._lock is not None:
+        if self._log is not None:
             raise describe_busy(f"{self._folder}/{LOCK}")
-        self._lock = self._acquire_lock()
+        self._log = log = self._open()
         try:
-            self._log = log = self._open()
             self.notices += log.notices
             last = log.read_last()
             self._before = self._open_envelope(last, "last line").sequence if last else 0
@@ -117,13 +114,15 @@ class FileLog:
                 raise describe_busy(path) from error
 
     def _open(self) -> Log:
-        tally = f"{self._folder}/{TALLY}"
+        lock, tally = self._acquire_lock(), f"{self._folder}/{TALLY}"
         try:
-            return Log(self.path, self._disk, tally=tally)
-        except FileNotFoundError:
-            os.close(self._disk.create(self.path))
-            self._disk.synchronize_folder(self._folder)
-            return Log(self.path, self._disk, tally=tally)
+            if not os.path.lexists(self.path):
+                os.close(self._disk.create(self.path))
+                self._disk.synchronize_folder(self._folder)
+            return Log(self.path, self._disk, lock=lock, tally=tally)
+        except BaseException:
+            locks.release(lock)
+            raise
 
     def _refuse_loss(self) -> None:
         """What took effect and is forgotten would be executed again."""
@@ -170,12 +169,8 @@ class FileLog:
         """Closes the file and gives the claim up; may be called again."""
         with self._door:
             log, self._log = self._log, None
-            lock, self._lock = self._lock, None
-        with suppress(OSError):
-            if log is not None:
-                log.close()
-        if lock is not None:
-            locks.release(lock)
+        if log is not None:
+            log.close()
 
     # --- reading ---------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ def test_001_the_disk_asks_the_system_to_synchronize(
     """An append makes one `fdatasync`, of its own file, after the write and before the tally."""
     store = populate(tmp_path)
     calls: list[str] = []
-    for name in ("write", "fsync", "fdatasync"):
+    for name in ("write", "pwrite", "fsync", "fdatasync"):
         original = getattr(os, name)
 
         def spy(descriptor: int, *rest: object, name: str = name, original=original) -> object:
@@ -106,7 +106,7 @@ def test_001_the_disk_asks_the_system_to_synchronize(
     assert calls == [
         "write messages.jsonl",
         "fdatasync messages.jsonl",
-        "write messages.tally",
+        "pwrite messages.tally",
     ]
 
 

@@ -129,7 +129,7 @@ class DirectoryStore:
             data = join_lines(encode_canisters(canisters), len(canisters))
             with self.guards.opened(identity) as log:
                 merged = self._ensure_unchanged(identity, log.end.size, after)
-                former_ns = os.fstat(log.descriptor).st_mtime_ns if log.end.size else 0
+                former_ns = log.modified_ns if log.end.size else 0
                 if data:
                     log.append(data, len(canisters), certain=True)
                 self._date(identity, canisters, former_ns)

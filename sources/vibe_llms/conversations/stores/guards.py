@@ -54,22 +54,21 @@ class Guards:
                 with self.together():
                     removal.restore_lock(self.layout, identity)
 
-    @contextmanager
-    def opened(self, identity: str, *, reading: bool = False) -> Iterator[Log]:
-        """Opens the messages of one conversation, locked.
+    def opened(self, identity: str, *, reading: bool = False) -> Log:
+        """Opens the messages of one conversation, locked until they are closed.
 
         Args:
             reading: Change nothing, so that a disk may be full or read-only: a torn last
                 line is merely reported, rather than set aside.
         """
+        path = self.layout.messages(identity)
+        tally = self.layout.tally(identity)
         lock = self.lock(identity)
         try:
-            path = self.layout.messages(identity)
-            try:
-                log = Log(path, self.disk, tally=self.layout.tally(identity), reading=reading)
-            except FileNotFoundError as error:
-                raise chain.describe_missing_messages(path) from error
-            with log:
-                yield log
-        finally:
+            return Log(path, self.disk, lock=lock, tally=tally, reading=reading)
+        except FileNotFoundError as error:
             locks.release(lock)
+            raise chain.describe_missing_messages(path) from error
+        except BaseException:
+            locks.release(lock)
+            raise

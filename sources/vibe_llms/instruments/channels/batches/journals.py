@@ -61,7 +61,7 @@ class ItemJournal:
         try:
             self._refuse_strangers(lock)
             self._remember(Log(str(path), self._disk, reading=True, descriptor=lock))
-            self._log = Log(str(path), self._disk, descriptor=lock)
+            self._log = Log(str(path), self._disk, lock=lock, descriptor=lock)
         except BaseException:
             locks.release(lock)
             raise
@@ -140,7 +140,7 @@ class ItemJournal:
         try:
             self.synchronize()
         finally:
-            locks.release(self._log.descriptor)
+            self._log.close()
 
     def __enter__(self) -> Self:
         return self
