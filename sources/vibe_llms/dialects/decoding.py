@@ -1,4 +1,4 @@
-"""JSON of vendors as plain data, also where it holds what no text can."""
+"""What vendors send as plain data, also where it holds what no text can, or makes no sense."""
 
 from __future__ import annotations
 

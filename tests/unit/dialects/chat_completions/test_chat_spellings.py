@@ -243,6 +243,17 @@ def test_an_unusual_request_comes_back_as_it_was(asked: Any) -> None:
     assert read.losses == written.losses == ()
 
 
+def test_an_older_choice_among_newer_tools_goes_by_its_newer_name() -> None:
+    """A client that mixes the two means one thing."""
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    messages = [{"role": "user", "content": "q"}]
+    read = normalize_request({"messages": messages, "tools": tools, "function_call": {"name": "f"}})
+
+    written: Any = nativize_request(read.value, ATTRIBUTES, Quirks()).value
+    assert written["tool_choice"] == {"type": "function", "function": {"name": "f"}}
+    assert "function_call" not in written
+
+
 def test_how_something_was_written_is_no_loss_elsewhere() -> None:
     """A call without its type goes to another vendor of the protocol as any other call."""
     message = {"role": "assistant", "tool_calls": [{"id": "c1", "function": CALL["function"]}]}

@@ -1,4 +1,4 @@
-"""Control values as parameters of a request, and back."""
+"""Control values as parameters of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole request: everything in it, both directions."""
+"""A whole request: what a vendor is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn of the model as one message: of a request, or of a response."""
+"""A turn of the model as one message."""
 
 from __future__ import annotations
 

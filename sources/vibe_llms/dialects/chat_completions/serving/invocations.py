@@ -115,7 +115,7 @@ def compare_choice(
 ) -> bool:
     """Tells whether a client's choice would be written as the client has written it."""
     written = nativize_invocables(invocables, choice).value.get("tool_choice", "auto")
-    return written == (native.get("tool_choice") or "auto")
+    return bool(written == native["tool_choice"])
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:

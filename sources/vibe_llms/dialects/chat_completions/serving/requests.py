@@ -19,7 +19,27 @@ from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject, JsonValue
 
+SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "frequency_penalty": ("frequency_penalty",),
+    "max_tokens": ("max_completion_tokens", "max_tokens"),
+    "min_p": ("min_p",),
+    "parallel_invocations": ("parallel_tool_calls",),
+    "presence_penalty": ("presence_penalty",),
+    "reasoning_effort": ("reasoning_effort",),
+    "repeat_penalty": ("repeat_penalty", "repetition_penalty"),
+    "seed": ("seed", "random_seed"),
+    "service_tier": ("service_tier",),
+    "stop": ("stop",),
+    "temperature": ("temperature",),
+    "top_k": ("top_k",),
+    "top_p": ("top_p",),
+    "verbosity": ("verbosity",),
+}
+"""From a control to the fields in which vendors of this dialect take it."""
+
 _OWN: Final = ("messages", "model", "tools", "functions", "response_format", "tool_choice")
+_OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "tool_choice"})
+"""Fields of a request which other processors read, whatever a model's data call a control."""
 
 
 def normalize_request(
@@ -40,8 +60,10 @@ def normalize_request(
     schema = normalize_schema(native)
     invocables, choice = tools.value
     kept = leave(native, *_OWN, *list_fields(native, controls.value))
-    if not compare_choice(native, choice, invocables):
+    if native.get("tool_choice") and not compare_choice(native, choice, invocables):
         kept["$choice"] = {"said": native["tool_choice"], "meant": choice}
+    if choice != "auto" and native.get("tools"):
+        kept.pop("function_call", None)
     kept |= _keep_format(native, schema.value)
     canisters = messages.value
     request = Request(
@@ -68,25 +90,6 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
     if not isinstance(inner, Mapping):
         return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
     return {"$wanted": {**wanted, "json_schema": without(inner, "schema")}}
-
-
-SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "frequency_penalty": ("frequency_penalty",),
-    "max_tokens": ("max_completion_tokens", "max_tokens"),
-    "min_p": ("min_p",),
-    "parallel_invocations": ("parallel_tool_calls",),
-    "presence_penalty": ("presence_penalty",),
-    "reasoning_effort": ("reasoning_effort",),
-    "repeat_penalty": ("repeat_penalty", "repetition_penalty"),
-    "seed": ("seed", "random_seed"),
-    "service_tier": ("service_tier",),
-    "stop": ("stop",),
-    "temperature": ("temperature",),
-    "top_k": ("top_k",),
-    "top_p": ("top_p",),
-    "verbosity": ("verbosity",),
-}
-"""From a control to the fields in which vendors of this dialect take it."""
 
 
 def normalize_controls(
@@ -120,7 +123,3 @@ def list_fields(native: Mapping[str, Any], controls: Mapping[str, JsonValue]) ->
     """Returns the fields of a request from which the control values were read."""
     spellings = (SPELLINGS.get(name, (name,)) for name in controls)
     return [next(each for each in names if native.get(each) is not None) for names in spellings]
-
-
-_OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "tool_choice"})
-"""Fields of a request which other processors read, whatever a model's data call a control."""

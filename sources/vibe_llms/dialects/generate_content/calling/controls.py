@@ -1,4 +1,4 @@
-"""Control values as ``generationConfig``, and back."""
+"""Control values as ``generationConfig``."""
 
 from __future__ import annotations
 

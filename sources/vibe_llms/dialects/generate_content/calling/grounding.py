@@ -1,4 +1,4 @@
-"""What an answer rests on: the metadata of a candidate as citations on its texts, and back.
+"""What an answer rests on: the metadata of a candidate as citations on its texts.
 
 Offsets in the metadata count the bytes of the text in UTF-8; ours count characters.
 """

@@ -1,4 +1,4 @@
-"""Whole requests: the body that is sent, and what a client's body means.
+"""Whole requests: the body that is sent.
 
 The body is the same streamed or not, and names no model: both are said by the path.
 """

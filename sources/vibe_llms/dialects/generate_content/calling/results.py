@@ -1,4 +1,4 @@
-"""Results of invocations as ``functionResponse``, and back.
+"""Results of invocations as ``functionResponse``.
 
 The vendor reads ``output`` and ``error`` in a response as what they are called, and any other
 object as the output itself. So a text goes as ``output`` or ``error``, and an object as it is,

@@ -1,4 +1,4 @@
-"""The vendor's account of tokens in buckets that do not overlap, and back."""
+"""The vendors' accounts of tokens in buckets that do not overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client's contents as canisters: what a gateway reads, and what reads old requests back."""
+"""A client's contents as canisters: what a gateway reads."""
 
 from __future__ import annotations
 

@@ -22,6 +22,18 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 from vibe_llms.plain import JsonObject
 
+_WORDS: Final = {
+    StopReason.LIMIT: "MAX_TOKENS",
+    StopReason.PAUSED: "CONTINUATION",
+    StopReason.REFUSED: "SAFETY",
+    StopReason.FILTERED: "SAFETY",
+    StopReason.OVERFLOW: "MAX_TOKENS",
+    StopReason.INTERRUPTED: "OTHER",
+    StopReason.FAILED: "MALFORMED_RESPONSE",
+    StopReason.UNKNOWN: "OTHER",
+}
+"""For what another vendor answered; whatever is not here has simply come to its end."""
+
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Returns the whole body of a response, whoever gave it, and what it could not carry.
@@ -129,19 +141,6 @@ def _write_segment(text: str, start: int | None, end: int | None) -> dict[str, A
     before = len(text[:begin].encode("utf-8", "surrogatepass"))
     within = len(text[begin:end].encode("utf-8", "surrogatepass"))
     return {"startIndex": before, "endIndex": before + within, "text": text[begin:end]}
-
-
-_WORDS: Final = {
-    StopReason.LIMIT: "MAX_TOKENS",
-    StopReason.PAUSED: "CONTINUATION",
-    StopReason.REFUSED: "SAFETY",
-    StopReason.FILTERED: "SAFETY",
-    StopReason.OVERFLOW: "MAX_TOKENS",
-    StopReason.INTERRUPTED: "OTHER",
-    StopReason.FAILED: "MALFORMED_RESPONSE",
-    StopReason.UNKNOWN: "OTHER",
-}
-"""For what another vendor answered; whatever is not here has simply come to its end."""
 
 
 def nativize_stop(reason: StopReason) -> str:

@@ -1,4 +1,4 @@
-"""Control values as parameters of a request, and back.
+"""Control values as parameters of a request.
 
 How hard a model thinks is said here in three ways: by the effort, by a budget, and by whether it
 thinks at all. Where the data of a model say ``supports_adaptive_reasoning``, to ask for an effort

@@ -1,4 +1,4 @@
-"""Descriptions of invocables as tools, the choice among them, and schemas; both directions."""
+"""Descriptions of invocables as tools, the choice among them, and schemas."""
 
 from __future__ import annotations
 

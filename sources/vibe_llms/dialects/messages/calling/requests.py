@@ -1,4 +1,4 @@
-"""A whole request, in both directions: what a vendor is sent, and what a client's gateway reads."""
+"""A whole request: what a vendor is sent."""
 
 from __future__ import annotations
 

@@ -21,6 +21,9 @@ from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject, JsonValue
 
+_SAME_NAME: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
+_SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
+
 
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
@@ -58,12 +61,6 @@ def _normalize_request(
         native=keep_native(PROTOCOL, rest),
     )
     return Translation(request)
-
-
-_SAME_NAME: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
-
-
-_SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
 
 
 def normalize_controls(

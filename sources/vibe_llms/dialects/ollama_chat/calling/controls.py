@@ -1,4 +1,4 @@
-"""Control values as ``options`` and ``think``, and back."""
+"""Control values as ``options`` and ``think``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole request: the body that goes to a server, and the meaning of one that a client sent."""
+"""A whole request: what a server is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's account of tokens, both directions."""
+"""The server's account of tokens."""
 
 from __future__ import annotations
 

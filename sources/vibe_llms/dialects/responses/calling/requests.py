@@ -25,6 +25,11 @@ from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject
 
+SEALED_REASONING: Final = "reasoning.encrypted_content"
+
+HELD: Final = ("previous_response_id", "conversation")
+"""What lets the vendor put what it holds before the input."""
+
 
 def nativize_request(
     request: Request,
@@ -110,13 +115,6 @@ def _survey_losses(request: Request, residue: Mapping[str, Any]) -> list[Loss]:
         return []
     reason = "the vendor enforces only closed schemas whose properties are all required"
     return [Loss(kind=LossKind.COERCED, path="schema", reason=reason)]
-
-
-SEALED_REASONING: Final = "reasoning.encrypted_content"
-
-
-HELD: Final = ("previous_response_id", "conversation")
-"""What lets the vendor put what it holds before the input."""
 
 
 def produce_processors(quirks: Quirks) -> Processors:
