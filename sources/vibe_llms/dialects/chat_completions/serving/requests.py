@@ -13,7 +13,7 @@ from vibe_llms.dialects.chat_completions.serving.invocations import (
 )
 from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
 from vibe_llms.dialects.residues import keep_native, leave, without
-from vibe_llms.dialects.serving import fits_control
+from vibe_llms.dialects.serving import fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
@@ -54,6 +54,13 @@ def normalize_request(
     Raises:
         RequestError: The request makes no sense.
     """
+    with refuse_nonsense("The request", "Chat Completions"):
+        return _normalize_request(native, attributes)
+
+
+def _normalize_request(
+    native: Mapping[str, Any], attributes: ModelAttributes | None
+) -> Translation[Request]:
     messages = normalize_messages(native)
     controls = normalize_controls(native, attributes)
     tools = normalize_invocables(native)

@@ -13,7 +13,7 @@ from vibe_llms.dialects.ollama_chat.serving.invocations import (
 from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
 from vibe_llms.dialects.ollama_chat.tables import LEVELS, OPTIONS, UNSAID_LEVEL
 from vibe_llms.dialects.residues import keep_native, leave
-from vibe_llms.dialects.serving import fits_control
+from vibe_llms.dialects.serving import fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.attributes import ModelAttributes
@@ -36,6 +36,13 @@ def normalize_request(
         RequestError: It makes no sense, or there is nothing to answer, as in a request that
             only loads a model.
     """
+    with refuse_nonsense("The request", "Ollama's /api/chat"):
+        return _normalize_request(native, attributes)
+
+
+def _normalize_request(
+    native: Mapping[str, Any], attributes: ModelAttributes | None
+) -> Translation[Request]:
     messages = normalize_messages(native)
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
