@@ -73,6 +73,19 @@ def test_lists_what_is_known_of_a_conversation(
     assert row.created == store.read_metadata("walk").created
 
 
+def test_tags_are_what_they_are_whatever_is_in_them(
+    store: DirectoryStore, index: ConversationIndex
+) -> None:
+    """Line ends, quotes and the like part no tags."""
+    tags = ("two\nlines", 'a "quote"', "\t", "東京", "x,y")
+    store.create("walk", ConversationMetadata(tags=tags))
+    say(store, "walk", "Where?")
+
+    (row,) = index.survey()
+
+    assert row.tags == store.read_metadata("walk").tags == tags
+
+
 def test_lists_the_model_that_answered_last_where_the_metadata_name_none(
     store: DirectoryStore, index: ConversationIndex
 ) -> None:

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 
 from vibe_llms.conversations.index.words import TOKENIZER
 
-VERSION = 1
+VERSION = 2
 """Of the schema and of what is written into it. Change it with either, and with the tokenizer."""
 
 PATIENCE_SECONDS = 2.0
@@ -45,7 +45,7 @@ CREATE TABLE conversations (
     created INTEGER NOT NULL,       -- moments are nanoseconds since 1970
     updated INTEGER NOT NULL,
     model TEXT,
-    tags TEXT NOT NULL,             -- one a line
+    tags TEXT NOT NULL,             -- an array in JSON; empty for none
     merged_bytes INTEGER NOT NULL,  -- came over from deleted parents
     parent TEXT,
     parent_canisters INTEGER,

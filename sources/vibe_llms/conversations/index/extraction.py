@@ -114,12 +114,18 @@ def read_description(data: bytes) -> Description:
         name=_text(about.get("name")) or None,
         created=read_moment(about.get("created")),
         model=_text(about.get("model")) or None,
-        tags="\n".join(filter(None, map(_text, tags))) if isinstance(tags, list) else "",
+        tags=_write_tags(tags) if isinstance(tags, list) else "",
         merged_bytes=_number(about.get("merged_bytes")) or 0,
         parent=_text(parent.get("id")) or None,
         parent_canisters=_number(parent.get("canisters")),
         parent_bytes=_number(parent.get("bytes")),
     )
+
+
+def _write_tags(tags: list[object]) -> str:
+    """Writes tags, whatever is in them; empty for none."""
+    texts = list(filter(None, map(_text, tags)))
+    return json.dumps(texts) if texts else ""
 
 
 def read_moment(moment: object) -> int:

@@ -82,11 +82,17 @@ def read_rows(connection: sqlite3.Connection, identities: Iterable[str]) -> list
                     canisters=ancestry.inherited + canisters,
                     model=model,
                     first_words=restore_text(ancestry.first_words),
-                    tags=tuple(tags.split("\n")) if tags else (),
+                    tags=_read_tags(tags) if tags else (),
                     parent=parent,
                 )
             )
     return rows
+
+
+def _read_tags(text: str) -> tuple[str, ...]:
+    import json  # few have any
+
+    return tuple(json.loads(text))
 
 
 def _read_moment(moment_ns: int) -> datetime:

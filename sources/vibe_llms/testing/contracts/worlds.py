@@ -86,7 +86,9 @@ def find_provider(module: str) -> str:
         specifications = importlib.import_module(module).survey_providers()
     except Exception as error:
         raise PluginError(
-            plugin=module, detail=f"{module} cannot be asked: {type(error).__name__}: {error}"
+            plugin=module,
+            detail=f"{module} cannot be asked: {type(error).__name__}: {error}",
+            remedy="Name a module that Python finds from here, such as vibe_hello.",
         ) from error
     names = [specification.name for specification in specifications]
     if len(names) == 1:
