@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from vibe_llms.limits import Limits
     from vibe_llms.messages.requests import WindowPolicy
+    from vibe_llms.tables.documents import Document
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -35,12 +36,19 @@ class Source(NamedTuple):
     Attributes:
         layer: The layer.
         place: The file's path, or the name of the environment variable.
-        line: Counted from 1; 0 where the place has no lines.
+        document: The file, where there is one.
+        path: The way to the value in it.
     """
 
     layer: Layer
     place: str = ""
-    line: int = 0
+    document: Document | None = None
+    path: tuple[str | int, ...] = ()
+
+    @property
+    def line(self) -> int:
+        """Counted from 1; 0 where the place has no lines. Few ask, and to count takes a while."""
+        return 0 if self.document is None else self.document.find_line(self.path)
 
     def __str__(self) -> str:
         place = f"{self.place}:{self.line}" if self.line else self.place

@@ -173,7 +173,7 @@ class _Loader:
             return LayerValues()
         return self.produce_reader(
             file.layer,
-            lambda path: Source(file.layer, document.place, document.find_line(path)),
+            lambda path: Source(file.layer, document.place, document, path),
             file.path.parent,
         ).read_layer(document.tree)
 

@@ -19,7 +19,6 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import Control, check_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.plain import JsonValue
-from vibe_llms.tables.reading import TableReader, locate_by_name
 
 UNKNOWN_MODEL: Final = ModelAttributes(
     address=ModelAddress("client", "client"), genus=Genus.CONVERSER, controls=(), traced=()
@@ -90,5 +89,4 @@ def _access_common_control(name: str) -> Control | None:
     from vibe_llms.models.keys import KEYS_BY_NAME
 
     key = KEYS_BY_NAME.get(name)
-    reader = TableReader(locate_by_name(name))
-    return None if key is None else produce_control(name, key.definition, reader)
+    return None if key is None else produce_control(name, key.definition)

@@ -20,7 +20,7 @@ from vibe_llms.models.controls import (
 )
 from vibe_llms.plain import JsonValue
 from vibe_llms.tables.kinds import COUNT, TABLE, Choice, Kind, is_list, is_number
-from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.tables.reading import KeyPath, TableReader, locate_by_name
 
 
 def _is_finite(value: Any) -> bool:
@@ -54,7 +54,20 @@ _REQUIRED: Final = frozenset({"element", "options"})
 _COMMON: Final = {"kind": Choice(_FIELDS), "default": Kind("a value", lambda _: True)}
 
 
-def produce_control(
+def produce_control(name: str, fields: Mapping[str, JsonValue]) -> Control:
+    """Makes the control that the fields define.
+
+    Raises:
+        ConfigurationError: They define none; with all that is wrong with them.
+    """
+    reader = TableReader(locate_by_name(name))
+    control = read_control(name, fields, reader)
+    reader.finish()
+    assert control is not None
+    return control
+
+
+def read_control(
     name: str, fields: Mapping[str, JsonValue], reader: TableReader, path: KeyPath = ()
 ) -> Control | None:
     """Makes the control that the fields define.
@@ -93,7 +106,7 @@ def _produce_element(
 ) -> Control | None:
     if "default" in fields:
         reader.report((*path, "default"), "Elements have no default.")
-    return produce_control(name, fields, reader, path)
+    return read_control(name, fields, reader, path)
 
 
 def _check_bounds(values: Mapping[str, Any], reader: TableReader, path: KeyPath) -> None:

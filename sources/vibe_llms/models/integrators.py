@@ -18,7 +18,7 @@ from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError, 
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import Layer, ModelAttributes, Provenance, TracedValue
 from vibe_llms.models.controls import Control
-from vibe_llms.models.definitions import produce_control
+from vibe_llms.models.definitions import read_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS_BY_NAME, KeyRole, classify_key
 from vibe_llms.models.merging import MergeError, merge_values, read_directive
@@ -234,7 +234,7 @@ class _Fold:
         if not fields:
             return None
         reader = TableReader(lambda path: (name, 0, write_path(path)))
-        control = produce_control(name, fields, reader)
+        control = read_control(name, fields, reader)
         for finding in reader.findings:
             field = finding.path.partition(".")[0]
             traced = self.state.get(_name(name, field)) or self.state.get(name)

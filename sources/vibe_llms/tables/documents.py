@@ -10,7 +10,6 @@ from typing import Any, Final, NoReturn
 import tomli
 
 from vibe_llms.files import read_beginning
-from vibe_llms.tables.lines import locate_keys
 from vibe_llms.tables.reading import KeyPath, Position, TableReader, write_path
 
 MAXIMUM_FILE_BYTES: Final = 1_000_000
@@ -31,9 +30,22 @@ class Document:
         self.text = text
         self.tree = tree
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Document):
+            return NotImplemented
+        return (self.place, self.text) == (other.place, other.text)
+
+    def __hash__(self) -> int:
+        return hash((self.place, self.text))
+
+    def __repr__(self) -> str:
+        return f"Document({self.place!r})"  # its text may hold a secret
+
     @cached_property
     def lines(self) -> Mapping[KeyPath, int]:
         """The line, counted from 1, on which each key stands."""
+        from vibe_llms.tables.lines import locate_keys  # needed after a mistake only
+
         return locate_keys(self.text)
 
     def find_line(self, path: KeyPath) -> int:

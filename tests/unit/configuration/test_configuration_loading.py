@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -332,3 +334,18 @@ def test_directories_are_those_of_the_operating_system(word: str) -> None:
     expected = getattr(platformdirs, f"user_{word}_path")("vibe-llms", appauthor=False)
 
     assert access_user_directory(word, os.environ) == expected
+
+
+def test_a_configuration_without_mistakes_costs_neither_lines_nor_classes() -> None:
+    """It is loaded at every start: what only a mistake or an attrs class needs stays away."""
+    program = """
+import sys
+from vibe_llms.configuration import load_configuration
+configuration = load_configuration()
+heavy = {"attrs", "vibe_llms.exceptions", "vibe_llms.tables.annotations", "vibe_llms.tables.lines"}
+assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+assert configuration.settings["model"].source.line > 0
+assert "vibe_llms.tables.lines" in sys.modules
+"""
+
+    subprocess.run([sys.executable, "-c", program], check=True)

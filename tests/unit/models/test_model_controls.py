@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from vibe_llms.exceptions import ControlError
+from vibe_llms.exceptions import ConfigurationError, ControlError
 from vibe_llms.models import (
     Control,
     IntervalControl,
@@ -18,17 +18,12 @@ from vibe_llms.models import (
     describe_control,
 )
 from vibe_llms.models.definitions import produce_control
-from vibe_llms.tables.reading import TableReader, locate_by_name
 
 ROUNDABLE = st.floats(min_value=-1e6, max_value=1e6)
 
 
 def define(kind: str, *, name: str = "it", **fields: Any) -> Control:
-    reader = TableReader(locate_by_name())
-    control = produce_control(name, {"kind": kind, **fields}, reader)
-    reader.finish()
-    assert control is not None
-    return control
+    return produce_control(name, {"kind": kind, **fields})
 
 
 @pytest.mark.parametrize(
@@ -192,8 +187,8 @@ def test_controls_that_are_not_given_are_not_filled_in() -> None:
 )
 def test_a_definition_that_makes_no_control_says_why(fields: Any, message: str) -> None:
     """A mistake in a definition names the word that is wrong, and the nearest right one."""
-    reader = TableReader(locate_by_name("it"))
+    with pytest.raises(ConfigurationError) as caught:
+        produce_control("it", fields)
 
-    assert produce_control("it", fields, reader) is None
-    (finding,) = reader.findings
+    (finding,) = caught.value.findings
     assert message in str(finding)

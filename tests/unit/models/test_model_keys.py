@@ -16,7 +16,6 @@ from vibe_llms.models.keys import (
     produce_key_lines,
     resolve_spelling,
 )
-from vibe_llms.tables.reading import TableReader, locate_by_name
 
 MANUAL = Path(__file__).parents[3] / "documentation" / "reference" / "model-attributes.rst"
 
@@ -47,10 +46,8 @@ def test_every_control_of_the_table_has_a_definition_that_holds() -> None:
     """A flat default alone is enough for each well-known control."""
     rows = [key for key in KEYS if key.role is KeyRole.CONTROL]
 
-    reader = TableReader(locate_by_name())
     for row in rows:
-        produce_control(row.name, row.definition, reader)
-    assert reader.findings == []
+        assert produce_control(row.name, row.definition).name == row.name
 
 
 def test_the_table_names_no_key_twice_and_resolves_other_spellings() -> None:
