@@ -23,13 +23,10 @@ from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.keys import KEYS, KeyRole
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.tables.reading import TableReader, locate_by_name
 
 ASKED = Request(canisters=(UserCanister("Hello"),))
 CONTROLS = tuple(
-    produce_control(key.name, key.definition, TableReader(locate_by_name(key.name)))
-    for key in KEYS
-    if key.role is KeyRole.CONTROL
+    produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
 )
 
 

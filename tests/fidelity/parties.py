@@ -30,7 +30,6 @@ from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.keys import KEYS, KeyRole
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.tables.reading import TableReader, locate_by_name
 
 BEGIN: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -70,7 +69,7 @@ class Party:
         address, controls = (
             attributes.address,
             tuple(
-                produce_control(key.name, key.definition, TableReader(locate_by_name(key.name)))
+                produce_control(key.name, key.definition)
                 for key in KEYS
                 if key.role is KeyRole.CONTROL
             ),

@@ -41,7 +41,6 @@ from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.keys import KEYS_BY_NAME
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.tables.reading import TableReader, locate_by_name
 from vibe_llms.wire.sse import SseFramer
 
 mean = functools.partial(distil, "chat_completions")
@@ -79,10 +78,7 @@ WHOLE = [one for one in ANSWERED if not is_streamed(one)]
 
 def describe(name: str) -> ModelAttributes:
     """Makes the attributes of a model that takes every control."""
-    controls = [
-        produce_control(n, KEYS_BY_NAME[n].definition, TableReader(locate_by_name(n)))
-        for n in SPELLINGS
-    ]
+    controls = [produce_control(n, KEYS_BY_NAME[n].definition) for n in SPELLINGS]
     attributes = ModelsIntegrator(provider="vendor").integrate(name)
     return attrs.evolve(attributes, controls=tuple(controls))
 

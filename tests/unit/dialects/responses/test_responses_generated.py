@@ -36,7 +36,6 @@ from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS, KeyRole
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.tables.reading import TableReader, locate_by_name
 from vibe_llms.wire.sse import SseFramer
 
 mean = functools.partial(distil, "responses")
@@ -115,11 +114,7 @@ def describe(role: KeyRole | None) -> ModelAttributes:
     return ModelAttributes(
         address=ModelAddress("openai_responses", "model"),
         genus=Genus.CONVERSER,
-        controls=tuple(
-            produce_control(k.name, k.definition, TableReader(locate_by_name(k.name)))
-            for k in KEYS
-            if k.role is role
-        ),
+        controls=tuple(produce_control(k.name, k.definition) for k in KEYS if k.role is role),
         traced=(),
     )
 

@@ -53,7 +53,6 @@ from vibe_llms.models.attributes import Layer, ModelAttributes, Provenance, Trac
 from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS, KeyRole
-from vibe_llms.tables.reading import TableReader, locate_by_name
 
 mean = functools.partial(distil, "responses")
 
@@ -66,9 +65,7 @@ USER = UserCanister("Go on.")
 def produce_attributes(**capabilities: str) -> ModelAttributes:
     """Returns attributes of a model with any control, and with these capabilities."""
     controls = tuple(
-        produce_control(key.name, key.definition, TableReader(locate_by_name(key.name)))
-        for key in KEYS
-        if key.role is KeyRole.CONTROL
+        produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
     )
     traced = tuple(
         TracedValue(key=name, value=value, provenance=Provenance(layer=Layer.MODEL))

@@ -35,7 +35,6 @@ from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS, KeyRole
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.tables.reading import TableReader, locate_by_name
 from vibe_llms.wire.sse import SseFramer
 
 mean = functools.partial(distil, "responses")
@@ -69,9 +68,7 @@ def name(exchange: Mapping[str, Any]) -> str:
 def produce_attributes(model: str) -> ModelAttributes:
     """Returns attributes of a model that takes any control."""
     controls = tuple(
-        produce_control(key.name, key.definition, TableReader(locate_by_name(key.name)))
-        for key in KEYS
-        if key.role is KeyRole.CONTROL
+        produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
     )
     address = ModelAddress("openai_responses", model)
     return ModelAttributes(address=address, genus=Genus.CONVERSER, controls=controls, traced=())

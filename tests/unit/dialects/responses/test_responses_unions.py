@@ -56,7 +56,6 @@ from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS, KeyRole
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.tables.reading import TableReader, locate_by_name
 
 mean = functools.partial(distil, "responses")
 
@@ -167,9 +166,7 @@ def survey_fields(kind: Any) -> tuple[dict[str, Any], set[str]]:
 def produce_attributes() -> ModelAttributes:
     """Returns attributes of a model that takes any control."""
     controls = tuple(
-        produce_control(key.name, key.definition, TableReader(locate_by_name(key.name)))
-        for key in KEYS
-        if key.role is KeyRole.CONTROL
+        produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
     )
     address = ModelAddress("openai_responses", "model")
     return ModelAttributes(address=address, genus=Genus.CONVERSER, controls=controls, traced=())
