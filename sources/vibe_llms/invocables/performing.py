@@ -12,7 +12,8 @@ import contextvars
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable
+import sys
+from collections.abc import Awaitable, Coroutine
 from typing import Any, Final
 
 import attrs
@@ -77,13 +78,25 @@ async def perform_fitting(
             " go on. Do without it."
         )
     run = _run_in_thread if is_plain else _run
-    task = asyncio.get_running_loop().create_task(run(invoker, bound, places))
+    task = _start(run(invoker, bound, places))
     task.add_done_callback(places.end_task)
     try:
         outcome = await _watch(task, invoker, places, context)
     finally:
         context.cancel()
     return limit_outcome(outcome, invoker.output_limit_characters, invoker.output_limit_bytes)
+
+
+def _start(execution: Coroutine[Any, Any, Outcome]) -> asyncio.Task[Outcome]:
+    """Begins an execution as a task of its own, which can be given up.
+
+    Where Python can (from 3.12 on), its first steps are made at once: what waits for nothing is
+    done when this returns, and costs no turn of the event loop.
+    """
+    loop = asyncio.get_running_loop()
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(execution, loop=loop, eager_start=True)
+    return loop.create_task(execution)
 
 
 def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Bound | Outcome:
