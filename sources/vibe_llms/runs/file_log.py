@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -170,7 +171,8 @@ class FileLog:
         with self._door:
             log, self._log = self._log, None
         if log is not None:
-            log.close()
+            with suppress(OSError):
+                log.close()
 
     # --- reading ---------------------------------------------------------------------------
 

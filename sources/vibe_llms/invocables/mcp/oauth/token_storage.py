@@ -24,7 +24,7 @@ from mcp.shared.auth import (
 from pydantic import BaseModel, ValidationError
 
 from vibe_llms.files import replace_file
-from vibe_llms.invocables.mcp.oauth import OAuthSettings
+from vibe_llms.invocables.mcp.oauth.settings import OAuthSettings
 from vibe_llms.secrets import Settings
 
 _logger = logging.getLogger(__name__)

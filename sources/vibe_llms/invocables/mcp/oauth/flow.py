@@ -22,17 +22,17 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
 from vibe_llms.exceptions import EnsembleError
-from vibe_llms.invocables.mcp.loopback import Loopback
-from vibe_llms.invocables.mcp.oauth import Authorizer, Grant, OAuthSettings
-from vibe_llms.invocables.mcp.oauth_errors import (
+from vibe_llms.invocables.mcp.oauth.errors import (
     explain,
     is_challenge,
     read_answer,
     receive,
     redact,
 )
+from vibe_llms.invocables.mcp.oauth.loopback import Loopback
+from vibe_llms.invocables.mcp.oauth.settings import Authorizer, Grant, OAuthSettings
+from vibe_llms.invocables.mcp.oauth.token_storage import GrantFile, TokenStorage
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
-from vibe_llms.invocables.mcp.token_storage import GrantFile, TokenStorage
 
 AUTHORIZATIONS_LIMIT: Final = 5
 """How often a person is asked for one server, until the program is started again."""

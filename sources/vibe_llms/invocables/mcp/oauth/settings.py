@@ -18,7 +18,7 @@ from vibe_llms.tables.kinds import Kind, bound, is_web_address
 from vibe_llms.tables.reading import require
 
 if TYPE_CHECKING:
-    from vibe_llms.invocables.mcp.authorization import Authorization
+    from vibe_llms.invocables.mcp.oauth.flow import Authorization
 
 
 class Grant(enum.StrEnum):
@@ -141,7 +141,7 @@ def produce_authorization(
     Returns:
         An ``Auth`` for the client of the official package, which has to be installed.
     """
-    from vibe_llms.invocables.mcp.authorization import Authorization
+    from vibe_llms.invocables.mcp.oauth.flow import Authorization
 
     return Authorization(
         name,
