@@ -46,6 +46,28 @@ class Closing:
         await self.close()
 
 
+async def finish(work: Awaitable[_T]) -> _T:
+    """Waits for work to its end, also where whoever waits is cancelled, once or again.
+
+    The cancellation is raised when the work has ended; it is to have limits of its own.
+
+    Returns:
+        What the work returns; what it raises is raised.
+    """
+    task = asyncio.ensure_future(work)
+    cancellation: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})  # unlike awaiting it, this cannot cancel it
+        except asyncio.CancelledError as error:
+            cancellation = error
+    if cancellation is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # looked at: that nobody waits any more is what there is to know
+    raise cancellation
+
+
 class Portal:
     """An event loop in a thread of its own."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from vibe_llms.asynchrony import Portal, access_portal, close_portal
+from vibe_llms.asynchrony import Portal, access_portal, close_portal, finish
 from vibe_llms.exceptions import ConverseError, LimitError
 
 SOURCES = Path(__file__).resolve().parents[2] / "sources"
@@ -231,3 +231,46 @@ def test_a_process_ends_quietly_while_something_still_runs() -> None:
     """)
 
     assert (outcome.stdout, outcome.stderr, outcome.returncode) == ("cleaned up\n", "", 0)
+
+
+@pytest.mark.parametrize("cancellations", [0, 1, 2, 3])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_work_is_finished_however_often_its_waiter_is_cancelled(
+    cancellations: int, fails: bool
+) -> None:
+    """The work ends by itself; then the cancellation is raised, else what the work brought."""
+    is_free, ended = asyncio.Event(), False
+
+    async def work() -> int:
+        nonlocal ended
+        await is_free.wait()
+        ended = True
+        if fails:
+            raise KeyError
+        return 7
+
+    waiting = asyncio.create_task(finish(work()))
+    for _ in range(cancellations + 1):
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        if cancellations:
+            waiting.cancel()
+    is_free.set()
+    (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
+
+    assert ended
+    if cancellations:
+        assert isinstance(outcome, asyncio.CancelledError)
+    else:
+        assert isinstance(outcome, KeyError) if fails else outcome == 7
+
+
+async def test_work_that_ends_by_its_own_cancellation_says_so() -> None:
+    """Nobody waits for it for ever."""
+
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await finish(work())
+    assert await finish(asyncio.sleep(0, "done")) == "done"

@@ -11,6 +11,7 @@ from typing import Final, Self
 
 import attrs
 
+from vibe_llms.asynchrony import finish
 from vibe_llms.concealment import conceal_keys
 from vibe_llms.exceptions import EnsembleError, RequestError, UnknownNameError
 from vibe_llms.invocables.connected import ConnectedEnsemble
@@ -126,16 +127,7 @@ class Registry:
 
         Whoever is cancelled meanwhile, or was just before, waits for the end all the same.
         """
-        stopping = asyncio.gather(*(each.stop() for each in self._connected.values()))
-        cancellation: asyncio.CancelledError | None = None
-        while not stopping.done():
-            try:
-                await asyncio.wait({stopping})  # unlike awaiting it, this cannot cancel it
-            except asyncio.CancelledError as error:
-                cancellation = error
-        stopping.result()
-        if cancellation is not None:
-            raise cancellation
+        await finish(asyncio.gather(*(each.stop() for each in self._connected.values())))
 
     async def refresh(self) -> bool:
         """Asks those ensembles again that have announced a change; costs nothing without one.

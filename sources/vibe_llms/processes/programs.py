@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from vibe_llms.asynchrony import finish
 from vibe_llms.concealment import conceal_keys
 from vibe_llms.processes.watchdog import compose_watchdog
 
@@ -179,15 +180,7 @@ class Program:
             unread: What it writes meanwhile, which nobody reads any more and is let go.
         """
         self.let_go()
-        ending = asyncio.ensure_future(self._end(patience_seconds, unread))
-        cancellation: asyncio.CancelledError | None = None
-        while not ending.done():
-            try:
-                await asyncio.shield(ending)
-            except asyncio.CancelledError as error:
-                cancellation = error
-        if cancellation is not None:
-            raise cancellation
+        await finish(self._end(patience_seconds, unread))
 
     async def _end(self, patience_seconds: float, unread: asyncio.StreamReader | None) -> None:
         draining = None if unread is None else asyncio.ensure_future(drain(unread))

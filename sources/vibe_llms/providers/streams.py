@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from vibe_llms.asynchrony import Closing
+from vibe_llms.asynchrony import Closing, finish
 from vibe_llms.events.conversation import (
     ConversationCompletedEvent,
     ConversationEndedEvent,
@@ -281,12 +281,8 @@ class ResponseStream(Closing):
                 self._cleaning = asyncio.ensure_future(self._clean(outcome))
         if self._dispatcher is not None and self._dispatcher.runs_in(asyncio.current_task()):
             return  # a reactor closes its own stream: the clean-up waits for the reactor
-        # Shielded: whoever was cancelled waits for the clean-up, which has limits of its own.
-        try:
-            await asyncio.shield(self._cleaning)
-        except asyncio.CancelledError:
-            await asyncio.wait({self._cleaning})
-            raise
+        # Whoever was cancelled waits for the clean-up, which has limits of its own.
+        await finish(self._cleaning)
 
     def _has_ended_at_once(self, outcome: Outcome) -> bool:
         """Ends without a task of its own where there is nothing to wait for, as after a call."""

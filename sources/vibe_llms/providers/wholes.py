@@ -7,10 +7,10 @@ are those of :class:`vibe_llms.providers.streams.ResponseStream`.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from vibe_llms.asynchrony import finish
 from vibe_llms.events.stream import ContentDeltaEvent, LossEvent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.assembly import Assembler
@@ -74,9 +74,4 @@ async def _receive(
 
 async def _close(source: EventSource, assembler: Assembler) -> None:
     """Closes a source to the end, even for somebody who is cancelled meanwhile."""
-    closing = asyncio.ensure_future(close_quietly(source, assembler.origin.provider))
-    try:
-        await asyncio.shield(closing)
-    except asyncio.CancelledError:
-        await asyncio.wait({closing})
-        raise
+    await finish(close_quietly(source, assembler.origin.provider))

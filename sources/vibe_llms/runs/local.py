@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -187,25 +188,10 @@ class ConversationJournal:
         if isinstance(store, MemoryStore):
             is_shared = self.conversation.catch_up(store)
         else:
-            is_shared = await _finish_in_thread(lambda: self.conversation.catch_up(store))
+            is_shared = await finish(asyncio.to_thread(lambda: self.conversation.catch_up(store)))
         if is_shared:
             notice = Finding(place=self.conversation.id, message="Others have written to it, too.")
             self.conversation.notices += (notice,)
-
-
-async def _finish_in_thread(function: Callable[[], _T]) -> _T:
-    """Runs a function in a thread to its end, also where nobody waits for it any longer."""
-    work = asyncio.ensure_future(asyncio.to_thread(function))
-    cancelled: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait((work,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        work.exception()  # looked at: what failed has not happened, which whoever looks can see
-        raise cancelled
-    return work.result()
 
 
 @asynccontextmanager
@@ -276,7 +262,7 @@ async def _claim_log(journal: ConversationJournal, store: ConversationStore | No
 
 async def _claim_in_thread(log: RunLog) -> None:
     try:
-        await _finish_in_thread(log.claim)
+        await finish(asyncio.to_thread(log.claim))
     except asyncio.CancelledError:
         log.close()
         raise
@@ -300,4 +286,4 @@ async def _read_earlier(
         inherited = survey_inherited(store, conversation)
         return [*inherited, *own, *survey_doubtful(store, conversation)]
 
-    return await _finish_in_thread(read)
+    return await finish(asyncio.to_thread(read))

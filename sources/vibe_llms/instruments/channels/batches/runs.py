@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -91,7 +92,7 @@ class Run(Generic[T]):
     async def settle(self) -> None:
         """Ends a batch that has come to its end."""
         if self._journal is not None:
-            await _perform_aside(self._journal.settle)
+            await finish(asyncio.to_thread(self._journal.settle))
 
     async def perform(self, place: int, given: Any) -> BatchItem[T] | None:
         """Does one input, unless it was done before; writes its line."""
@@ -183,24 +184,14 @@ class Run(Generic[T]):
         """Lets what is written survive the loss of power, too, some time later."""
         while True:
             await asyncio.sleep(_SURVIVING_SECONDS)
-            await _perform_aside(journal.synchronize)
-
-
-async def _perform_aside(function: Callable[[], None]) -> None:
-    """Runs a function in a thread; who is cancelled meanwhile waits until its file is let go."""
-    working = asyncio.ensure_future(asyncio.to_thread(function))
-    try:
-        await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait({working})
-        raise
+            await finish(asyncio.to_thread(journal.synchronize))
 
 
 async def _open_aside(path: Path, batch: str) -> ItemJournal:
     """Opens a journal, which may be long, in a thread; who is cancelled has opened none."""
     opened: list[ItemJournal] = []
     try:
-        await _perform_aside(lambda: opened.append(ItemJournal(path, batch)))
+        await finish(asyncio.to_thread(lambda: opened.append(ItemJournal(path, batch))))
     except asyncio.CancelledError:
         for journal in opened:
             journal.close()
