@@ -44,14 +44,15 @@ def remember_arguments(arguments: Sequence[str]) -> None:
 
 
 def remember_names(configuration: Configuration) -> None:
-    """Remembers what providers are called, for :func:`respell`: as typed, or as most people do."""
+    """Remembers what providers are called, for :func:`respell`: as typed, or by the short name."""
     given = (*_arguments, configuration.model)
     words = {part for word in given for part in re.split("[:=]", word)}
     _spoken.clear()
     for word in sorted(configuration.aliases, key=words.__contains__):  # what was typed wins
         meant = configuration.follow_aliases(word)
+        is_used = word in words or meant.startswith(f"{word}_")  # openai, of openai_responses
         is_other = word not in configuration.providers and meant not in words
-        if is_other and meant in configuration.providers:
+        if is_used and is_other and meant in configuration.providers:
             _spoken[meant] = word
 
 
