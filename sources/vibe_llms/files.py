@@ -25,6 +25,7 @@ _REMEDIES = {
     errno.EROFS: "Choose another place; this disk may only be read.",
     errno.EMFILE: "Close what this process has open, or allow it more: `ulimit -n 4096`.",
     errno.ENFILE: "Close programs that have many files open.",
+    errno.ENXIO: "Start first what is at its other end.",
     errno.ENOENT: "Check the path, each folder of it.",
     errno.ENOTDIR: "A file is where a folder should be: move it away.",
     errno.EISDIR: "A folder is where a file should be: move it away.",

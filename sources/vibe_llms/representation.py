@@ -24,6 +24,8 @@ def represent(name: str, parts: Iterable[tuple[str, object]]) -> str:
     for label, value in parts:
         part = f"{label}={shorten_value(value)}" if label else shorten_value(value)
         part = part if is_first else f", {part}"
+        if is_first and len(text) + len(part) > LINE_CHARACTERS // 2 and label:
+            part = f"{label}={type(value).__name__}(…)"  # one alone leaves the others room
         if len(text) + len(part) > LINE_CHARACTERS - 4:
             return f"{text}{'' if is_first else ', '}…)"
         text += part

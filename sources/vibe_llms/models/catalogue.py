@@ -15,7 +15,7 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.folders import Overrides, ProviderFolder, read_overrides
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.rules import Rule
-from vibe_llms.nearness import find_near
+from vibe_llms.nearness import find_near, find_nearest
 from vibe_llms.resources import access_data
 
 
@@ -103,7 +103,7 @@ class Catalogue:
         found = self.survey_providers()
         providers = sorted({*found, *(name for name in aliases if aliases[name] in found)})
         near = find_near(text, {*providers, *aliases}) or find_near(text, self._survey_names())
-        called = self._find_called(text, aliases.values())
+        called = self._find_called(text, {*providers, *aliases}, aliases.values())
         meant = f"; did you mean {called[0]!r}?" if called else ""
         raise UnknownNameError(
             kind="provider or model",
@@ -127,16 +127,24 @@ class Catalogue:
             raise errors[0]
         return fitting
 
-    def _find_called(self, word: str, usual: Collection[str]) -> list[str]:
+    def _find_called(
+        self, word: str, providers: Collection[str], usual: Collection[str]
+    ) -> list[str]:
         """Lists the models that have a word in their names, such as ``sonnet``.
 
-        Defaults come first, and those of providers that have usual names.
+        Or one that is nearly it, unless that is nearly a provider. Defaults come first, and those
+        of providers that have usual names.
         """
-        found: list[tuple[bool, bool, str]] = []
-        for provider in filter(self._has_folder, self.survey_providers()):
-            for place, model in enumerate(self.survey_models(provider)):
-                if f"-{word.lower()}-" in f"-{model.name.lower()}-":
-                    found.append((place > 0, provider not in usual, str(model)))
+        folders = filter(self._has_folder, self.survey_providers())
+        models = [pair for each in folders for pair in enumerate(self.survey_models(each))]
+        words = {part for _, model in models for part in model.name.lower().split("-")}
+        is_other = "-" in word or word.lower() in words or find_nearest(word, providers) is not None
+        nearest = word.lower() if is_other else find_nearest(word.lower(), words) or word.lower()
+        found = [
+            (place > 0, model.provider not in usual, str(model))
+            for place, model in models
+            if f"-{nearest}-" in f"-{model.name.lower()}-"
+        ]
         return [address for *_, address in sorted(found, key=lambda each: each[:2])]
 
     def _survey_names(self) -> set[str]:

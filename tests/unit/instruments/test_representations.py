@@ -116,6 +116,13 @@ def test_it_fits_a_line(value: Any) -> None:
     assert "\n" not in shown
 
 
+def test_a_large_part_leaves_the_others_room() -> None:
+    """What comes first is named, and what comes after it is shown."""
+    metadata = ResponseMetadata(origin=ORIGIN, attempts=3)
+
+    assert repr(metadata) == "ResponseMetadata(origin=Origin(…), attempts=3)"
+
+
 def test_every_public_class_says_what_it_is() -> None:
     """None shows as a bare address in memory, so that a list of them can be read."""
     silent = [

@@ -170,6 +170,8 @@ def test_a_name_that_nobody_or_everybody_knows_is_refused(tmp_path: Path) -> Non
     with pytest.raises(UnknownNameError, match="did you mean 'two:big-sonnet-4'") as caught:
         catalogue.resolve_address("Sonnet", aliases={"zwei": "two"})
     assert caught.value.known[:2] == ("two:big-sonnet-4", "one:big-sonnet-3")
+    with pytest.raises(UnknownNameError, match="did you mean 'one:big-sonnet-3'"):
+        catalogue.resolve_address("sonnett")
     with pytest.raises(UnknownNameError, match="one:fam-1, two:fam-1"):
         catalogue.resolve_address("fam-1")
     with pytest.raises(ConfigurationError):

@@ -188,7 +188,7 @@ def test_odd_facts_about_models_are_passed_over(tmp_path: Path, kind: str) -> No
     ("name", "words"),
     [
         ("/", "vibe: error: / cannot be written: Is a directory. Name a file."),
-        ("pipe", "pipe cannot be written: Nobody reads from this pipe."),
+        ("pipe", "pipe cannot be written: Nobody reads from this pipe. Start first what"),
         ("/dev/full", "/dev/full cannot be written: No space left on device. Make room"),
         ("none/it.md", "none/it.md cannot be written: No such file or directory. Check the path"),
     ],
