@@ -11,6 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.errors import (
+    produce_overflow,
+    read_advice,
+    read_request_id,
+    read_retry_after,
+)
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
@@ -205,55 +211,8 @@ def produce_openai_error(
         vendor_code=None if code is None else str(code),
         request_id=read_request_id(headers),
         retry_after_seconds=read_retry_after(headers),
-        should_retry=_read_advice(headers),
+        should_retry=read_advice(headers),
     )
-
-
-def read_request_id(headers: Mapping[str, str] | None) -> str | None:
-    """Returns the vendor's name for the exchange, where it gave one."""
-    named = _lower(headers)
-    for name in ("x-request-id", "apim-request-id", "x-ms-request-id", "request-id"):
-        if named.get(name):
-            return named[name]
-    return None
-
-
-def read_retry_after(headers: Mapping[str, str] | None) -> float | None:
-    """Returns how many seconds the vendor asks to wait, in either of the header's forms."""
-    named = _lower(headers)
-    for name, divisor in (("retry-after-ms", 1000), ("retry-after", 1)):
-        try:
-            seconds = float(named.get(name, "")) / divisor
-        except ValueError:
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    return _read_retry_date(named.get("retry-after"))
-
-
-def _read_advice(headers: Mapping[str, str] | None) -> bool | None:
-    """Returns what the vendor says of trying again; None where it says nothing."""
-    said = _lower(headers).get("x-should-retry", "").strip().lower()
-    return {"true": True, "false": False}.get(said)
-
-
-def _read_retry_date(text: str | None) -> float | None:
-    if not text:
-        return None
-    from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime
-
-    try:
-        then = parsedate_to_datetime(text)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
-    return max(0.0, (then - datetime.now(UTC)).total_seconds())
-
-
-def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:
-    return {name.lower(): value for name, value in (headers or {}).items()}
 
 
 def _find_facts(body: object) -> Mapping[str, Any]:
@@ -310,12 +269,9 @@ def _is_overflow(words: list[str], message: str, status: int | None) -> bool:
 
 
 def _produce_overflow(facts: Mapping[str, Any], message: str, model: str) -> ContextOverflowError:
-    return ContextOverflowError(
-        model=model,
-        tokens=_find_number(facts.get("n_prompt_tokens"), _TOKENS, message),
-        limit=_find_number(facts.get("n_ctx"), _LIMIT, message),
-        detail=message if message.endswith(".") else f"{message}.",
-        path="canisters",
+    tokens = _find_number(facts.get("n_prompt_tokens"), _TOKENS, message)
+    return produce_overflow(
+        model, message, tokens, _find_number(facts.get("n_ctx"), _LIMIT, message)
     )
 
 

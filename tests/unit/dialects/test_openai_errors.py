@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.dialects.openai_errors import (
-    produce_openai_error,
-    read_request_id,
-    read_retry_after,
-)
+from vibe_llms.dialects.errors import read_request_id, read_retry_after
+from vibe_llms.dialects.openai_errors import produce_openai_error
 from vibe_llms.exceptions import ContextOverflowError, ConverseError, ProviderError, ProviderFault
 
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vibe_llms.dialects.errors import read_retry_after
 from vibe_llms.dialects.generate_content.calling import errors as generate_content
 from vibe_llms.dialects.messages.calling import errors as messages
 from vibe_llms.dialects.ollama_chat.calling import errors as ollama_chat
-from vibe_llms.dialects.openai_errors import produce_openai_error, read_retry_after
+from vibe_llms.dialects.openai_errors import produce_openai_error
 from vibe_llms.exceptions import ConverseError, ProviderError
 from vibe_llms.providers.retries import RetryPolicy
 

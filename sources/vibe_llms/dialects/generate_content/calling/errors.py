@@ -12,10 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.errors import produce_overflow, read_retry_after
 from vibe_llms.dialects.generate_content.fields import camelize
-from vibe_llms.dialects.openai_errors import read_retry_after
 from vibe_llms.exceptions import (
-    ContextOverflowError,
     ConverseError,
     ProviderError,
     ProviderFault,
@@ -115,7 +114,7 @@ def produce_error(
         status = code
     overflow = _OVERFLOW.search(message)
     if overflow:
-        return _produce_overflow(overflow, message, model)
+        return produce_overflow(model, message, *overflow.groups())
     told = facts.get("details")
     details = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
     reason = next((str(each["reason"]) for each in details if each.get("reason")), None)
@@ -176,14 +175,3 @@ def _find_delay(
         if found and math.isfinite(seconds := float(found[1])):
             return seconds
     return read_retry_after(headers)
-
-
-def _produce_overflow(found: re.Match[str], message: str, model: str) -> ContextOverflowError:
-    tokens, limit = found.groups()
-    return ContextOverflowError(
-        model=model,
-        tokens=int(tokens) if tokens else None,
-        limit=int(limit) if limit else None,
-        detail=message if message.endswith(".") else f"{message}.",
-        path="canisters",
-    )

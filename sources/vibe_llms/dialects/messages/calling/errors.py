@@ -12,7 +12,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.openai_errors import read_request_id, read_retry_after
+from vibe_llms.dialects.errors import (
+    produce_overflow,
+    read_advice,
+    read_request_id,
+    read_retry_after,
+)
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
@@ -227,7 +232,7 @@ def produce_error(
         vendor_code=code,
         request_id=_find_request_id(body, headers),
         retry_after_seconds=read_retry_after(headers),
-        should_retry=_read_advice(headers),
+        should_retry=read_advice(headers),
     )
 
 
@@ -276,24 +281,10 @@ def _find_request_id(body: object, headers: Mapping[str, str] | None) -> str | N
     return named or (told if isinstance(told, str) else None)
 
 
-def _read_advice(headers: Mapping[str, str] | None) -> bool | None:
-    """Returns whether the vendor says that the request may be sent again."""
-    for name, value in (headers or {}).items():
-        if name.lower() == "x-should-retry":
-            return {"true": True, "false": False}.get(value.strip().lower())
-    return None
-
-
 def _produce_overflow(
     facts: Mapping[str, Any], message: str, model: str, match: re.Match[str] | None
 ) -> ContextOverflowError:
     told = match.groupdict() if match else {}
     tokens = told.get("tokens") or told.get("input") or facts.get("n_prompt_tokens")
     limit = told.get("limit") or told.get("bound") or facts.get("n_ctx")
-    return ContextOverflowError(
-        model=model,
-        tokens=None if tokens is None else int(tokens),
-        limit=None if limit is None else int(limit),
-        detail=message if message.endswith(".") else f"{message}.",
-        path="canisters",
-    )
+    return produce_overflow(model, message, tokens, limit)

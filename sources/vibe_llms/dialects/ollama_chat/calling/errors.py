@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.openai_errors import read_retry_after
+from vibe_llms.dialects.errors import read_retry_after
 from vibe_llms.exceptions import (
     CapabilityError,
     ContextOverflowError,
