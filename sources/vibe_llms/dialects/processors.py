@@ -48,10 +48,14 @@ class FunctionProcessor(Generic[_Part]):
     Attributes:
         nativize: What :meth:`Processor.nativize` calls.
         normalize: What :meth:`Processor.normalize` calls.
+        is_additive: Of messages: those of a conversation are those of its two parts, wherever it
+            is cut between turns. Then what was written once is not translated again; nobody may
+            change it in place.
     """
 
     nativize: Callable[[Request, ModelDescriptor], Translation[JsonObject]]
     normalize: Callable[[JsonObject, ModelDescriptor], Translation[_Part]]
+    is_additive: bool = False
 
 
 ControlsProcessor: TypeAlias = Processor[Mapping[str, JsonValue]]
@@ -188,7 +192,9 @@ def produce_usual(
             lambda native, model: dialect.normalize_controls(native, model.attributes),
         ),
         messages=FunctionProcessor(
-            messages or write_messages, lambda native, _: dialect.normalize_messages(native)
+            messages or write_messages,
+            lambda native, _: dialect.normalize_messages(native),
+            is_additive=True,
         ),
         invocations=FunctionProcessor(
             invocations or write_invocations,

@@ -31,6 +31,7 @@ from vibe_llms.providers.sources import WireSource, read_problem
 from vibe_llms.providers.streams import EventSource
 from vibe_llms.providers.transports import produce_transport
 from vibe_llms.providers.vendors import Vendor
+from vibe_llms.providers.written import keep_written
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
@@ -305,12 +306,15 @@ class RemoteModel(ModelBase[JsonObject]):
         self.protocol = vendor.dialect.PROTOCOL  # type: ignore[misc]  # it is the vendor's
         self._client = client
         self._vendor = vendor
+        self._processors = keep_written(client.processors)
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
         if self.descriptor.attributes.control_defaults:
             request = attrs.evolve(request, controls=self.complete_controls(request))
-        return self._client.nativize(request, self.descriptor, streaming=streaming)
+        return self._vendor.nativize(
+            request, self.descriptor, self._processors, streaming=streaming
+        )
 
     def check(self, request: Request) -> None:
         """Refuses what could not be sent, for want of a key as well, and sends nothing."""

@@ -1,0 +1,161 @@
+"""What was written stays written, and is what would be written anew."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+from collections import Counter
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fidelity.conversations import ask, close, execute, work
+from fidelity.parties import PARTIES, Party
+from properties import sample
+from strategies.messages import canisters as any_canisters
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import ImageContent
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.providers import written
+from vibe_llms.providers.written import WrittenMessages
+
+each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
+
+
+@pytest.fixture(autouse=True)
+def keep_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short conversations are not worth it, but quicker to try."""
+    monkeypatch.setattr(written, "SHORTEST", 0)
+
+
+def produce_turns(party: Party) -> list[tuple[AnyCanister, ...]]:
+    """Returns what may come next in a conversation: usual turns, and odd ones."""
+    origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
+    other = next(each for each in PARTIES if each.protocol != party.protocol)
+
+    def call(turn: str, *ids: str) -> list[AnyCanister]:
+        return [
+            InvocationCanister(
+                invocation_id=each, name="look", arguments="{}", turn_id=turn, origin=origin
+            )
+            for each in ids
+        ]
+
+    def result(call_id: str) -> ResultCanister:
+        return ResultCanister("seen", invocation_id=call_id, name="look")
+
+    ours, theirs = work(party, "w"), work(other, "y")
+    return [
+        (ask("And now?"),),
+        (AssistantCanister("So it is.", turn_id="a", origin=origin),),
+        (AssistantCanister("Nobody knows who said it."),),
+        (ask("Go on."), AssistantCanister("I do.", turn_id="b", origin=origin)),
+        (*call("c", "one", "two"), result("two"), result("one")),
+        (*call("d", "one"), result("one")),
+        (*call("e", "three"), AssistantCanister("Wait.", turn_id="e", origin=origin)),
+        (result("three"),),
+        (*call("f", "bad id!"), result("bad id!")),
+        (SupervisorCanister("Be brief."),),
+        (UserCanister([ImageContent(file_id="file-1", mime_type="image/png")]),),
+        (AssistantCanister("", turn_id="g", origin=origin),),
+        (*ours, *execute(ours)),
+        close(party, "x"),
+        (*theirs, *execute(theirs)),
+        close(other, "z"),
+    ]
+
+
+def write(processor: Any, request: Request, model: ModelDescriptor) -> object:
+    """Returns what is written and lost, or the error."""
+    try:
+        translation = processor.nativize(request, model)
+    except RequestError as error:
+        return str(error)
+    return translation.value, Counter(translation.losses)
+
+
+@each_party
+@given(data=st.data())
+def test_whatever_is_said_is_written_as_if_it_were_new(party: Party, data: st.DataObject) -> None:
+    """However a conversation goes on, is forked, and comes back to an earlier state."""
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    writer = party.dialect.produce_processors(party.quirks).messages
+    keeper = WrittenMessages(writer)
+    usual = st.sampled_from(produce_turns(party))
+    said: tuple[AnyCanister, ...] = (SupervisorCanister("Be kind."), ask("Who are you?"))
+
+    for _ in range(data.draw(st.integers(1, 8))):
+        back = data.draw(st.sampled_from([0, 0, 0, 1, 3]))
+        said = said[: max(1, len(said) - back)]
+        said += copy.deepcopy(data.draw(usual | st.tuples(any_canisters)))
+        try:
+            request = Request(canisters=said)
+        except RequestError:  # there is nothing to answer
+            said += (ask("And?"),)
+            request = Request(canisters=said)
+        assert write(keeper, request, model) == write(writer, request, model)
+
+
+@pytest.mark.samples
+@each_party
+def test_each_turn_may_follow_each(party: Party) -> None:
+    """With a request after each of them, and one in which the user has the last word."""
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    writer = party.dialect.produce_processors(party.quirks).messages
+    turns = produce_turns(party)
+    walks = [*itertools.product(turns, repeat=2), *((a, b, a, b) for a in turns for b in turns)]
+
+    for walk in sample(walks, PARTIES.index(party)):
+        keeper = WrittenMessages(writer)
+        said: tuple[AnyCanister, ...] = (ask("Who are you?"),)
+        for turn in walk:
+            said += copy.deepcopy(turn)  # the same medium twice would have one owner
+            for request in (said, (*said, ask("And?"))):
+                with contextlib.suppress(RequestError):  # there is nothing to answer
+                    asked = Request(canisters=request)
+                    assert write(keeper, asked, model) == write(writer, asked, model)
+
+
+@each_party
+@pytest.mark.parametrize("kind", ["talk", "run"])
+def test_a_turn_translates_what_is_new(party: Party, kind: str) -> None:
+    """And not what was said in all the turns before it."""
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    writer = party.dialect.produce_processors(party.quirks).messages
+    translated: list[int] = []
+
+    def count(request: Request, model: ModelDescriptor) -> Any:
+        translated.append(len(request.canisters))
+        return writer.nativize(request, model)
+
+    keeper = WrittenMessages(attrs.evolve(writer, nativize=count))
+    origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
+    said: list[AnyCanister] = [ask("Begin.")]
+    for number in range(20):
+        turn = f"turn-{number}"
+        if kind == "talk":
+            said += [AssistantCanister("Yes.", turn_id=turn, origin=origin), ask("And?")]
+        else:
+            call = InvocationCanister(
+                invocation_id=turn, name="look", arguments="{}", turn_id=turn, origin=origin
+            )
+            said += [call, ResultCanister("seen", invocation_id=turn, name="look")]
+        del translated[:]
+        request = Request(canisters=said)
+        assert write(keeper, request, model) == write(writer, request, model)
+
+    assert sum(translated) <= 8, "it does not grow with the conversation"
