@@ -44,7 +44,6 @@ from vibe_llms.tables.kinds import (
     NUMBER,
     STRING,
     TABLE,
-    TEXT,
     Choice,
     Kind,
     is_list_of,
@@ -213,7 +212,7 @@ _PART: Mapping[str, Kind] = {
 }
 _CALL: Mapping[str, Kind] = {
     "id": STRING,
-    "name": TEXT,
+    "name": STRING,  # a model may leave it empty, and what becomes of that is to be seen
     "arguments": Kind("a text or a table", lambda value: isinstance(value, str) or is_table(value)),
 }
 """Kinds and no annotations: a script is read at every start that speaks with one."""
