@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -14,6 +15,8 @@ from properties import draw_seed, load_profile
 pytest_plugins = ["vibe_llms.testing.pytest_plugin"]
 
 load_profile()
+
+gc.disable()  # until all tests are found: none of that goes, and looking through it takes seconds
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell lets what runs in its background ignore Ctrl-C, and children inherit that.
@@ -55,3 +58,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, reason in reasons.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leaves what was found out of all later collections of garbage."""
+    gc.freeze()
+    gc.enable()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hostility import frame_event, produce_body, produce_stream
+from properties import STEP
 from shipped import SHIPPED, Shipped
 from vibe_llms.exceptions import (
     ConverseError,
@@ -39,12 +40,16 @@ LIMITS = Limits(
 )
 Attack = Callable[[Connection], Awaitable[None]]
 
-providers = pytest.mark.parametrize("provider", SHIPPED.values(), ids=list(SHIPPED))
-protocols = pytest.mark.parametrize(
-    "provider",
-    {each.protocol: each for each in SHIPPED.values()}.values(),
-    ids=lambda each: each.protocol,
+PROTOCOLS = {each.protocol: each for each in SHIPPED.values()}
+pytestmark = pytest.mark.samples
+providers = (
+    pytest.mark.parametrize(  # usually one of each protocol; its others read by the same code
+        "provider",
+        (PROTOCOLS if STEP > 1 else SHIPPED).values(),
+        ids=list(PROTOCOLS if STEP > 1 else SHIPPED),
+    )
 )
+protocols = pytest.mark.parametrize("provider", PROTOCOLS.values(), ids=list(PROTOCOLS))
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ import atexit
 import http.client
 import os
 import secrets
+import sys
 import threading
 from pathlib import Path
 from typing import Any, Final
@@ -296,6 +297,8 @@ def _load(settings: ServerSettings, key: str) -> Any:
     threads = max(1, (os.cpu_count() or 2) - 1)
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
     parameters.cache_ram_mib = 0  # no second copy of old prompts
+    # Finding out what fits into a GPU reads the file twice; only the builds for macOS have one.
+    parameters.fit_params = sys.platform == "darwin"
     parameters.verbosity = -1  # it would write to standard error
     parameters.ui = False
     parameters.api_keys = [key]  # it always opens a loopback port

@@ -57,7 +57,7 @@ class SimulatedContract(ProviderContract):
             settings = {
                 "base_url": self.simulator.url + self.path,
                 "api_key": CANARY,
-                "between_chunks_seconds": 0.5,
+                "between_chunks_seconds": 5,
                 "first_byte_seconds": 5,
                 **self.settings,
             }
@@ -124,8 +124,10 @@ class SimulatedContract(ProviderContract):
     @promise
     async def test_a_stalled_stream_is_an_error(self, world: World) -> None:
         """Nothing waits for ever; the error names the wait and its setting."""
-        self.switch("stall_at_chunk=2")
-        error = await expect_failure(world, self.ask_for_words())
+        settings = {**world.settings, "between_chunks_seconds": 0.5}
+        async with attrs.evolve(world, settings=settings) as hurried:
+            self.switch("stall_at_chunk=2")
+            error = await expect_failure(hurried, self.ask_for_words())
 
         _require_kind(error, "stall_at_chunk=2", TransportError)
         require(
