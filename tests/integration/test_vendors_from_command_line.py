@@ -18,6 +18,7 @@ import pytest
 import tomli_w
 
 from command_line import VIBE, produce_environment
+from properties import sample
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.running import run
 from vibe_llms.testing.simulator import Say, SynchronousSimulator, produce_png
@@ -52,7 +53,11 @@ SCHEMA = {
     "required": ["colour"],
     "additionalProperties": False,
 }
-each_provider = pytest.mark.parametrize("name", sorted(PLACES))
+
+
+def some_providers(turn: int) -> pytest.MarkDecorator:
+    """Tries a test with its share of the providers: the commands are the same for all of them."""
+    return pytest.mark.parametrize("name", sample(sorted(PLACES), turn))
 
 
 class Screen(io.StringIO):
@@ -136,7 +141,8 @@ def expect_one_line(outcome: Outcome, code: ExitCode) -> str:
     return line
 
 
-@each_provider
+@pytest.mark.samples
+@some_providers(0)
 def test_a_question_is_answered(at_vendors: SynchronousSimulator, vibe: Vibe, name: str) -> None:
     """In a pipe there is the answer and nothing else, whether it came in pieces or not."""
     for way in ("--stream", "--no-stream"):
@@ -146,7 +152,8 @@ def test_a_question_is_answered(at_vendors: SynchronousSimulator, vibe: Vibe, na
     assert all(request.answered for request in at_vendors.requests)
 
 
-@each_provider
+@pytest.mark.samples
+@some_providers(1)
 def test_a_picture_is_seen(at_vendors: SynchronousSimulator, vibe: Vibe, name: str) -> None:
     """And arrives without a loss."""
     outcome = vibe("ask", "-m", f"{name}:m", "--strict", "-f", "dot.png", "What is it?")
@@ -154,7 +161,8 @@ def test_a_picture_is_seen(at_vendors: SynchronousSimulator, vibe: Vibe, name: s
     assert outcome == Outcome(0, "I see image/png of 8 x 6 pixels.\n", "")
 
 
-@each_provider
+@pytest.mark.samples
+@some_providers(2)
 def test_an_answer_conforms_to_its_schema(
     at_vendors: SynchronousSimulator, vibe: Vibe, name: str
 ) -> None:
@@ -172,7 +180,8 @@ def test_an_answer_conforms_to_its_schema(
         assert outcome.err == ""
 
 
-@each_provider
+@pytest.mark.samples
+@some_providers(3)
 def test_reasoning_is_shown_to_a_person_and_kept_from_a_pipe(
     at_vendors: SynchronousSimulator, vibe: Vibe, name: str
 ) -> None:
@@ -194,7 +203,8 @@ def test_reasoning_is_shown_to_a_person_and_kept_from_a_pipe(
     assert seen.out == f"{thought}\nthink\n"
 
 
-@each_provider
+@pytest.mark.samples
+@some_providers(4)
 def test_a_program_reads_where_an_answer_is_from(
     at_vendors: SynchronousSimulator, vibe: Vibe, name: str
 ) -> None:
@@ -211,7 +221,8 @@ def test_a_program_reads_where_an_answer_is_from(
     assert read["losses"] == []
 
 
-@each_provider
+@pytest.mark.samples
+@some_providers(5)
 def test_a_wrong_key_is_one_line_that_says_what_to_do(
     home: Path, simulator: SynchronousSimulator, vibe: Vibe, name: str
 ) -> None:
@@ -238,7 +249,8 @@ def test_a_key_that_is_missing_is_named(home: Path, vibe: Vibe, name: str) -> No
     assert vibe("list").out == ""  # nothing was begun that could not be answered
 
 
-@each_provider
+@pytest.mark.samples
+@some_providers(6)
 def test_a_vendor_that_is_down_is_one_line(home: Path, vibe: Vibe, name: str) -> None:
     """It names the address, and what to do; nothing was sent or begun."""
     with socket.socket() as nobody:
@@ -253,7 +265,8 @@ def test_a_vendor_that_is_down_is_one_line(home: Path, vibe: Vibe, name: str) ->
     assert vibe("list").out == ""
 
 
-@each_provider
+@pytest.mark.samples
+@some_providers(7)
 def test_a_retry_is_seen(
     home: Path, simulator: SynchronousSimulator, vibe: Vibe, name: str
 ) -> None:
@@ -270,7 +283,8 @@ def test_a_retry_is_seen(
     assert len(simulator.requests) == times + 1
 
 
-@each_provider
+@pytest.mark.samples
+@some_providers(8)
 def test_an_answer_is_stopped_midway(
     home: Path,
     simulator: SynchronousSimulator,

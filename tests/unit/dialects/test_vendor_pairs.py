@@ -28,6 +28,7 @@ from fidelity.exactness import find_faults
 from fidelity.parties import PARTIES, Party
 from fidelity.structure import find_offence
 from fidelity.verbatim import find_missing, rename, simplify
+from properties import sample
 from strategies.messages import canisters as any_canisters
 from strategies.messages import json_values
 from vibe_llms.exceptions import RequestError, TranslationLossError
@@ -50,15 +51,20 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
 
-PAIRS = [*itertools.permutations(PARTIES, 2)]
-ANY_PAIRS = [*itertools.product(PARTIES, repeat=2)]
+PAIRS = list(itertools.permutations(PARTIES, 2))
+ANY_PAIRS = list(itertools.product(PARTIES, repeat=2))
 each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
-each_pair = pytest.mark.parametrize(
-    ("first", "second"), PAIRS, ids=lambda party: getattr(party, "name", "")
-)
 
 
-@each_pair
+def some_pairs(turn: int, pairs: list[tuple[Party, Party]] = PAIRS) -> pytest.MarkDecorator:
+    """Tries a test with its share of the pairs."""
+    return pytest.mark.parametrize(
+        ("first", "second"), sample(pairs, turn), ids=lambda party: getattr(party, "name", "")
+    )
+
+
+@pytest.mark.samples
+@some_pairs(0)
 def test_what_a_vendor_said_comes_back_to_it_word_for_word(first: Party, second: Party) -> None:
     """Seals, blocks and ids are withheld from the other vendor, and there again afterwards."""
     turn = work(first)
@@ -75,7 +81,8 @@ def test_what_a_vendor_said_comes_back_to_it_word_for_word(first: Party, second:
         assert find_missing(answer[first.name], body, first.protocol) == []
 
 
-@each_pair
+@pytest.mark.samples
+@some_pairs(1)
 def test_what_stands_before_another_vendors_turn_does_not_change(
     first: Party, second: Party
 ) -> None:
@@ -90,7 +97,8 @@ def test_what_stands_before_another_vendors_turn_does_not_change(
     assert after[name][: len(before[name])] == before[name]  # type: ignore[index, arg-type]
 
 
-@each_pair
+@pytest.mark.samples
+@some_pairs(2)
 def test_a_vendor_is_switched_in_the_middle_of_an_exchange(first: Party, second: Party) -> None:
     """One asks for invocations, the other gets their results, in a form that it takes."""
     turn = work(first)
@@ -101,7 +109,8 @@ def test_a_vendor_is_switched_in_the_middle_of_an_exchange(first: Party, second:
     assert "No such place" in str(body) or len(execute(turn)) == 1
 
 
-@each_pair
+@pytest.mark.samples
+@some_pairs(3)
 def test_a_vendors_server_sees_what_was_meant(first: Party, second: Party) -> None:
     """A request, read as a server of that protocol reads it, is written the same again."""
     turn = work(first)
@@ -154,9 +163,8 @@ def test_the_report_of_what_a_user_loses_is_exact(party: Party) -> None:
     assert [str(fault) for fault in find_faults(request, party)] == []
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), ANY_PAIRS, ids=lambda party: getattr(party, "name", "")
-)
+@pytest.mark.samples
+@some_pairs(0, ANY_PAIRS)
 def test_the_report_of_what_another_vendor_loses_is_exact(first: Party, second: Party) -> None:
     """So it is with all that one vendor answered, when another one is told of it."""
     assert [str(fault) for fault in find_faults(converse(first), second)] == []
@@ -226,7 +234,8 @@ class Unsent(ModelBase[JsonObject]):
         raise AssertionError("something was sent")
 
 
-@each_pair
+@pytest.mark.samples
+@some_pairs(4)
 async def test_whoever_is_strict_hears_of_each_loss_before_anything_is_sent(
     first: Party, second: Party
 ) -> None:
