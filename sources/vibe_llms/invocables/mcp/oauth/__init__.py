@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     )
 
 
-__all__ = ["Authorizer", "Grant", "OAuthSettings", "TellingAuthorizer", "produce_authorization"]
+__getattr__, __dir__ = produce_attribute_access(
+    __name__,
+    {
+        "Authorizer": "settings",
+        "Grant": "settings",
+        "OAuthSettings": "settings",
+        "TellingAuthorizer": "settings",
+        "produce_authorization": "settings",
+    },
+)
 
-__getattr__, __dir__ = produce_attribute_access(__name__, dict.fromkeys(__all__, "settings"))
+__all__ = ["Authorizer", "Grant", "OAuthSettings", "TellingAuthorizer", "produce_authorization"]
