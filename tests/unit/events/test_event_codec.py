@@ -33,8 +33,15 @@ from strategies.messages import (
 from vibe_llms.events import conversation, engine, stream
 from vibe_llms.events.codec import EVENT_CLASSES, AnyEvent, decode_event, encode_event
 from vibe_llms.exceptions import CodecError, ConverseError
-from vibe_llms.messages.canisters import AnyCanister, ResultCanister, StopReason, Usage
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    ResultCanister,
+    StopReason,
+    Usage,
+)
 from vibe_llms.messages.codec import encode_error
+from vibe_llms.messages.contents import TextualContent
 from vibe_llms.plain import JsonValue
 
 indices = st.integers(0, 9)
@@ -168,6 +175,18 @@ def test_events_come_back_as_they_were(cls: type, data: st.DataObject) -> None:
         assert encode_error(cast(Any, again).error) == encode_error(error)
     elif not isinstance(event, conversation.ConversationUpdatedEvent):
         assert again == event
+
+
+@pytest.mark.parametrize(
+    "item",
+    [None, TextualContent("hi"), InvocationCanister(invocation_id="1", name="n")],
+    ids=["nothing", "content", "canister"],
+)
+def test_what_has_finished_may_be_a_content_or_a_canister(item: stream.FinishedItem) -> None:
+    """The one is told by its type, the other by its role."""
+    event = stream.ContentFinishedEvent(index=0, item=item)
+
+    assert decode_event(encode_event(event)) == event
 
 
 def test_an_event_is_written_with_its_word_first() -> None:

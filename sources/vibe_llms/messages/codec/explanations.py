@@ -16,7 +16,6 @@ from vibe_llms.messages.codec.mirrors import (
     access_mirror,
     find_guest,
     find_tag,
-    is_converted,
     is_union,
 )
 from vibe_llms.messages.codec.reading import REFUSALS
@@ -95,22 +94,11 @@ def _find_in_object(tree: Any, cls: Any, path: str) -> CodecError | None:
     for field in fields:
         place = f"{path}.{field.name}"
         if field.name in tree:
-            found = _find_in_field(tree[field.name], field, hints[field.name], place)
-            if found:
+            if found := _find(tree[field.name], hints[field.name], place):
                 return found
         elif field.default is attrs.NOTHING or field.name in REQUIRED_FIELDS:
             return CodecError(path=place, detail=f"The field {field.name!r} is missing")
     return _try(lambda: access_mirror(cls).convert(tree), path)
-
-
-def _find_in_field(
-    tree: Any, field: attrs.Attribute[Any], hint: Any, path: str
-) -> CodecError | None:
-    found = _find(tree, hint, path)
-    if found or not is_converted(field, hint):
-        return found
-    convert: Any = field.converter
-    return _try(lambda: convert(access_mirror(hint).convert(tree)), path)
 
 
 def _find_in_plain(tree: Any, kind: Any, path: str) -> CodecError | None:

@@ -165,16 +165,10 @@ def _compile_builder(
 def _express_field(field: attrs.Attribute[Any], hint: Any, names: dict[str, Any]) -> str:
     """Writes the expression of a field's final value, through its converter where it has one."""
     text = _express(f"mirror.{field.name}", hint, names)
-    if not is_converted(field, hint):
-        return text
+    if field.converter is None or CONFORMS in field.metadata or typing.get_origin(hint) is tuple:
+        return text  # msgspec has seen to the types; a caller may give more than it does
     names[f"convert_{field.name}"] = field.converter
     return f"convert_{field.name}({text})"
-
-
-def is_converted(field: attrs.Attribute[Any], hint: Any) -> bool:
-    """Tells whether a field's converter has more to do than msgspec, which sees to the types."""
-    is_plain = CONFORMS in field.metadata or typing.get_origin(hint) is tuple
-    return field.converter is not None and not is_plain
 
 
 def _express(source: str, hint: Any, names: dict[str, Any]) -> str:
