@@ -15,6 +15,7 @@ from vibe_llms import (
     Conversation,
     ConversationReactors,
     ConverseError,
+    Engine,
     Model,
     Parser,
     Prompt,
@@ -32,11 +33,12 @@ from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.conversation import ConversationProgressEvent
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ProviderError, Stage
+from vibe_llms.instruments.answering import Answering, Outcome
 from vibe_llms.instruments.channels import Reply
 from vibe_llms.instruments.channels.batches import BatchItem
 from vibe_llms.instruments.engines import RunOutcome
 from vibe_llms.instruments.parsers import Parsed
-from vibe_llms.messages.canisters import AnyCanister, Canister
+from vibe_llms.messages.canisters import AnyCanister, Canister, Usage
 from vibe_llms.messages.contents import AnyContent, Content
 from vibe_llms.messages.losses import Loss
 from vibe_llms.providers.interfaces import Provider, SyncStream, TokenCount
@@ -122,6 +124,16 @@ def blocking(model: SyncModel, conversation: Conversation) -> None:
     SyncEngine(model, stream="no")  # type: ignore[arg-type]
     model.ask("Hello", sytem="x")  # type: ignore[call-arg]  # a slip shows where it was made
     model.ask(7)  # type: ignore[arg-type]
+
+
+async def answering(either: Answering[Outcome], model: Model, engine: Engine) -> None:
+    """What answers can be a model or an engine; who knows which has all of its outcome."""
+    known: tuple[Answering[Response], Answering[RunOutcome]] = (model, engine)
+    assert_type(await known[0].answer("Hi"), Response)
+    assert_type((await either.answer("Hi")).usage, Usage | None)
+    await answering(model, model, engine)
+    await answering(engine, model, engine)
+    await answering(AsyncChannel(model), model, engine)  # type: ignore[arg-type]  # it is asked
 
 
 def conversing(store: DirectoryStore) -> None:
