@@ -93,7 +93,8 @@ def run(home: Path, program: str, address: str, **variables: str) -> str:
     return "\n".join([*([f"code {outcome.returncode}"] if outcome.returncode else []), *told])
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.samples
+@pytest.mark.parametrize("name", sample(PROGRAMS, turn=1))
 def test_what_is_left_open_over_a_network_is_closed_in_silence(
     tmp_path: Path, simulator: SynchronousSimulator, name: str
 ) -> None:

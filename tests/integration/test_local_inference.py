@@ -12,6 +12,7 @@ import attrs
 import jsonschema
 import pytest
 
+from properties import sample
 from vibe_llms.events.stream import ContentDeltaEvent, ResponseFinishedEvent
 from vibe_llms.exceptions import (
     CapabilityError,
@@ -476,14 +477,15 @@ def test_a_process_ends_cleanly(weights: Path, ending: str) -> None:
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "done\n", "")
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize(
     "schema",
-    [
+    sample([
         {"type": "object", "properties": {"city": {"type": "banana"}}},
         {"type": "object", "properties": {"city": {"$ref": "#/$defs/none"}}},
         {"type": "object", "properties": {"n": {"type": "integer", "minimum": 5, "maximum": 3}},
          "required": ["n"]},
-    ],
+    ]),
 )  # fmt: skip
 async def test_a_grammar_that_llama_cpp_ignores_is_an_error(
     local_model: LocalModel, schema: dict[str, object]

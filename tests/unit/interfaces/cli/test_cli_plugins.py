@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from properties import sample
 from vibe_llms.interfaces.cli.errors import ExitCode
 
 Vibe = Callable[..., Any]
@@ -108,7 +109,8 @@ def test_nothing_is_installed_without_consent(vibe: Vibe, home: Path) -> None:
     assert not survey_files(home)
 
 
-@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.samples
+@pytest.mark.parametrize("what", sample(BROKEN))
 def test_a_package_with_nothing_to_add_leaves_nothing_behind(
     vibe: Vibe, home: Path, what: str
 ) -> None:
