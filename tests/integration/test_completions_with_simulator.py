@@ -156,6 +156,8 @@ import xllamacpp
 parameters = xllamacpp.CommonParams()
 parameters.model.path, parameters.port = sys.argv[1], int(sys.argv[2])
 parameters.n_ctx, parameters.n_parallel, parameters.ui = 1024, 1, False
+# More threads wait for each other by spinning, which takes ages on a machine that is busy.
+parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(parameters)
 print("ready", flush=True)
 signal.pause()
