@@ -3,6 +3,8 @@ back before a model is asked."""
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -55,11 +57,11 @@ def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
 
 def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:
     """Tells whether any media among the canisters name content."""
-    for canister in canisters:
-        for content in canister.content:
-            if isinstance(content, MEDIA_CLASSES) and content.content_id is not None:
-                return True
-    return False
+    canisters = tuple(canisters)
+    contents = itertools.chain.from_iterable(map(operator.attrgetter("content"), canisters))
+    if {*map(type, contents)}.isdisjoint(MEDIA_CLASSES):  # as of most, which may be long
+        return False
+    return any(content.content_id is not None for content in media_of(canisters))
 
 
 def replace_media(

@@ -186,6 +186,8 @@ def ensure_members(
     ):
         raise _explain_misfit(f"{field} needs a list, each", field, given, *classes)
     members = tuple(given)
+    if str not in classes and {*map(type, members)}.issubset(classes):
+        return members  # as of a conversation, which may be long
     for index, member in enumerate(members):
         if member.__class__ is str and not is_whole(cast("str", member)):
             raise _explain_half(f"{field}[{index}]", cast("str", member))

@@ -54,7 +54,7 @@ class _Written:
         native: The fields of the vendor's request, without the messages.
         messages: As they go to the vendor.
         losses: Of writing it.
-        ids: Of all invocations in it.
+        ids: Of all invocations in it, and perhaps more: all that goes on from here adds to it.
         in_run: It ends within the work of a model, before the user's next words: from these on,
             some vendors want less of it.
     """
@@ -64,7 +64,7 @@ class _Written:
     native: JsonObject
     messages: list[JsonValue]
     losses: tuple[Loss, ...]
-    ids: frozenset[str]
+    ids: set[str]
     in_run: bool
 
     def precedes(self, request: Request) -> bool:
@@ -173,13 +173,15 @@ class WrittenMessages:
         if not end or not isinstance(messages, list) or messages[-len(end) :] != end:
             return
         theirs = set(losses)
+        ids = set() if before is None else before.ids
+        ids.update(_list_ids(canisters[start:cut]))
         written = _Written(
             canisters=canisters[:cut],
             rest=_survey_rest(request),
             native={**translation.value, field: []},
             messages=messages[: -len(end)],
             losses=tuple(loss for loss in translation.losses if loss not in theirs),
-            ids=(before.ids if before else frozenset()).union(_list_ids(canisters[start:cut])),
+            ids=ids,
             in_run=not isinstance(canisters[cut], _Words),
         )
         # Of a conversation the beginning of each kind is kept: words that come make do with one.
