@@ -36,8 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Uses one worker more than there are cores: many tests wait for other processes."""
-    return (os.cpu_count() or 1) + 1
+    """Uses two workers more than there are cores: many tests wait for other processes."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_report_header(config: pytest.Config) -> str:

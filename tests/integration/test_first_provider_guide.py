@@ -87,6 +87,15 @@ def test_a_reader_who_types_what_the_guide_shows_gets_what_it_shows(
     assert (added.returncode, added.stderr) == (0, "")
     assert added.stdout.endswith("Hello! You said: Good morning\n")
 
+    ((program, printed),) = re.findall(
+        r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)"
+        r"\.\. code-block:: text\n   :class: output\n\n((?:   .+\n)+)",
+        guide,
+        re.MULTILINE,
+    )
+    outcome = machine(f"python - <<'END'\n{textwrap.dedent(program)}END")
+    assert (outcome.stdout, outcome.stderr) == (textwrap.dedent(printed), "")
+
 
 def test_the_module_of_the_guide_is_the_one_that_is_made(tmp_path: Path) -> None:
     """What a reader sees printed is what stands in the file, and it is short."""

@@ -96,6 +96,7 @@ async def test_a_whole_answer_equals_a_streamed_one(local_model: LocalModel) -> 
     assert whole.metadata.usage is not None
 
 
+@pytest.mark.slow
 async def test_another_seed_gives_another_answer(local_model: LocalModel) -> None:
     """The seed is what decides."""
     controls = {"temperature": 1.5, "max_tokens": 12}
@@ -181,6 +182,7 @@ async def test_a_stream_stops_while_a_long_prompt_is_read(local_model: LocalMode
     assert await local_model.converse(produce_request("Hi.", controls={"max_tokens": 3}))
 
 
+@pytest.mark.slow
 async def test_several_conversations_run_at_once(local_model: LocalModel) -> None:
     """More requests than seats are answered all the same, one after another."""
     requests = [produce_request(f"Number {n}.", controls={"max_tokens": 4}) for n in range(5)]
@@ -463,7 +465,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("ending", ["close", "leave"])
+@pytest.mark.parametrize("ending", ["leave", pytest.param("close", marks=pytest.mark.slow)])
 def test_a_process_ends_cleanly(weights: Path, ending: str) -> None:
     """Also one that leaves in the middle of an answer and closes nothing."""
     outcome = subprocess.run(
