@@ -15,12 +15,14 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import clients
 import loopback
-from bench_providers import Providers
+from bench_providers import Face, configure
 
 CALLS = 128
 REPETITIONS = 2
@@ -243,7 +245,7 @@ async def _print_peer(produce: Callable[[], Any], url: str) -> None:
     if importlib.util.find_spec(peer.package) is None:
         print(f"{peer.name}: not installed", flush=True)
         return
-    subjects = [clients.Floor(), Providers(), peer]
+    subjects = [clients.Floor(), Face(), peer]
     for subject in subjects:
         await subject.open(url)
     try:
@@ -272,7 +274,8 @@ async def _main(url: str) -> None:
 def main() -> None:
     """Prints the table."""
     logging.disable(logging.WARNING)
-    with loopback.run_server() as url:
+    with loopback.run_server() as url, tempfile.TemporaryDirectory() as folder:
+        configure(url, Path(folder))
         asyncio.run(_main(url))
 
 
