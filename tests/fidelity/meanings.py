@@ -113,17 +113,17 @@ def _settle_chat(fields: dict[str, Any], name: str) -> dict[str, Any]:
             fields["function"] = _drop(fields["function"], "parameters")
     if fields.get("tool_calls"):  # they stand at their places
         fields["tool_calls"] = [_drop(call, "index") for call in fields["tool_calls"]]
-    if isinstance(fields.get("choices"), list):  # the numbers tell the order, where there are any
-        numbered = enumerate(fields["choices"])
-        order = sorted(numbered, key=lambda each: _number(each[1].get("index"), each[0]))
-        fields["choices"] = [choice for _, choice in order]
+    if isinstance(
+        fields.get("choices"), list
+    ):  # in the order of their numbers
+        numbered = [
+            {**choice, "index": place} if choice.get("index") is None else choice
+            for place, choice in enumerate(fields["choices"])
+        ]
+        fields["choices"] = sorted(numbered, key=lambda choice: float(choice["index"]))
     if str(fields.get("object", "")).startswith("chat.completion"):
         fields = _drop(fields, "object", "obfuscation", "p")
     return fields
-
-
-def _number(said: Any, place: int) -> float:
-    return place if said is None else float(said)
 
 
 def _settle_responses(fields: dict[str, Any], name: str) -> dict[str, Any]:

@@ -82,12 +82,9 @@ def test_a_failure_without_choices_is_an_error(
     assert fault is None or raised.value.fault is fault
 
 
-@given(
-    st.lists(st.none(), min_size=1, max_size=4)
-    | st.lists(st.sampled_from([0, 1, 2]), min_size=1, max_size=4)
-)
+@given(st.lists(st.sampled_from([None, 0, 1, 2]), min_size=1, max_size=4))
 def test_choices_come_back_in_their_order(numbers: list[int | None]) -> None:
-    """However they are numbered: backwards, twice the same, not from nothing, or not at all."""
+    """However they are numbered: backwards, twice the same, or some not at all."""
     choices = [say(number, f"text {place}") for place, number in enumerate(numbers)]
     body = {**HEAD, "choices": choices}
 

@@ -195,8 +195,10 @@ class Decoder:
         choices = chunk.get("choices") or ()
         if not choices and tells_failure(chunk, amid=self._begun):
             self._fail(chunk)
-        answer = _find_answer(choices) if whole else None
+        answer = None
         if whole:
+            choices = _number_choices(choices)
+            answer = _find_answer(choices)
             self._begin(chunk)
         for position, choice in enumerate(choices):
             if choice.get("error"):
@@ -324,8 +326,17 @@ class Decoder:
         return usage is not None and usage.total_output_tokens == 0
 
 
+def _number_choices(choices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Gives choices without a number their place as one: others may stand there later."""
+    if len(choices) < 2:
+        return choices
+    return [
+        {**choice, "index": place} if choice.get("index") is None else choice
+        for place, choice in enumerate(choices)
+    ]
+
+
 def _find_answer(choices: Sequence[Mapping[str, Any]]) -> int | None:
     """Returns the place of the choice that is the answer: the first of the lowest number."""
-    said = [choice.get("index") for choice in choices]
-    numbers = [place if number is None else float(number) for place, number in enumerate(said)]
+    numbers = [float(choice.get("index") or 0) for choice in choices]
     return min(range(len(choices)), key=lambda place: numbers[place], default=None)
