@@ -18,7 +18,9 @@ def find_near(word: object, known: Iterable[str], *, cutoff: float = 0.6) -> lis
 
 def find_nearest(word: object, known: Iterable[str]) -> str | None:
     """Returns the known word that is most like the given one, if one is much like it."""
-    near = find_near(word, known, cutoff=0.7)
+    known = list(known)
+    swapped = [each for each in known if sorted(each) == sorted(str(word))]  # as "aks" for "ask"
+    near = swapped or find_near(word, known, cutoff=0.7)
     return near[0] if near else None
 
 

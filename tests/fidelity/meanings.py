@@ -113,9 +113,7 @@ def _settle_chat(fields: dict[str, Any], name: str) -> dict[str, Any]:
             fields["function"] = _drop(fields["function"], "parameters")
     if fields.get("tool_calls"):  # they stand at their places
         fields["tool_calls"] = [_drop(call, "index") for call in fields["tool_calls"]]
-    if isinstance(
-        fields.get("choices"), list
-    ):  # in the order of their numbers
+    if isinstance(fields.get("choices"), list):  # in the order of their numbers
         numbered = [
             {**choice, "index": place} if choice.get("index") is None else choice
             for place, choice in enumerate(fields["choices"])

@@ -274,6 +274,7 @@ def test_providers_are_listed_with_their_state_and_source(vibe: Vibe) -> None:
 @pytest.mark.parametrize(
     ("arguments", "nearest"),
     [
+        (("aks", "hi"), "ask"),
         (("chat", "--provider", "opanai"), "'openai'"),
         (("ask", "-m", "antropic", "Hi"), "'anthropic'"),
         (("ask", "-m", "scripted:ecko", "Hi"), "'echo'"),
