@@ -43,7 +43,7 @@ WORDS = {
     "files": "that have an end",
     "laziness": "on demand",
     "limits": "one table",
-    "nearness": "did you mean",
+    "suggestions": "did you mean",
     "plain": "plain data",
     "resources": "shipped data",
     "version": "which this is",

@@ -10,8 +10,8 @@ import attrs
 
 from scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.engine.driver import Driver, Ending
-from vibe_llms.engine.generating import Asking
+from vibe_llms.engine.driver import Driver, RunEnding
+from vibe_llms.engine.generating import ModelCall
 from vibe_llms.events.engine import EngineEvent
 from vibe_llms.invocables import Registry, gather_ensembles
 from vibe_llms.limits import Limits
@@ -42,7 +42,7 @@ def script(*turns: Sequence[dict[str, Any]], **settings: Any) -> ConverserModel:
 class Acted:
     """What came of a run."""
 
-    ending: Ending
+    ending: RunEnding
     canisters: Sequence[AnyCanister]
     events: list[EngineEvent]
 
@@ -91,7 +91,7 @@ class Stage:
         )
         async with Registry(gather_ensembles(self.tools)) as registry:
             driver = Driver(
-                Asking(
+                ModelCall(
                     model=self.model,
                     fields={"model": "scripted:test", "invocation_choice": choice},
                     stream=stream,

@@ -30,10 +30,10 @@ from vibe_llms.testing.simulator.scripts import (
     Part,
     Refuse,
     Say,
+    ScriptedAnswer,
     Search,
     Speak,
     Think,
-    Turn,
 )
 
 Frame = tuple[bytes, str]
@@ -84,11 +84,11 @@ def _produce_setting(quirk: str) -> Setting:
     )
 
 
-def _produce_turns(protocol: str) -> Iterator[tuple[Turn, str]]:
+def _produce_turns(protocol: str) -> Iterator[tuple[ScriptedAnswer, str]]:
     for name, parts in _TURNS.items():
         if name not in _LACKING[protocol]:
             for quirk in _QUIRKS.get(protocol, ("",)):
-                yield Turn(parts=parts), quirk
+                yield ScriptedAnswer(parts=parts), quirk
 
 
 def produce_streams(protocol: str) -> list[list[Frame]]:
@@ -104,7 +104,9 @@ def produce_streams(protocol: str) -> list[list[Frame]]:
 def produce_stream(protocol: str, *parts: Part) -> bytes:
     """Returns the bytes of a stream of a vendor's own, framed as its vendor does."""
     setting = _produce_setting("")
-    frames = FACES[protocol].stream(Turn(parts=parts), Ask(model="m", streams=True), setting)
+    frames = FACES[protocol].stream(
+        ScriptedAnswer(parts=parts), Ask(model="m", streams=True), setting
+    )
     return b"".join(frame_event(protocol, _encode(each.data), each.event) for each in frames)
 
 
@@ -117,7 +119,9 @@ def frame_event(protocol: str, data: bytes, event: str = "") -> bytes:
 
 def produce_body(protocol: str, *parts: Part) -> bytes:
     """Returns a whole response of a vendor."""
-    rendered = FACES[protocol].render(Turn(parts=parts), Ask(model="m"), _produce_setting(""))
+    rendered = FACES[protocol].render(
+        ScriptedAnswer(parts=parts), Ask(model="m"), _produce_setting("")
+    )
     return msgspec.json.encode(rendered)
 
 

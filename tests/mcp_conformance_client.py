@@ -24,7 +24,7 @@ from aiohttp import ClientSession
 
 from vibe_llms.invocables import InvocationContext, Outcome, Registry, perform
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer, produce_mcp_ensemble
-from vibe_llms.invocables.mcp.elicitation import Answer, Question
+from vibe_llms.invocables.mcp.elicitation import ElicitationAnswer, Question
 from vibe_llms.invocables.mcp.oauth import Grant, OAuthSettings
 
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
@@ -45,8 +45,8 @@ class Task:
 class SilentPerson:
     """Agrees to every form without filling anything in, so that the defaults count."""
 
-    async def elicit(self, question: Question) -> Answer:
-        return Answer()
+    async def elicit(self, question: Question) -> ElicitationAnswer:
+        return ElicitationAnswer()
 
 
 @attrs.frozen

@@ -44,7 +44,7 @@ import attrs
 
 from vibe_llms.facts import Factual
 from vibe_llms.facts import access_facts as access_facts
-from vibe_llms.nearness import suggest
+from vibe_llms.suggestions import suggest
 
 
 class Stage(enum.StrEnum):

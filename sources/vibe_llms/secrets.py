@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 HIDDEN = "********"
 
 KEY_SHAPES = re.compile(
-    rb"(?<![A-Za-z0-9_+/=-])(?:"  # not in the middle of a seal or of a picture
+    rb"(?<![A-Za-z0-9_+/=-])(?:"  # not in the middle of a signature or of a picture
     rb"(?:sk|pk|rk|gsk|xai|pplx|hf|ghp|gho|glpat)[-_][A-Za-z0-9_-]{16,}"
     rb"|AIza[A-Za-z0-9_-]{20,}"
     rb"|ya29\.[A-Za-z0-9._-]{20,}"

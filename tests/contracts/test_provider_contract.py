@@ -195,7 +195,7 @@ class TestMistral(_Compatible):
 
 
 class TestOpenRouter(_Compatible):
-    """With sealed reasoning in details."""
+    """With signed reasoning in details."""
 
     turn = 6
     name = "openrouter"

@@ -32,7 +32,7 @@ KEPT_TO_OURSELVES: Final = {
     "id": "a name of ours",
     "timestamp": "when it was said; no vendor asks",
     "turn_id": "shows in which message a thing stands",
-    "origin": "shows whose seals may go",
+    "origin": "shows whose signatures may go",
     "owner": "what kind of thing it is",
     "form": "what kind of thing it is",
     "invocation_id": "ties a result to its invocation, under whatever name",

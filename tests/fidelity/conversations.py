@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fidelity.answers import CLOSING, PICTURE, WORK
 from fidelity.parties import BEGIN, Party
-from vibe_llms.dialects.residues import keep_native
+from vibe_llms.dialects.extras import keep_native
 from vibe_llms.messages.canisters import (
     AnyCanister,
     DocumentCanister,

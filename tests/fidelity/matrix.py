@@ -211,15 +211,16 @@ _FINDERS: Final[Sequence[tuple[str, Callable[[Sequence[Any]], Iterator[str]]]]] 
     ("Citations", _find_citations),
     ("Reasoning that can be read", _find_contents(_is_thought)),
     (
-        "Seal of reasoning",
+        "Signature of reasoning",
         _find_field(
-            "seal", lambda each: isinstance(each, ReasoningContent) and each.seal is not None
+            "signature",
+            lambda each: isinstance(each, ReasoningContent) and each.signature is not None,
         ),
     ),
     (
         "Redacted or encrypted reasoning",
         _find_field(
-            "seal", lambda each: isinstance(each, ReasoningContent) and not _is_thought(each)
+            "signature", lambda each: isinstance(each, ReasoningContent) and not _is_thought(each)
         ),
     ),
     ("Invocations, several at once", _find_canisters(lambda each: _is_call(each, "json"))),

@@ -159,6 +159,6 @@ PARTIES: Final[Sequence[Party]] = (
     Party(name="google", title="Gemini", dialect=generate_content, model="gemini-3-pro"),
     Party(name="ollama", title="Ollama", dialect=ollama_chat, model="qwen3"),
 )
-"""Two of one protocol are two vendors: what one has sealed is nothing to the other."""
+"""Two of one protocol are two vendors: what one has signed is nothing to the other."""
 
 BY_NAME: Final = {party.name: party for party in PARTIES}

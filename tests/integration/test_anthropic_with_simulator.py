@@ -63,7 +63,7 @@ async def access_model(tmp_path: Path) -> AsyncIterator[Access]:
 async def test_a_conversation_with_thoughts_tools_and_pictures(
     simulator: Simulator, access_model: Access, stream: bool
 ) -> None:
-    """The vendor refuses thoughts whose seal, or what came before, has changed: none has."""
+    """The vendor refuses thoughts whose signature, or what came before, has changed: none has."""
     model = await access_model(base_url=simulator.url)
     picture = ImageContent(mime_type="image/png", data=produce_png(4, 5))
     request = Request(

@@ -30,7 +30,15 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import usage_of
 from vibe_llms.providers.remote import RemoteModel
-from vibe_llms.testing.simulator import Cite, Invoke, Say, Simulator, Think, Turn, produce_png
+from vibe_llms.testing.simulator import (
+    Cite,
+    Invoke,
+    Say,
+    ScriptedAnswer,
+    Simulator,
+    Think,
+    produce_png,
+)
 
 COMPATIBLE = "vibe_llms.providers.openai_compatible"
 THINKING = {
@@ -49,7 +57,7 @@ CLOCK = InvocableDescription(
     description="Tells the time.",
     schema={"type": "object", "properties": {"city": {"type": "string"}}},
 )
-CALLS = Turn(
+CALLS = ScriptedAnswer(
     parts=(
         Think("Two cities."),
         Say("Let me look."),
@@ -96,7 +104,7 @@ async def test_a_turn_of_thought_and_tools_goes_back_and_forth(
 ) -> None:
     """What was thought is seen, both calls arrive, and the vendor takes all of it back."""
     quirks, module = THINKING[name]
-    simulator.enqueue(CALLS, Turn(parts=(Say("Noon in both."),)))
+    simulator.enqueue(CALLS, ScriptedAnswer(parts=(Say("Noon in both."),)))
     base_url = f"{simulator.access_url(quirks)}/v1"
     picture = ImageContent(mime_type="image/png", data=produce_png(8, 8))
     asked = UserCanister((TextualContent("What time is it there?"), picture))
@@ -128,7 +136,7 @@ async def test_sources_are_cited(simulator: Simulator, tmp_path: Path) -> None:
     """Annotations at OpenAI; a list beside the message at Perplexity."""
     source = Say("Water is wet.", citations=(Cite(url="https://example.org", title="Water"),))
     for name, quirks in (("openai_conversations", ""), ("perplexity", "perplexity")):
-        simulator.enqueue(Turn(parts=(source,)))
+        simulator.enqueue(ScriptedAnswer(parts=(source,)))
         base_url = f"{simulator.access_url(quirks)}/v1"
         request = Request(canisters=(UserCanister("Is water wet?"),))
         async with access(name, f"vibe_llms.providers.{name}", base_url, tmp_path) as model:

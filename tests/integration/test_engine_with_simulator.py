@@ -23,7 +23,7 @@ from vibe_llms.invocables.mcp import McpEnsemble
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, StopReason
 from vibe_llms.messages.views import text_of
-from vibe_llms.testing.simulator import Invoke, Say, Simulator, Turn
+from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator
 
 FACES = ("anthropic", "openai_responses", "openai_conversations")
 faces = pytest.mark.parametrize("face", FACES)
@@ -69,7 +69,10 @@ async def test_five_calls_whose_deltas_interleave(
     simulator: Simulator, face: str, access: Access
 ) -> None:
     """Each gets its own arguments, and the results stand in the order of the calls."""
-    simulator.enqueue(Turn(parts=FIVE, simulate="interleaved_calls"), Turn(parts=(Say("Sunny."),)))
+    simulator.enqueue(
+        ScriptedAnswer(parts=FIVE, simulate="interleaved_calls"),
+        ScriptedAnswer(parts=(Say("Sunny."),)),
+    )
     model = await access(face)
 
     outcome = await Engine(model, [weather]).answer("How is the weather?")
@@ -94,7 +97,7 @@ async def test_a_stream_that_is_cut_inside_the_arguments(
         return "noted"
 
     call = Invoke("note_down", {"text": "a long text " * 20})
-    simulator.enqueue(Turn(parts=(call,), simulate="cut_at_chunk=4"))
+    simulator.enqueue(ScriptedAnswer(parts=(call,), simulate="cut_at_chunk=4"))
     model = await access(face)
     engine = Engine(model, [note_down])
 
@@ -107,7 +110,8 @@ async def test_a_stream_that_is_cut_inside_the_arguments(
         assert canister.origin.stop_reason is StopReason.INTERRUPTED  # type: ignore[union-attr]
 
     simulator.enqueue(
-        Turn(parts=(Invoke("note_down", {"text": "short"}),)), Turn(parts=(Say("Ok"),))
+        ScriptedAnswer(parts=(Invoke("note_down", {"text": "short"}),)),
+        ScriptedAnswer(parts=(Say("Ok"),)),
     )
     again = await engine.answer(outcome.conversation)
 
@@ -121,9 +125,9 @@ async def test_arguments_that_are_no_json_go_back_to_the_model(
 ) -> None:
     """And the vendor takes the conversation with them in it."""
     simulator.enqueue(
-        Turn(parts=(Invoke("weather", '{"place": '),)),
-        Turn(parts=(Invoke("weather", {"place": "Rome"}),)),
-        Turn(parts=(Say("Sunny."),)),
+        ScriptedAnswer(parts=(Invoke("weather", '{"place": '),)),
+        ScriptedAnswer(parts=(Invoke("weather", {"place": "Rome"}),)),
+        ScriptedAnswer(parts=(Say("Sunny."),)),
     )
     model = await access(face)
 
@@ -138,9 +142,9 @@ async def test_a_server_that_dies_in_the_middle_of_a_call(
 ) -> None:
     """The model hears of it; the server is started again for the next call."""
     simulator.enqueue(
-        Turn(parts=(Invoke("die", {}),)),
-        Turn(parts=(Invoke("add", {"a": 2, "b": 3}),)),
-        Turn(parts=(Say("Five."),)),
+        ScriptedAnswer(parts=(Invoke("die", {}),)),
+        ScriptedAnswer(parts=(Invoke("add", {"a": 2, "b": 3}),)),
+        ScriptedAnswer(parts=(Say("Five."),)),
     )
     model = await access("anthropic")
     ensemble = McpEnsemble(describe_server())
@@ -171,22 +175,27 @@ def count_left() -> dict[str, int]:
 
 
 async def end_answered(simulator: Simulator, engine: Engine) -> RunOutcome:
-    simulator.enqueue(Turn(parts=(Invoke("add", {"a": 1, "b": 1}),)), Turn(parts=(Say("Two."),)))
+    simulator.enqueue(
+        ScriptedAnswer(parts=(Invoke("add", {"a": 1, "b": 1}),)),
+        ScriptedAnswer(parts=(Say("Two."),)),
+    )
     return await engine.answer("Add!")
 
 
 async def end_failed(simulator: Simulator, engine: Engine) -> RunOutcome:
-    simulator.enqueue(Turn(parts=(Say("A long answer " * 9),), simulate="cut_at_chunk=3"))
+    simulator.enqueue(ScriptedAnswer(parts=(Say("A long answer " * 9),), simulate="cut_at_chunk=3"))
     return await engine.answer("Go on!")
 
 
 async def end_refused(simulator: Simulator, engine: Engine) -> RunOutcome:
-    simulator.enqueue(Turn(parts=(Say("No."),), stop="refusal"))
+    simulator.enqueue(ScriptedAnswer(parts=(Say("No."),), stop="refusal"))
     return await engine.answer("Do harm!")
 
 
 async def end_at_time(simulator: Simulator, engine: Engine) -> RunOutcome:
-    simulator.enqueue(Turn(parts=(Invoke("hang_here", {}), Invoke("hang", {"path": "/dev/null"}))))
+    simulator.enqueue(
+        ScriptedAnswer(parts=(Invoke("hang_here", {}), Invoke("hang", {"path": "/dev/null"})))
+    )
     engine = Engine(
         engine.model, engine.ensembles, approver=AllowAll(), limits=Limits(run_seconds=3)
     )
@@ -194,7 +203,7 @@ async def end_at_time(simulator: Simulator, engine: Engine) -> RunOutcome:
 
 
 async def end_cancelled(simulator: Simulator, engine: Engine) -> RunOutcome:
-    simulator.enqueue(Turn(parts=(Invoke("hang_here", {}),)))
+    simulator.enqueue(ScriptedAnswer(parts=(Invoke("hang_here", {}),)))
     run = engine.prepare("Hang!")
     task = asyncio.create_task(run.perform())
     await HANGING.wait()
@@ -206,12 +215,14 @@ async def end_cancelled(simulator: Simulator, engine: Engine) -> RunOutcome:
 
 
 async def end_waiting(simulator: Simulator, engine: Engine) -> RunOutcome:
-    simulator.enqueue(Turn(parts=(Invoke("echo", {"word": "ho"}),)))
+    simulator.enqueue(ScriptedAnswer(parts=(Invoke("echo", {"word": "ho"}),)))
     return await Engine(engine.model, engine.ensembles).answer("Call!")
 
 
 async def end_dead(simulator: Simulator, engine: Engine) -> RunOutcome:
-    simulator.enqueue(Turn(parts=(Invoke("die", {}),)), Turn(parts=(Say("It died."),)))
+    simulator.enqueue(
+        ScriptedAnswer(parts=(Invoke("die", {}),)), ScriptedAnswer(parts=(Say("It died."),))
+    )
     return await engine.answer("Die!")
 
 
@@ -247,7 +258,7 @@ async def test_nothing_is_left_whatever_the_outcome(
     """
     file = "server.py" if end is end_answered else "faulty.py"
     model = await access("anthropic")
-    simulator.enqueue(Turn(parts=(Say("Hi"),)))
+    simulator.enqueue(ScriptedAnswer(parts=(Say("Hi"),)))
     warm = [] if file in WARM else [McpEnsemble(describe_server(file=file))]
     await Engine(model, warm).answer("Warm up!")  # the connection to the model stays, too
     WARM.add(file)

@@ -38,10 +38,10 @@ from vibe_llms.testing.simulator import (
     Draw,
     Invoke,
     Say,
+    ScriptedAnswer,
     Search,
     Simulator,
     Think,
-    Turn,
     produce_png,
 )
 
@@ -54,7 +54,7 @@ WEATHER = InvocableDescription(
         "additionalProperties": False,
     },
 )
-CALLS = Turn(
+CALLS = ScriptedAnswer(
     parts=(
         Think("Two cities."),
         Say("Let me look."),
@@ -114,10 +114,10 @@ def show(response: Response) -> list[Any]:
 
 @pytest.mark.parametrize("simulate", ["", "missing_ids", "reused_ids"])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_parallel_invocations_are_answered_and_their_seals_come_back(
+async def test_parallel_invocations_are_answered_and_their_signatures_come_back(
     simulator: Simulator, tmp_path: Path, simulate: str, stream: bool
 ) -> None:
-    """The server refuses a seal that is not on its own call, or a call without an answer."""
+    """The server refuses a signature that is not on its own call, or a call without an answer."""
     model = await access_model(simulator, tmp_path, simulate)
     simulator.enqueue(CALLS)
     first = await model.converse(ask(UserCanister("Weather?")), stream=stream)
@@ -141,7 +141,9 @@ async def test_a_stream_says_what_a_whole_answer_says(
     """However its bytes come."""
     model = await access_model(simulator, tmp_path, simulate)
     source = Cite(url="https://example.org/a", title="A")
-    turn = Turn(parts=(Search("q"), Say("Größe zählt. "), Say("So steht es da.", (source,))))
+    turn = ScriptedAnswer(
+        parts=(Search("q"), Say("Größe zählt. "), Say("So steht es da.", (source,)))
+    )
     simulator.enqueue(turn, turn)
     request = Request(canisters=[UserCanister("Why?")])
     streamed, whole = await model.converse(request), await model.converse(request, stream=False)
@@ -152,7 +154,7 @@ async def test_a_stream_says_what_a_whole_answer_says(
 
 
 async def test_a_call_of_another_vendor_is_taken(simulator: Simulator, tmp_path: Path) -> None:
-    """It has no seal of Google's; the word that stands for one is told as made up."""
+    """It has no signature of Google's; the word that stands for one is told as made up."""
     origin = Origin(provider="anthropic", model="claude", protocol="messages")
     call = InvocationCanister(
         invocation_id="toolu_1", name="weather", arguments='{"city": "Ulm"}', origin=origin

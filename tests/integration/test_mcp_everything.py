@@ -19,7 +19,7 @@ from node_programs import EVERYTHING, compose_command
 from scripting import produce_model
 from vibe_llms.invocables import AllowAll, InvocationContext, Outcome, Registry, perform
 from vibe_llms.invocables.mcp import (
-    Answer,
+    ElicitationAnswer,
     McpEnsemble,
     McpServer,
     Question,
@@ -38,9 +38,9 @@ class Person:
 
     asked: list[Question] = attrs.field(factory=list)
 
-    async def elicit(self, question: Question) -> Answer:
+    async def elicit(self, question: Question) -> ElicitationAnswer:
         self.asked.append(question)
-        return Answer(values={"name": "Ada"} if question.fields else {})
+        return ElicitationAnswer(values={"name": "Ada"} if question.fields else {})
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from vibe_llms.instruments.parsers.sessions import Following
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.interfaces import ConverserModel
-from vibe_llms.testing.simulator import Invoke, Say, Simulator, Turn
+from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator
 
 PLACES = {
     "anthropic": ("anthropic", "", "", "claude-sonnet-4-5"),
@@ -81,8 +81,8 @@ async def test_an_answer_is_mended_and_taken(
 ) -> None:
     """The vendor takes the request, the fault goes back to it, and all of it is accounted for."""
     simulator.enqueue(
-        Turn(parts=(answer(mode, name="Paris"),)),
-        Turn(parts=(answer(mode, name="Paris", people=2102650),)),
+        ScriptedAnswer(parts=(answer(mode, name="Paris"),)),
+        ScriptedAnswer(parts=(answer(mode, name="Paris", people=2102650),)),
     )
     parser = Parser(City, mode=mode)
     request = Request(canisters=[UserCanister("Paris?")], model=str(model.descriptor))
@@ -103,7 +103,9 @@ async def test_a_value_is_followed_while_it_arrives(
     simulator: Simulator, model: ConverserModel, mode: Any
 ) -> None:
     """However a vendor cuts its streams."""
-    simulator.enqueue(Turn(parts=(answer(mode, name="São Paulo", people=12, twins=["Milan"]),)))
+    simulator.enqueue(
+        ScriptedAnswer(parts=(answer(mode, name="São Paulo", people=12, twins=["Milan"]),))
+    )
     parser = Parser(City, mode=mode)
     request = Request(canisters=[UserCanister("São Paulo?")], model=str(model.descriptor))
     composed, choice = parser.compose(request, model.descriptor.attributes)
@@ -129,8 +131,8 @@ async def test_a_channel_takes_it_after_a_tool(
         return f"sunny in {place}"
 
     simulator.enqueue(
-        Turn(parts=(Invoke("weather", {"place": "Paris"}),)),
-        Turn(parts=(answer(mode, name="Paris", people=1),)),
+        ScriptedAnswer(parts=(Invoke("weather", {"place": "Paris"}),)),
+        ScriptedAnswer(parts=(answer(mode, name="Paris", people=1),)),
     )
     channel = AsyncChannel(model, parser=Parser(City, mode=mode), tools=[weather])
 

@@ -62,7 +62,7 @@ async def access_model(tmp_path: Path) -> AsyncIterator[Access]:
 async def test_a_conversation_with_thoughts_tools_and_pictures(
     simulator: Simulator, access_model: Access, stream: bool, cloud: str
 ) -> None:
-    """The vendor, which stores nothing, takes its sealed thoughts back, with nothing lost."""
+    """The vendor, which stores nothing, takes its signed thoughts back, with nothing lost."""
     settings = {"base_url": f"{simulator.url}/v1"}
     if cloud:
         settings = {
@@ -84,7 +84,7 @@ async def test_a_conversation_with_thoughts_tools_and_pictures(
         if isinstance(content, ReasoningContent)
     ]
     assert thoughts
-    assert all(thought.seal for thought in thoughts)
+    assert all(thought.signature for thought in thoughts)
     calls = [item for item in first.canisters if isinstance(item, InvocationCanister)]
     assert {call.name for call in calls} <= {"weather", "tides"}
     results = [ResultCanister("fine", invocation_id=call.invocation_id) for call in calls]
@@ -106,17 +106,19 @@ async def test_a_conversation_with_thoughts_tools_and_pictures(
     assert executed or third.text
 
 
-async def test_a_forged_seal_is_found_out_by_the_vendor(
+async def test_a_forged_signature_is_found_out_by_the_vendor(
     simulator: Simulator, access_model: Access
 ) -> None:
-    """Which shows that the seals of the test above were the vendor's own."""
+    """Which shows that the signatures of the test above were the vendor's own."""
     model = await access_model(base_url=f"{simulator.url}/v1")
     first = await model.converse(Request(canisters=[UserCanister("Please think.")]))
     forged = [
         attrs.evolve(
             canister,
             content=[
-                attrs.evolve(each, seal="forged") if isinstance(each, ReasoningContent) else each
+                attrs.evolve(each, signature="forged")
+                if isinstance(each, ReasoningContent)
+                else each
                 for each in canister.content
             ],
         )

@@ -11,7 +11,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from vibe_llms.testing.simulator import FAULTS, QUIRKS, Invoke, Say, Simulator, Think, Turn
+from vibe_llms.testing.simulator import (
+    FAULTS,
+    QUIRKS,
+    Invoke,
+    Say,
+    ScriptedAnswer,
+    Simulator,
+    Think,
+)
 
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
@@ -276,7 +284,7 @@ async def test_invocations_are_addressed_as_hosts_do(
     simulator: Simulator, client: aiohttp.ClientSession
 ) -> None:
     """Indexes, ids and names stand in the deltas as asked."""
-    turn = Turn(parts=(Invoke("first", {"a": 123456}), Invoke("second", {"b": 7})))
+    turn = ScriptedAnswer(parts=(Invoke("first", {"a": 123456}), Invoke("second", {"b": 7})))
     simulator.enqueue(*[turn] * 7)
 
     async def list_fields(fault: str, name: str) -> list[Any]:
@@ -298,7 +306,7 @@ async def test_what_says_nothing_is_empty_null_or_absent(
     simulator: Simulator, client: aiohttp.ClientSession
 ) -> None:
     """Arguments, and the siblings of what is said."""
-    simulator.enqueue(*[Turn(parts=(Invoke("first", {"a": 1}),))] * 16)
+    simulator.enqueue(*[ScriptedAnswer(parts=(Invoke("first", {"a": 1}),))] * 16)
     for protocol in PROTOCOLS:
         bodies = []
         for fault in ("empty_arguments", "null_arguments", "absent_arguments"):
@@ -317,7 +325,7 @@ async def test_arguments_come_interleaved_whole_or_broken(
 ) -> None:
     """The order and the pieces of arguments are as asked."""
     simulator.enqueue(
-        *[Turn(parts=(Invoke("first", {"a": 123456}), Invoke("second", {"b": 7})))] * 3
+        *[ScriptedAnswer(parts=(Invoke("first", {"a": 123456}), Invoke("second", {"b": 7})))] * 3
     )
     calls = collect_calls((await ask(simulator, client, "interleaved_calls", **CALLS)).events)
     assert [call["index"] for call in calls][:4] == [0, 1, 0, 1]
@@ -338,7 +346,7 @@ async def test_gemini_and_ollama_stumble_over_broken_arguments(
     simulator: Simulator, client: aiohttp.ClientSession
 ) -> None:
     """They parse arguments themselves, and say so when they cannot."""
-    simulator.enqueue(*[Turn(parts=(Invoke("first"),))] * 3)
+    simulator.enqueue(*[ScriptedAnswer(parts=(Invoke("first"),))] * 3)
     gemini = await ask(simulator, client, "broken_arguments", "gemini")
     assert gemini.events[-1]["candidates"][0]["finishReason"] == "MALFORMED_FUNCTION_CALL"
     streamed = await ask(simulator, client, "broken_arguments", "ollama")

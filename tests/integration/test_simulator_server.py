@@ -12,7 +12,7 @@ from typing import Any
 import openai
 import pytest
 
-from vibe_llms.testing.simulator import Say, Simulator, SynchronousSimulator, Think, Turn
+from vibe_llms.testing.simulator import Say, ScriptedAnswer, Simulator, SynchronousSimulator, Think
 
 
 def post(url: str, body: Any) -> Any:
@@ -101,7 +101,7 @@ async def test_a_refused_request_uses_no_turn_up() -> None:
         Simulator() as simulator,
         openai.AsyncOpenAI(base_url=f"{simulator.url}/v1", api_key="k", max_retries=0) as client,
     ):
-        simulator.enqueue(Turn(parts=(Think("hidden"), Say("kept")), stop="length"))
+        simulator.enqueue(ScriptedAnswer(parts=(Think("hidden"), Say("kept")), stop="length"))
         with pytest.raises(openai.BadRequestError):
             await client.chat.completions.create(model="m", messages=[])
         completion = await client.chat.completions.create(**HELLO)

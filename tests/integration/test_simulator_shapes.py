@@ -19,10 +19,10 @@ from vibe_llms.testing.simulator import (
     Invoke,
     Refuse,
     Say,
+    ScriptedAnswer,
     Search,
     Simulator,
     Think,
-    Turn,
     produce_png,
 )
 
@@ -107,7 +107,7 @@ DECLARATIONS = [
     for name in ("first", "second")
 ]
 WAYS = pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
-EVERYTHING = Turn(
+EVERYTHING = ScriptedAnswer(
     parts=(
         Think("Hm, hm."),
         Search("what?"),
@@ -175,7 +175,7 @@ async def test_all_that_can_be_said_has_the_shapes_of_gemini(
     simulator: Simulator, streams: bool
 ) -> None:
     """Thoughts, text, pictures, calls and grounding; a refusal says nothing but why."""
-    simulator.enqueue(EVERYTHING, Turn(parts=(Refuse("No."),)))
+    simulator.enqueue(EVERYTHING, ScriptedAnswer(parts=(Refuse("No."),)))
     answers = await generate(simulator, streams, contents=said("x"))
     parts = collect_parts(answers)
     thoughts = "".join(part["text"] for part in parts if part.get("thought"))

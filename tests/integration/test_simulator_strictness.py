@@ -137,7 +137,7 @@ REFUSED: dict[str, tuple[tuple[str, Any], str]] = {
         ),
         "must be unique",
     ),
-    "messages: foreign seal": (
+    "messages: foreign signature": (
         claude(HI, assistant([THINKING, {"type": "text", "text": "x"}]), HI),
         "Invalid `signature`",
     ),
@@ -160,7 +160,7 @@ REFUSED: dict[str, tuple[tuple[str, Any], str]] = {
         respond(HI, REASONING_ITEM, user("x")),
         "without its required following item",
     ),
-    "responses: foreign seal": (
+    "responses: foreign signature": (
         respond(HI, {**REASONING_ITEM, "encrypted_content": "bm9uZQ=="}, assistant("x"), HI),
         "could not be verified",
     ),

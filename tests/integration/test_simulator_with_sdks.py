@@ -18,11 +18,11 @@ from vibe_llms.testing.simulator import (
     Invoke,
     Refuse,
     Say,
+    ScriptedAnswer,
     Search,
     Simulator,
     Speak,
     Think,
-    Turn,
     produce_png,
     produce_wav,
 )
@@ -157,7 +157,7 @@ async def test_parallel_tools_make_a_round_trip_in_chat(
 async def test_reasoning_and_tools_make_a_round_trip_in_responses(
     open_ai: openai.AsyncOpenAI, streams: bool
 ) -> None:
-    """Reasoning comes with its seal, and goes back before the calls that followed it."""
+    """Reasoning comes with its signature, and goes back before the calls that followed it."""
     items: Any = said("Please use tools.")
     fields: Any = {
         "tools": RESPONSE_TOOLS,
@@ -187,7 +187,7 @@ async def test_reasoning_and_tools_make_a_round_trip_in_responses(
 async def test_thinking_and_tools_make_a_round_trip_in_messages(
     claude: anthropic.AsyncAnthropic, streams: bool
 ) -> None:
-    """Thinking comes sealed, goes back before the calls, and is refused when it was changed."""
+    """Thinking comes signed, goes back before the calls, and is refused when it was changed."""
     messages = said("Please use tools.")
     fields: Any = {"tools": MESSAGE_TOOLS, "thinking": {"type": "adaptive"}}
     first = await message(claude, streams, messages=messages, **fields)
@@ -259,7 +259,9 @@ async def test_scripted_turns_are_said_in_each_protocol(
 ) -> None:
     """Reasoning, searches, citations, refusals, pictures and audio arrive as the SDKs know them."""
     source = Cite(url="https://example.com/a", title="A", quote="So it is.")
-    turn = Turn(parts=(Think("Hm."), Search("a?", (source,)), Say("So it is.", (source,))))
+    turn = ScriptedAnswer(
+        parts=(Think("Hm."), Search("a?", (source,)), Say("So it is.", (source,)))
+    )
     simulator.enqueue(turn, turn, turn, simulate="reasoning_content")
     completion = await chat(open_ai, streams, messages=said("x"))
     spoken = completion.choices[0].message
@@ -279,7 +281,9 @@ async def test_scripted_turns_are_said_in_each_protocol(
     assert answer.content[1].input == {"query": "a?"}
     assert answer.content[-1].citations[0].url == source.url
     assert answer.usage.server_tool_use.web_search_requests == 1 or streams
-    simulator.enqueue(Turn(parts=(Refuse("No."),)), Turn(parts=(Refuse("No."),)))
+    simulator.enqueue(
+        ScriptedAnswer(parts=(Refuse("No."),)), ScriptedAnswer(parts=(Refuse("No."),))
+    )
     completion = await chat(open_ai, streams, messages=said("x"))
     assert completion.choices[0].message.refusal == "No."
     response = await respond(open_ai, streams, input="x")

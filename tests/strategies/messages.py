@@ -129,7 +129,7 @@ contents: st.SearchStrategy[AnyContent] = st.one_of(
         ReasoningContent,
         text=texts,
         summary=st.lists(texts, max_size=2),
-        seal=optional(texts),
+        signature=optional(texts),
         native=optional(natives),
     ),
     st.builds(RefusalContent, texts, native=optional(natives)),

@@ -33,7 +33,7 @@ from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.conversation import ConversationProgressEvent
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ProviderError, Stage
-from vibe_llms.instruments.answering import Answering, Outcome
+from vibe_llms.instruments.answering import Answer, Answering
 from vibe_llms.instruments.channels import Reply
 from vibe_llms.instruments.channels.batches import BatchItem
 from vibe_llms.instruments.engines import RunOutcome
@@ -126,7 +126,7 @@ def blocking(model: SyncModel, conversation: Conversation) -> None:
     model.ask(7)  # type: ignore[arg-type]
 
 
-async def answering(either: Answering[Outcome], model: Model, engine: Engine) -> None:
+async def answering(either: Answering[Answer], model: Model, engine: Engine) -> None:
     """What answers can be a model or an engine; who knows which has all of its outcome."""
     known: tuple[Answering[Response], Answering[RunOutcome]] = (model, engine)
     assert_type(await known[0].answer("Hi"), Response)

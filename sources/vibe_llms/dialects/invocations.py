@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.residues import read_native, without
+from vibe_llms.dialects.extras import read_native, without
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.plain import JsonObject

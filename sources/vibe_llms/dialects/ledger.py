@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from vibe_llms.dialects.residues import is_mark, read_native, unescape
+from vibe_llms.dialects.extras import is_mark, read_native, unescape
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.contents import MediaContent, Native
@@ -76,7 +76,7 @@ class Ledger:
     def admits(self, native: Native, canister: AnyCanister | None = None) -> bool:
         """Tells whether a native may be said to this provider.
 
-        Two vendors may speak one protocol: what one of them sealed is nothing to the other.
+        Two vendors may speak one protocol: what one of them signed is nothing to the other.
 
         Args:
             canister: That the native is on or in; says from which provider it is. Without an

@@ -12,7 +12,7 @@ from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver, settle
 
 
-class Arbiter:
+class ApprovalGate:
     """Brings requests for approvals to whoever can answer them.
 
     Args:

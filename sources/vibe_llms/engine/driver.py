@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from vibe_llms.engine.approving import Arbiter
+from vibe_llms.engine.approving import ApprovalGate
 from vibe_llms.engine.calls import examine_owed
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.executing import OPERATION, Executor
-from vibe_llms.engine.generating import Asking, Generator, describe_stored
+from vibe_llms.engine.generating import Generator, ModelCall, describe_stored
 from vibe_llms.engine.limits import Readings, export_limits
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
 from vibe_llms.engine.recovery import Record
@@ -37,7 +37,7 @@ GENERATE_OPERATION = "model.request"
 
 
 @attrs.frozen(kw_only=True)
-class Ending:
+class RunEnding:
     """How a run came to rest.
 
     Attributes:
@@ -86,7 +86,7 @@ class Driver:
 
     def __init__(
         self,
-        asking: Asking,
+        asking: ModelCall,
         registry: Registry,
         journal: Journal,
         context: RunContext,
@@ -103,13 +103,13 @@ class Driver:
         self._record = Record.read(context.survey())
         self._generator = Generator(asking, journal, registry, context)
         self._executor = Executor(journal, registry, context, self._record)
-        self._arbiter = Arbiter(context, self._record, approver, answers)
+        self._arbiter = ApprovalGate(context, self._record, approver, answers)
         self._command: Generate | None = None
         self._turns = 0
         self._worked = 0.0
         self._state: State | None = None
         self._doubted = 0
-        self.ending: Ending | None = None
+        self.ending: RunEnding | None = None
 
     async def drive(self) -> None:
         """Goes on with the conversation until nothing is left to do, or a limit is reached.
@@ -257,8 +257,8 @@ class Driver:
             final=end.final,
         )
 
-    def _rest(self, state: State) -> Ending:
-        return Ending(
+    def _rest(self, state: State) -> RunEnding:
+        return RunEnding(
             state=state,
             doubted=self._doubted,
             readings=self._read(),

@@ -24,7 +24,7 @@ from vibe_llms.providers.interfaces import ConverserModel
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Asking:
+class ModelCall:
     """How a model is asked in every turn of a run.
 
     Attributes:
@@ -59,7 +59,7 @@ class Generator:
     """
 
     def __init__(
-        self, asking: Asking, journal: Journal, registry: Registry, context: RunContext
+        self, asking: ModelCall, journal: Journal, registry: Registry, context: RunContext
     ) -> None:
         self.losses: dict[Loss, None] = {}
         self.summaries: tuple[Origin, ...] = ()

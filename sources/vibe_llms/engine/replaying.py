@@ -37,7 +37,7 @@ STATES: dict[type[Command], State] = {
 
 
 @attrs.frozen(kw_only=True)
-class Standing:
+class RunStatus:
     """Where a run stands.
 
     Attributes:
@@ -57,7 +57,7 @@ def replay(
     registry: Registry,
     *,
     limits: Limits | None = None,
-) -> Standing:
+) -> RunStatus:
     """Finds out where a run stands.
 
     Args:
@@ -73,7 +73,7 @@ def replay(
     tail = read_tail(canisters)
     view = view_conversation(canisters, tail, registry, Record.read(events), is_silent=is_silent)
     command = decide(view, readings, limits or Limits())
-    return Standing(state=STATES[type(command)], command=command, readings=readings)
+    return RunStatus(state=STATES[type(command)], command=command, readings=readings)
 
 
 def view_conversation(

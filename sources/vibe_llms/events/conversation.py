@@ -15,7 +15,7 @@ from vibe_llms.messages.identities import access_now, ensure_utc
 from vibe_llms.messages.requests import Response
 from vibe_llms.plain import JsonValue
 
-Outcome: TypeAlias = Literal["completed", "failed", "interrupted"]
+Ending: TypeAlias = Literal["completed", "failed", "interrupted"]
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -147,7 +147,7 @@ class ConversationEndedEvent:
     type: Literal["conversation.ended"] = attrs.field(default="conversation.ended", init=False)
     conversation_id: str
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc)
-    outcome: Outcome
+    outcome: Ending
     canisters: tuple[AnyCanister, ...] = ()
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 

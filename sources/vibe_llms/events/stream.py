@@ -36,10 +36,10 @@ ContentKind: TypeAlias = Literal[
     "invocation",
     "result",
 ]
-Channel: TypeAlias = Literal["text", "summary", "seal", "arguments", "transcript", "data"]
-"""Which part of a content a delta continues: its main ``text``, a ``summary`` or the ``seal`` of
-reasoning, the ``arguments`` of an invocation, the ``transcript`` of sound, or ``data``: the bytes
-of a medium, in base 64."""
+Channel: TypeAlias = Literal["text", "summary", "signature", "arguments", "transcript", "data"]
+"""Which part of a content a delta continues: its main ``text``, a ``summary`` or the ``signature``
+of reasoning, the ``arguments`` of an invocation, the ``transcript`` of sound, or ``data``: the
+bytes of a medium, in base 64."""
 FinishedItem: TypeAlias = AnyContent | InvocationCanister | ResultCanister | None
 
 
@@ -86,7 +86,7 @@ class ContentStartedEvent:
 
 @attrs.frozen(slots=False)
 class ContentDeltaEvent:
-    """A content goes on. Seals replace what came before on their channel, all else appends.
+    """A content goes on. Signatures replace what came before on their channel, all else appends.
 
     Attributes:
         index: Which content goes on.

@@ -14,7 +14,7 @@ from vibe_llms.messages.canisters import AnyCanister, Origin, Usage
 from vibe_llms.messages.losses import Loss
 
 
-class Outcome(Protocol):
+class Answer(Protocol):
     """What came of answering: a :class:`.Response`, or the :class:`.RunOutcome` of an engine."""
 
     @property
@@ -46,7 +46,7 @@ class Outcome(Protocol):
         """Whether it came to an answer: it does not wait, and was neither cut off nor refused."""
 
 
-O_co = TypeVar("O_co", bound=Outcome, covariant=True)
+O_co = TypeVar("O_co", bound=Answer, covariant=True)
 
 
 class Answering(Protocol[O_co]):

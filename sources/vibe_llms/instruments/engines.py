@@ -19,8 +19,8 @@ from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
-from vibe_llms.engine.driver import Driver, Ending
-from vibe_llms.engine.generating import Asking
+from vibe_llms.engine.driver import Driver, RunEnding
+from vibe_llms.engine.generating import ModelCall
 from vibe_llms.engine.states import Reason
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
@@ -68,8 +68,8 @@ class EngineSettings(EngineOptions, total=False):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class RunOutcome(Ending):
-    """What came of a run: besides this, all of :class:`.Ending`, which says how it came to rest.
+class RunOutcome(RunEnding):
+    """What came of a run: besides this, all of :class:`.RunEnding`, which says how it came to rest.
 
     Attributes:
         conversation: The new state of the conversation; the given one is as it was.
@@ -267,7 +267,7 @@ class Engine(Closing):
             raise outcome.error
         return outcome.conversation
 
-    async def produce_asking(self) -> Asking:
+    async def produce_asking(self) -> ModelCall:
         """Returns how the model is asked in every turn of a run."""
         options, model, reactors = self._options, self.model, self._reactors
         if isinstance(model, Model):
@@ -275,7 +275,7 @@ class Engine(Closing):
             reactors = await model.join_reactors(reactors)
         else:
             fields, converser = compose_fields(options, model=str(model.descriptor)), model
-        return Asking(
+        return ModelCall(
             model=converser,
             fields=fields,
             reactors=reactors,

@@ -9,8 +9,8 @@ from vibe_llms.instruments.inputs import produce_native
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import RequestFields, WindowPolicy
-from vibe_llms.nearness import suggest
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.suggestions import suggest
 
 if TYPE_CHECKING:
     from vibe_llms.instruments.parsers.dialogue import Listener

@@ -13,7 +13,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.calls import canonicalize, digest_call
-from vibe_llms.messages.conformity import conform_fields
+from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.plain import JsonObject
 
 

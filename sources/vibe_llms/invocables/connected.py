@@ -11,7 +11,7 @@ from typing import Final
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.owners import ConnectionOwner, Ending
+from vibe_llms.invocables.owners import ConnectionOwner, Disconnection
 
 _logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ConnectedEnsemble:
         self.ensemble = ensemble
         self.invokers: tuple[Invoker, ...] = ()
         self.failure: EnsembleError | None = None
-        self.ending = Ending()
+        self.ending = Disconnection()
         self._connect_seconds = max(connect_seconds, getattr(ensemble, "connect_seconds", 0.0))
         self._disconnect_seconds = disconnect_seconds
         self._was_started = False

@@ -16,11 +16,11 @@ from vibe_llms.invocables.validation import (
     shorten,
     show_value,
 )
-from vibe_llms.nearness import find_nearest, suggest_among
 from vibe_llms.plain import JsonObject
+from vibe_llms.suggestions import find_nearest, suggest_among
 
 
-def produce_judge(schema: JsonObject, name: str = "") -> Any:
+def produce_schema_validator(schema: JsonObject, name: str = "") -> Any:
     """Produces jsonschema's validator, for the draft that the schema names or else 2020-12.
 
     It fetches nothing: a schema that refers to another place is refused when it is applied.
@@ -32,17 +32,17 @@ def produce_judge(schema: JsonObject, name: str = "") -> Any:
         RequestError: The schema is none.
     """
     try:
-        judge = validators.validator_for(schema, default=Draft202012Validator)
-        judge.check_schema(dict(schema))
+        validator = validators.validator_for(schema, default=Draft202012Validator)
+        validator.check_schema(dict(schema))
     except (SchemaError, TypeError, RecursionError) as error:
         reason = error.message if isinstance(error, SchemaError) else str(error)
         raise refuse_schema(name, f"it is no JSON Schema: {shorten(reason)}.") from error
     # Given a registry, it does not look for what is missing in the network.
     registry = vars(validators)["SPECIFICATIONS"]
-    return judge(schema, registry=registry)
+    return validator(schema, registry=registry)
 
 
-def find_faults(judge: Any, arguments: Any, name: str = "") -> tuple[Fault, ...]:
+def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[Fault, ...]:
     """Returns what is wrong with arguments, at most ``FAULTS_LIMIT`` of it.
 
     Args:
@@ -52,7 +52,7 @@ def find_faults(judge: Any, arguments: Any, name: str = "") -> tuple[Fault, ...]
         RequestError: The schema cannot be applied.
     """
     try:
-        errors = list(itertools.islice(judge.iter_errors(arguments), FAULTS_LIMIT))
+        errors = list(itertools.islice(validator.iter_errors(arguments), FAULTS_LIMIT))
     except RecursionError:
         return (Fault(path="arguments", rule="nest too deeply"),)
     except MemoryError:

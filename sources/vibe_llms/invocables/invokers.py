@@ -15,7 +15,7 @@ from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.gates import Gates
 from vibe_llms.invocables.validation import Fault, Validator, produce_validator
 from vibe_llms.messages.descriptions import InvocableDescription
-from vibe_llms.messages.plainness import ensure_schema
+from vibe_llms.messages.json_values import ensure_schema
 from vibe_llms.plain import JsonObject
 from vibe_llms.representation import represent_fields
 

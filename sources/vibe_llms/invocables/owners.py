@@ -58,7 +58,7 @@ class Backoff:
         return Backoff(self.restarts, used + 1), seconds
 
 
-class Ending:
+class Disconnection:
     """The end of one connection: whether it has come, why, and who still waits for an answer.
 
     Attributes:
@@ -120,7 +120,7 @@ class Ends(Protocol):
     """Something that is open until its end comes."""
 
     @property
-    def ending(self) -> Ending:
+    def ending(self) -> Disconnection:
         """Its end."""
 
 

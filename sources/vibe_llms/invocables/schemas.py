@@ -15,7 +15,7 @@ from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.docstrings import read_docstring
 from vibe_llms.invocables.invokers import Bound
 from vibe_llms.invocables.members import read_hints
-from vibe_llms.invocables.shapes import Convert, Deriver, within
+from vibe_llms.invocables.schema_derivation import Convert, Deriver, within
 from vibe_llms.invocables.validation import Misfit
 from vibe_llms.plain import JsonObject
 

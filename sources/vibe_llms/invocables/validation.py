@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.invocables.checks import Check, compile_check
+from vibe_llms.invocables.schema_compiler import Check, compile_check
 from vibe_llms.plain import JsonObject
 
 FAULTS_LIMIT: Final = 10
@@ -166,7 +166,7 @@ class Validator:
     name: str = ""
     _check: Check | None = attrs.field(init=False, repr=False)
     _weight: Weight = attrs.field(init=False, repr=False)
-    _judge: Any = attrs.field(default=None, init=False, repr=False)
+    _validator: Any = attrs.field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._weight = weigh(self.schema, CHECK_PAIRS)
@@ -217,14 +217,14 @@ class Validator:
             return (Fault(path="arguments", rule="nest too deeply"),)
         if not self._is_told_here(weight):
             return None
-        from vibe_llms.invocables.faults import find_faults, produce_judge
+        from vibe_llms.invocables.faults import find_faults, produce_schema_validator
 
-        if self._judge is None:
-            self._judge = produce_judge(self.schema, self.name)
-        return find_faults(self._judge, arguments, self.name)
+        if self._validator is None:
+            self._validator = produce_schema_validator(self.schema, self.name)
+        return find_faults(self._validator, arguments, self.name)
 
     def _consult(self, arguments: Any) -> tuple[Fault, ...]:
-        from vibe_llms.invocables.judging import consult
+        from vibe_llms.invocables.validator_process import consult
 
         return consult(self.schema, arguments, self.name)
 

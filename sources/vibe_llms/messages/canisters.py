@@ -18,8 +18,8 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 import attrs
 
 from vibe_llms.exceptions import ParseError
-from vibe_llms.messages.conformity import conform_fields
 from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
+from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
 from vibe_llms.plain import JsonValue
 from vibe_llms.representation import represent_fields

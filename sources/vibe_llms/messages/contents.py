@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.messages.conformity import conform_fields, ensure_members
+from vibe_llms.messages.field_types import conform_fields, ensure_members
 from vibe_llms.representation import represent_fields
 
 
@@ -242,7 +242,7 @@ class ReasoningContent:
     Attributes:
         text: The reasoning itself; empty where the vendor keeps it to itself.
         summary: The vendor's summaries, in order.
-        seal: The vendor's proof or encrypted form, byte for byte.
+        signature: The vendor's proof or encrypted form, byte for byte.
         native: What the vendor said of it beyond the common words.
     """
 
@@ -251,7 +251,7 @@ class ReasoningContent:
     type: Literal["reasoning"] = attrs.field(default="reasoning", init=False)
     text: str = ""
     summary: tuple[str, ...] = attrs.field(default=(), converter=_ensure_summary)
-    seal: str | None = attrs.field(default=None, repr=False)
+    signature: str | None = attrs.field(default=None, repr=False)
     native: Native | None = None
 
 

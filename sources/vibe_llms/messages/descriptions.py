@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.messages.conformity import conform_fields
 from vibe_llms.messages.contents import Native
-from vibe_llms.messages.plainness import ensure_schema, write_plain
+from vibe_llms.messages.field_types import conform_fields
+from vibe_llms.messages.json_values import ensure_schema, write_plain
 from vibe_llms.plain import JsonObject
 from vibe_llms.representation import represent_fields
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from vibe_llms.messages.conformity import conform_fields, ensure_members
+from vibe_llms.messages.field_types import conform_fields, ensure_members
 
 _T = TypeVar("_T")
 

@@ -18,11 +18,11 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
-from vibe_llms.messages.conformity import conform_fields, ensure_members, renew
 from vibe_llms.messages.contents import Native, RefusalContent
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.field_types import conform_fields, ensure_members, renew
+from vibe_llms.messages.json_values import ensure_controls, ensure_schema, write_plain
 from vibe_llms.messages.losses import Loss, ensure_losses
-from vibe_llms.messages.plainness import ensure_controls, ensure_schema, write_plain
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.representation import represent, represent_fields
 

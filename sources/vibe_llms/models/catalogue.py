@@ -15,8 +15,8 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.folders import Overrides, ProviderFolder, read_overrides
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.rules import Rule
-from vibe_llms.nearness import find_near, find_nearest
 from vibe_llms.resources import access_data
+from vibe_llms.suggestions import find_near, find_nearest
 
 
 @attrs.define(kw_only=True)

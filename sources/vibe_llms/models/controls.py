@@ -14,8 +14,8 @@ import attrs
 
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.exceptions import ControlError
-from vibe_llms.nearness import find_near
 from vibe_llms.plain import JsonValue
+from vibe_llms.suggestions import find_near
 from vibe_llms.tables.kinds import is_list, name_kind
 
 Number: TypeAlias = "int | float"

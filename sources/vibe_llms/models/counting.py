@@ -96,10 +96,10 @@ def _count_content(content: AnyContent, attributes: ModelAttributes | None) -> T
         case TextualContent() | RefusalContent():
             return count_text(content.text, attributes)
         case ReasoningContent():
-            # Whether a model is shown its earlier reasoning differs, and a seal hides its length.
+            # Whether a model is shown its earlier reasoning differs; a signature hides its length.
             shown = count_text(content.text or "".join(content.summary), attributes)
-            sealed = len(content.seal or "") // 4 if not content.text else 0
-            return shown.widen(1.0) + TokenCount(tokens=sealed // 2, error_tokens=sealed // 2 + 1)
+            signed = len(content.signature or "") // 4 if not content.text else 0
+            return shown.widen(1.0) + TokenCount(tokens=signed // 2, error_tokens=signed // 2 + 1)
         case ImageContent():
             rule = attributes.access_value("image_tokens") if attributes else ABSENT
             return estimate_image(content, rule)

@@ -22,9 +22,9 @@ from vibe_llms.models.keys import (
     resolve_spelling,
 )
 from vibe_llms.models.merging import MergeError, read_directive
-from vibe_llms.nearness import find_near, suggest_among
 from vibe_llms.patterns import Pattern
 from vibe_llms.plain import JsonValue
+from vibe_llms.suggestions import find_near, suggest_among
 from vibe_llms.tables.annotations import DATE
 from vibe_llms.tables.kinds import PATTERN, TEXT, Kind, is_list, name_kind
 from vibe_llms.tables.reading import KeyPath, TableReader

@@ -7,8 +7,8 @@ from typing import Protocol, TypeVar
 
 from vibe_llms.configuration.classes import PluginEntry
 from vibe_llms.exceptions import UnknownNameError
-from vibe_llms.nearness import find_nearest
 from vibe_llms.plugins.listings import PluginListing
+from vibe_llms.suggestions import find_nearest
 
 
 class _Named(Protocol):

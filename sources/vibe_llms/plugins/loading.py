@@ -16,9 +16,9 @@ import pluggy
 
 from vibe_llms.configuration.classes import PluginEntry
 from vibe_llms.exceptions import ConverseError, PluginError
-from vibe_llms.nearness import suggest
 from vibe_llms.plugins import specification
 from vibe_llms.plugins.markers import PROJECT
+from vibe_llms.suggestions import suggest
 
 if TYPE_CHECKING:
     from vibe_llms.engine.contexts import RunEvent

@@ -83,7 +83,7 @@ class PluginRoster:
         meant = self.configuration.follow_aliases(name) if table == "providers" else name
         if meant in entries:
             return entries[meant]
-        from vibe_llms.nearness import find_nearest
+        from vibe_llms.suggestions import find_nearest
 
         known = self.configuration.provider_names if table == "providers" else sorted(entries)
         nearest = find_nearest(name, known)

@@ -6,8 +6,8 @@ server, a server of models, a command of the shell. ``run_program`` runs one to 
 module of a plugin that is asked for its hooks. May import the keys' concealment; refuses to know
 why a program is started, and what it says.
 
-The process that applies strangers' schemas (``invocables.judging``) is none of these: it is our
-own code, ends by itself when its input does, and limits itself.
+The process that applies strangers' schemas (``invocables.validator_process``) is none of these:
+it is our own code, ends by itself when its input does, and limits itself.
 """
 
 from __future__ import annotations

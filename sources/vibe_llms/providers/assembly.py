@@ -35,7 +35,6 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
-from vibe_llms.messages.conformity import renew
 from vibe_llms.messages.contents import (
     AnyContent,
     Citation,
@@ -44,6 +43,7 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
+from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
@@ -301,8 +301,8 @@ class Assembler:
             raise _exceed("content_characters", limits.content_characters)
 
     def _switch_channel(self, growing: _Growing, event: ContentDeltaEvent) -> None:
-        if event.channel == "seal":  # each replaces the one before
-            growing.pieces["seal"] = [event.text]
+        if event.channel == "signature":  # each replaces the one before
+            growing.pieces["signature"] = [event.text]
             growing.channel = None
             return
         growing.channel = event.channel
@@ -359,7 +359,7 @@ def _build(growing: _Growing) -> _Item | None:
             return ReasoningContent(
                 text=growing.join("text"),
                 summary=(summary,) if summary else (),
-                seal=growing.join("seal") or None,
+                signature=growing.join("signature") or None,
                 native=growing.native,
             )
         case "invocation":

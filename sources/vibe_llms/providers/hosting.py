@@ -15,7 +15,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.children import ChildServer, ChildSettings
 from vibe_llms.providers.needs import Need, NeedKind
-from vibe_llms.providers.rates import Turn
+from vibe_llms.providers.rates import Ticket
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
@@ -105,7 +105,7 @@ class HostingClient(RemoteClient):
         body: JsonObject | None = None,
         *,
         model: str = "",
-        turn: Turn | None = None,
+        turn: Ticket | None = None,
     ) -> Exchange:
         """Sends a request, once; see :class:`RemoteClient`."""
         assert isinstance(self.provider, HostingProvider)

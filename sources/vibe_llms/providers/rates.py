@@ -55,7 +55,7 @@ class Rates:
     tokens_per_minute: int | None = None
 
 
-class Pace:
+class RateLimiter:
     """When the next request to a vendor may go. Serves any number of event loops and threads.
 
     Args:
@@ -177,32 +177,32 @@ class Pace:
         self._seen[0] += 1
 
 
-class Turn:
-    """One request and its pace: it waits for its turn, and settles what it used.
+class Ticket:
+    """One request at the limiter: it waits until it may go, and settles what it used.
 
     Args:
-        pace: Of the vendor.
+        limiter: Of the vendor.
     """
 
-    __slots__ = ("_pace", "_tokens")
+    __slots__ = ("_limiter", "_tokens")
 
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
+    def __init__(self, limiter: RateLimiter) -> None:
+        self._limiter = limiter
         self._tokens = 0.0
 
     async def take(self, size_bytes: int) -> None:
         """Waits until a request with a body of this size may go."""
-        if self._pace.counts_tokens:
-            self._tokens = self._pace.estimate(size_bytes)
-        await self._pace.acquire(self._tokens)
+        if self._limiter.counts_tokens:
+            self._tokens = self._limiter.estimate(size_bytes)
+        await self._limiter.acquire(self._tokens)
 
     def learn(self, headers: Mapping[str, str]) -> None:
         """Takes in what the headers of an answer say."""
-        self._pace.learn(headers)
+        self._limiter.learn(headers)
 
     def heed(self, error: ConverseError) -> None:
         """Takes in what an error says."""
-        self._pace.heed(error)
+        self._limiter.heed(error)
 
     def hear(self, events: Sequence[StreamEvent]) -> None:
         """Takes in what events of the answer say of its usage."""
@@ -210,22 +210,22 @@ class Turn:
             if isinstance(event, UsageEvent):
                 answered = event.usage.total_output_tokens or 0
                 used = (event.usage.total_input_tokens or 0) + answered
-                self._pace.settle(self._tokens, used, answered)
+                self._limiter.settle(self._tokens, used, answered)
                 self._tokens = used
 
 
 class SettlingSource:
-    """An event source whose usage is told to its turn."""
+    """An event source whose usage is told to its ticket."""
 
-    def __init__(self, source: EventSource, turn: Turn) -> None:
+    def __init__(self, source: EventSource, ticket: Ticket) -> None:
         self._source = source
-        self._turn = turn
+        self._ticket = ticket
 
     async def receive(self) -> Sequence[StreamEvent] | None:
         """Returns the next events, at least one; None at the end. Raises ConverseError."""
         events = await self._source.receive()
         if events is not None:
-            self._turn.hear(events)
+            self._ticket.hear(events)
         return events
 
     @property

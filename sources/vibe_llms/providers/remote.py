@@ -24,7 +24,7 @@ from vibe_llms.providers.needs import (
     advise_of_server,
     refuse_for_want,
 )
-from vibe_llms.providers.rates import Pace, SettlingSource, Turn
+from vibe_llms.providers.rates import RateLimiter, SettlingSource, Ticket
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.sources import WireSource, read_problem
@@ -55,7 +55,7 @@ class RemoteProvider:
         self._context = context
         self._vendor = vendor
         self._transport: Transport | None = None
-        self._pace: Pace | None = None
+        self._limiter: RateLimiter | None = None
 
     @property
     def name(self) -> str:
@@ -69,12 +69,14 @@ class RemoteProvider:
         """
         self._transport = transport
 
-    def access_pace(self, settings: RemoteSettings) -> Pace:
+    def access_limiter(self, settings: RemoteSettings) -> RateLimiter:
         """Returns what says when requests may go: one for all clients."""
-        if self._pace is None:
+        if self._limiter is None:
             longest = self._context.limits.retry_seconds
-            self._pace = Pace(settings.rates, longest_seconds=longest, clock=self._context.clock)
-        return self._pace
+            self._limiter = RateLimiter(
+                settings.rates, longest_seconds=longest, clock=self._context.clock
+            )
+        return self._limiter
 
     def survey_needs(self) -> tuple[Need, ...]:
         """Says what is missing before its models can be asked. Raises ConfigurationError."""
@@ -97,7 +99,7 @@ class RemoteClient:
     ) -> None:
         self.provider = provider
         self.vendor = vendor
-        self.pace = provider.access_pace(vendor.settings)
+        self.limiter = provider.access_limiter(vendor.settings)
         self._given = transport
         self._transport: Transport | None = transport
         self._integrator: Any = None
@@ -206,7 +208,7 @@ class RemoteClient:
         body: JsonObject | None = None,
         *,
         model: str = "",
-        turn: Turn | None = None,
+        turn: Ticket | None = None,
     ) -> Exchange:
         """Sends a request, once, and returns the answer; its status is no error.
 
@@ -239,7 +241,7 @@ class RemoteClient:
         return [*key, *settings.headers.values(), *passwords]
 
     async def _send(
-        self, method: str, path: str, body: JsonObject | None, model: str, turn: Turn | None
+        self, method: str, path: str, body: JsonObject | None, model: str, turn: Ticket | None
     ) -> Exchange:
         vendor = self.vendor
         native = body or {}
@@ -341,7 +343,7 @@ class _Attempt:
     ) -> None:
         self._client, self._model = client, model
         self._native, self._streaming = native, streaming
-        self._turn = Turn(client.pace)
+        self._ticket = Ticket(client.limiter)
 
     def produce_source(self, request: Request) -> EventSource:
         """Returns a source which sends when it is first read."""
@@ -357,16 +359,16 @@ class _Attempt:
             clean=self._clean,
             scrub=EventCleaner(client.list_secrets).clean,
         )
-        return SettlingSource(source, self._turn) if client.pace.counts_tokens else source
+        return SettlingSource(source, self._ticket) if client.limiter.counts_tokens else source
 
     async def _open(self) -> Exchange:
         path = self._client.vendor.compose_path(self._model, streaming=self._streaming)
         return await self._client.send(
-            "POST", path, self._native, model=self._model.name, turn=self._turn
+            "POST", path, self._native, model=self._model.name, turn=self._ticket
         )
 
     def _clean(self, error: ConverseError) -> ConverseError:
-        self._turn.heed(error)
+        self._ticket.heed(error)
         return self._client.clean(error)
 
     def _produce_framer(self) -> Framer:

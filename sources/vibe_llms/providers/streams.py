@@ -23,7 +23,7 @@ from vibe_llms.events.conversation import (
     ConversationProgressEvent,
     ConversationStartedEvent,
     ConversationUpdatedEvent,
-    Outcome,
+    Ending,
 )
 from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher
 from vibe_llms.events.stream import (
@@ -236,7 +236,7 @@ class ResponseStream(Closing):
     def _follow_delta(self, event: ContentDeltaEvent) -> None:
         if self._first_seconds is None:
             self._first_seconds = time.perf_counter() - self._started
-        if self._wants_progress and event.channel != "seal":
+        if self._wants_progress and event.channel != "signature":
             self._tell_progress(event)
 
     def _take(self, event: StreamEvent) -> StreamEvent:
@@ -271,7 +271,7 @@ class ResponseStream(Closing):
         await self._end("failed")
         return ResponseFailedEvent(error=error, canisters=canisters)
 
-    async def _end(self, outcome: Outcome) -> None:
+    async def _end(self, outcome: Ending) -> None:
         """Closes the source and lets the reactors finish, once; everybody waits for that."""
         if self._cleaning is None:
             outcome = "completed" if self._response is not None else outcome
@@ -284,7 +284,7 @@ class ResponseStream(Closing):
         # Whoever was cancelled waits for the clean-up, which has limits of its own.
         await finish(self._cleaning)
 
-    def _has_ended_at_once(self, outcome: Outcome) -> bool:
+    def _has_ended_at_once(self, outcome: Ending) -> bool:
         """Ends without a task of its own where there is nothing to wait for, as after a call."""
         dispatcher = self._dispatcher
         if not getattr(self._source, "is_spent", False):
@@ -300,7 +300,7 @@ class ResponseStream(Closing):
                 return False
         return True
 
-    async def _clean(self, outcome: Outcome) -> None:
+    async def _clean(self, outcome: Ending) -> None:
         try:
             if self._source is not None:
                 await close_quietly(self._source, self._assembler.origin.provider)
@@ -308,7 +308,7 @@ class ResponseStream(Closing):
             if self._dispatcher is not None:
                 await self._dispatcher.finish(*self._produce_last_events(outcome))
 
-    def _produce_last_events(self, outcome: Outcome) -> list[ConversationEvent]:
+    def _produce_last_events(self, outcome: Ending) -> list[ConversationEvent]:
         conversation_id = self._request.conversation_id
         events: list[ConversationEvent] = []
         canisters = self.canisters

@@ -46,7 +46,7 @@ LOCK = "runs.lock"
 _Canister = TypeVar("_Canister", bound=AnyCanister)
 
 
-class _Line(msgspec.Struct, forbid_unknown_fields=True):
+class _LogLine(msgspec.Struct, forbid_unknown_fields=True):
     sequence: int
     timestamp: datetime
     run_id: str
@@ -54,7 +54,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(_Line)
+_DECODER = msgspec.json.Decoder(_LogLine)
 
 
 class FileLog:
@@ -147,7 +147,7 @@ class FileLog:
         if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
         number = self._before + log.end.lines + 1
-        line = _Line(number, access_now(), run_id, msgspec.Raw(encode_event(event)))
+        line = _LogLine(number, access_now(), run_id, msgspec.Raw(encode_event(event)))
         log.append(_ENCODER.encode(line) + b"\n")
         return number
 
@@ -230,7 +230,7 @@ class FileLog:
             event=cast(EngineEvent, event),
         )
 
-    def _open_envelope(self, data: bytes, what: str, number: int = 0) -> _Line:
+    def _open_envelope(self, data: bytes, what: str, number: int = 0) -> _LogLine:
         try:
             return _DECODER.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.nearness import suggest
+from vibe_llms.suggestions import suggest
 
 if TYPE_CHECKING:
     from vibe_llms.tables.reading import KeyPath, TableReader

@@ -66,7 +66,7 @@ def some_pairs(turn: int, pairs: list[tuple[Party, Party]] = PAIRS) -> pytest.Ma
 @pytest.mark.samples
 @some_pairs(0)
 def test_what_a_vendor_said_comes_back_to_it_word_for_word(first: Party, second: Party) -> None:
-    """Seals, blocks and ids are withheld from the other vendor, and there again afterwards."""
+    """Signatures, blocks and ids are withheld from the other vendor, and there again afterwards."""
     turn = work(first)
     said = (*begin(), *turn, *execute(turn))
     away = produce_request((*said, *close(second), ask("And now?")))
@@ -86,7 +86,7 @@ def test_what_a_vendor_said_comes_back_to_it_word_for_word(first: Party, second:
 def test_what_stands_before_another_vendors_turn_does_not_change(
     first: Party, second: Party
 ) -> None:
-    """A seal that is bound to what came before it stays good: that is sent as it was."""
+    """A signature that is bound to what came before it stays good: that is sent as it was."""
     turn = work(first)
     begun = (*begin(), *turn, *execute(turn))
     name = {"responses": "input", "generate_content": "contents"}.get(first.protocol, "messages")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from properties import examples
 from scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.engine.driver import Driver, Ending
-from vibe_llms.engine.generating import Asking
+from vibe_llms.engine.driver import Driver, RunEnding
+from vibe_llms.engine.generating import ModelCall
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
@@ -214,7 +214,7 @@ async def run(
     conversation: Conversation,
     log: MemoryLog,
     cancel_at: int | None,
-) -> Ending | None:
+) -> RunEnding | None:
     """Performs one run; ``None`` where it was cancelled."""
     task = asyncio.current_task()
     assert task is not None
@@ -231,7 +231,7 @@ async def run(
     try:
         async with Registry(gather_ensembles(world.produce_tools())) as registry:
             driver = Driver(
-                Asking(model=model, stream=False),  # type: ignore[arg-type]
+                ModelCall(model=model, stream=False),  # type: ignore[arg-type]
                 registry,
                 ConversationJournal(conversation),
                 context,
@@ -283,7 +283,7 @@ def test_a_run_always_ends_and_does_only_what_it_may(
     person = None if said is None else Person(list(said))
     limits = Limits(**bounds, run_seconds=3600)
 
-    async def walk() -> list[Ending | None]:
+    async def walk() -> list[RunEnding | None]:
         endings = []
         for cancel_at in cancellations:
             before = list(conversation.canisters)
@@ -303,7 +303,7 @@ def test_a_run_always_ends_and_does_only_what_it_may(
     check_results(events, conversation, endings[-1])
 
 
-async def run_bounded(model: WildModel, *arguments: Any) -> Ending | None:
+async def run_bounded(model: WildModel, *arguments: Any) -> RunEnding | None:
     """Runs, and stops a model that hangs."""
     model.hangs.clear()
     task = asyncio.ensure_future(run(model, *arguments))
@@ -315,7 +315,7 @@ async def run_bounded(model: WildModel, *arguments: Any) -> Ending | None:
     return await task
 
 
-def check_endings(endings: Sequence[Ending | None], limits: Limits) -> None:
+def check_endings(endings: Sequence[RunEnding | None], limits: Limits) -> None:
     """Each run ended within its limits, for a reason that it names."""
     for ending in endings:
         assert ending is not None
@@ -367,7 +367,7 @@ def digest_of(event: InvocationStartedEvent) -> str:
 
 
 def check_results(
-    events: Sequence[EngineEvent], conversation: Conversation, last: Ending | None
+    events: Sequence[EngineEvent], conversation: Conversation, last: RunEnding | None
 ) -> None:
     """Each call has at most one result, in the order of the calls; none that came is lost."""
     results = [each for each in conversation.canisters if isinstance(each, ResultCanister)]

@@ -130,23 +130,23 @@ async def play(scripts: list[Any], bounds: list[Limits], approvers: list[Any]) -
             canisters = stage.conversation.canisters
             events = [each.event for each in stage.log.read()]
             for state, length, count in snapshots:
-                standing = replay(canisters[:length], events[:count], registry, limits=bound)
-                assert standing.state == state
-            last, standing = events[-1], replay(canisters, events, registry, limits=bound)
+                status = replay(canisters[:length], events[:count], registry, limits=bound)
+                assert status.state == state
+            last, status = events[-1], replay(canisters, events, registry, limits=bound)
             used = acted.ending.readings
-            assert standing.readings == attrs.evolve(used, seconds=0.0)
+            assert status.readings == attrs.evolve(used, seconds=0.0)
             if isinstance(last, RunSuspendedEvent):
-                assert isinstance(standing.command, Await)
-                asked = [call.request.digest for call in standing.command.calls if call.request]
+                assert isinstance(status.command, Await)
+                asked = [call.request.digest for call in status.command.calls if call.request]
                 assert tuple(asked) == last.digests
             else:
                 assert isinstance(last, RunEndedEvent)
-                assert isinstance(standing.command, End)
-                assert (standing.command.reason, standing.command.limit) == (
+                assert isinstance(status.command, End)
+                assert (status.command.reason, status.command.limit) == (
                     last.reason,
                     last.limit,
                 )
-            if standing.state is State.TERMINATE and last.reason == "answered":
+            if status.state is State.TERMINATE and last.reason == "answered":
                 stage.conversation.add_canister(UserCanister("And now?"))
 
 

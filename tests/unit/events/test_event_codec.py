@@ -143,7 +143,7 @@ conversation_events: dict[type, st.SearchStrategy[Any]] = {
     ),
     conversation.ConversationEndedEvent: st.builds(
         conversation.ConversationEndedEvent,
-        outcome=st.sampled_from(typing.get_args(conversation.Outcome)),
+        outcome=st.sampled_from(typing.get_args(conversation.Ending)),
         **_common,
     ),
 }

@@ -13,7 +13,7 @@ from scripting import write_script
 from vibe_llms import Application, Conversation, Engine, Model
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ParseError
-from vibe_llms.instruments.answering import Answering, Outcome
+from vibe_llms.instruments.answering import Answer, Answering
 from vibe_llms.instruments.parsers import Mode, Parser
 from vibe_llms.instruments.parsers.choosing import Choice
 from vibe_llms.instruments.parsers.dialogue import Repair
@@ -32,7 +32,7 @@ class City:
     name: str
 
 
-def produce(kind: str, folder: Path, *texts: str, **more: object) -> Answering[Outcome]:
+def produce(kind: str, folder: Path, *texts: str, **more: object) -> Answering[Answer]:
     """Makes what gives these answers in turn."""
     application = Application(
         load_configuration(environment={"HOME": str(folder)}, working_directory=folder)
@@ -78,11 +78,11 @@ async def test_what_was_cut_off_or_refused_is_no_answer(
 async def test_an_answer_is_mended_whoever_gives_it(kind: str, tmp_path: Path) -> None:
     """One wrapper: what does not fit is quoted with its faults, and the last word counts."""
     answering = produce(kind, tmp_path, "Rome, of course.", '{"name": 1}', ROME)
-    repair = Repair[City, Outcome](parser=Parser(City), choice=Choice(Mode.PROMPT, "Told."))
+    repair = Repair[City, Answer](parser=Parser(City), choice=Choice(Mode.PROMPT, "Told."))
     conversation = Conversation()
     heard: list[str] = []
 
-    async def say(said: Sequence[AnyCanister]) -> Outcome:
+    async def say(said: Sequence[AnyCanister]) -> Answer:
         heard.append(text_of(said))
         conversation.add_canisters(said)
         outcome = await answering.answer(conversation)
@@ -103,7 +103,7 @@ async def test_an_answer_is_mended_whoever_gives_it(kind: str, tmp_path: Path) -
 async def test_what_was_cut_off_is_not_asked_for_again(kind: str, tmp_path: Path) -> None:
     """It would break off again, and cost as much."""
     answering = produce(kind, tmp_path, '{"name": "Ro', ROME, stop_reason="limit")
-    repair = Repair[City, Outcome](parser=Parser(City), choice=Choice(Mode.PROMPT, "Told."))
+    repair = Repair[City, Answer](parser=Parser(City), choice=Choice(Mode.PROMPT, "Told."))
 
     with pytest.raises(ParseError):
         await repair.answer(lambda _: answering.answer("Where?"))

@@ -59,7 +59,7 @@ MEDIA = [
 CONTENTS: list[Any] = [
     TextualContent(LONG, citations=[Citation(title=LONG, url=LONG)] * 50, native=NATIVE),
     *MEDIA,
-    ReasoningContent(text=LONG, summary=[LONG, LONG], seal=LONG),
+    ReasoningContent(text=LONG, summary=[LONG, LONG], signature=LONG),
     RefusalContent(LONG),
     NativeContent(kind="x" * 300, native=NATIVE),
 ]

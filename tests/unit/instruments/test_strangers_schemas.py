@@ -17,7 +17,7 @@ from vibe_llms.instruments.channels import AsyncChannel
 from vibe_llms.instruments.channels.batches import BatchChannel
 from vibe_llms.instruments.parsers import Parser
 from vibe_llms.instruments.prompts import Prompt
-from vibe_llms.invocables import InvocationContext, judging, perform
+from vibe_llms.invocables import InvocationContext, perform, validator_process
 
 EXPLODING: dict[str, Any] = {
     "type": "object",
@@ -34,18 +34,18 @@ def produce_model(directory: Path, text: str) -> Model:
 @pytest.fixture(autouse=True)
 def asked_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Tells for what the other process was waited for by a thread that runs an event loop."""
-    asked, consult = [], judging.consult
+    asked, consult = [], validator_process.consult
 
     def watch(schema: Any, value: Any, name: str) -> Any:
         if asyncio._get_running_loop() is not None:
             asked.append(name)
         return consult(schema, value, name)
 
-    monkeypatch.setattr(judging, "consult", watch)
-    monkeypatch.setattr(judging, "JUDGE_SECONDS", 0.5)
-    judging.dismiss()
+    monkeypatch.setattr(validator_process, "consult", watch)
+    monkeypatch.setattr(validator_process, "VALIDATOR_SECONDS", 0.5)
+    validator_process.dismiss()
     yield asked
-    judging.dismiss()
+    validator_process.dismiss()
 
 
 async def test_a_parsers_schema_does_not_hold_the_loop(

@@ -20,9 +20,9 @@ from vibe_llms.invocables import (
     InvocationContext,
     Invoker,
     Validator,
-    judging,
     perform,
     produce_validator,
+    validator_process,
 )
 
 BACKTRACKING: dict[str, Any] = {
@@ -41,10 +41,10 @@ def multiply(keyword: str, kind: str = "string") -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test has a process of its own, with less patience; afterwards it is gone."""
-    monkeypatch.setattr(judging, "JUDGE_SECONDS", 0.5)
-    judging.dismiss()
+    monkeypatch.setattr(validator_process, "VALIDATOR_SECONDS", 0.5)
+    validator_process.dismiss()
     yield
-    judging.dismiss()
+    validator_process.dismiss()
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ async def test_a_call_whose_schema_takes_for_ever_has_an_outcome() -> None:
 
 def test_a_schema_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the machine's memory ends, but the process's."""
-    monkeypatch.setattr(judging, "JUDGE_SECONDS", 30.0)
-    monkeypatch.setattr(judging, "JUDGE_BYTES", 150_000_000)
+    monkeypatch.setattr(validator_process, "VALIDATOR_SECONDS", 30.0)
+    monkeypatch.setattr(validator_process, "VALIDATOR_BYTES", 150_000_000)
     steps = {"anyOf": [{"$ref": "#/$defs/wide"}] * 100}
 
     with pytest.raises(RequestError, match=r"takes too much memory|has ended"):
@@ -128,10 +128,10 @@ def test_a_process_that_somebody_ended_is_replaced() -> None:
     """What happens to it between two questions is nobody's fault."""
     validator = Validator(BACKTRACKING)
     assert validator.check({"bait": "a"}) == ()
-    assert judging._judge is not None
+    assert validator_process._running is not None
 
-    os.kill(judging._judge._process.pid, signal.SIGKILL)
-    judging._judge._process.wait()
+    os.kill(validator_process._running._process.pid, signal.SIGKILL)
+    validator_process._running._process.wait()
 
     assert validator.check({"bait": "a"}) == ()
 
@@ -140,9 +140,9 @@ def test_the_process_ends_with_us() -> None:
     """Also where we are killed: its input closes."""
     code = """
         import os, signal
-        from vibe_llms.invocables import judging, produce_validator
+        from vibe_llms.invocables import validator_process, produce_validator
         produce_validator({"pattern": "a"}).check("a")
-        print(judging._judge._process.pid, flush=True)
+        print(validator_process._running._process.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """
     ended = subprocess.run(
@@ -164,9 +164,9 @@ def test_the_process_sees_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch) -
     """It is given no environment to speak of."""
     monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
     assert produce_validator({"pattern": "a"}).check("a") == ()
-    assert judging._judge is not None
+    assert validator_process._running is not None
 
-    with open(f"/proc/{judging._judge._process.pid}/environ", "rb") as file:  # noqa: PTH123
+    with open(f"/proc/{validator_process._running._process.pid}/environ", "rb") as file:  # noqa: PTH123
         assert b"secret" not in file.read()
 
 

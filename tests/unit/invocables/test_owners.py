@@ -18,7 +18,7 @@ from vibe_llms.invocables import connected, owners
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
 from vibe_llms.invocables.mcp.connections import Connection
 from vibe_llms.invocables.mcp.kit import produce_failure
-from vibe_llms.invocables.owners import ConnectionOwner, Ending
+from vibe_llms.invocables.owners import ConnectionOwner, Disconnection
 
 
 @attrs.define
@@ -40,7 +40,7 @@ class World:
             raise ConnectionError("no luck")
         task = asyncio.current_task()
         self.opened += 1
-        ending = Ending()
+        ending = Disconnection()
         self.connection = Connection(client=mock.Mock(), ending=ending)
         try:
             yield self.connection

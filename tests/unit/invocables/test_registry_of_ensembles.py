@@ -21,7 +21,7 @@ from vibe_llms.invocables import (
     gather_ensembles,
     perform,
 )
-from vibe_llms.invocables.naming import NAME_LENGTH, Place, assign_names
+from vibe_llms.invocables.naming import NAME_LENGTH, Origin, assign_names
 from vibe_llms.messages.descriptions import CHOICES
 
 
@@ -262,7 +262,7 @@ async def test_tools_can_be_given_in_any_form() -> None:
 NAMES = st.sampled_from(["read", "a__read", "b__read", "auto", "naïve name", "x" * 70, "", "a.b"])
 NAMES |= st.text(max_size=70)
 PLACES = st.lists(
-    st.builds(Place, st.sampled_from(["a", "b", "a__b"]) | st.text(max_size=5), NAMES),
+    st.builds(Origin, st.sampled_from(["a", "b", "a__b"]) | st.text(max_size=5), NAMES),
     unique=True,
     max_size=12,
 )
@@ -270,7 +270,7 @@ PLACES = st.lists(
 
 @given(PLACES, PLACES)
 def test_names_are_unique_lasting_and_acceptable_whatever_collides(
-    first: list[Place], second: list[Place]
+    first: list[Origin], second: list[Origin]
 ) -> None:
     """No two invokers share a name, none loses the one it had, every vendor takes them all."""
     held, _ = assign_names(first, {})

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables import produce_validator
-from vibe_llms.invocables.checks import compile_check
+from vibe_llms.invocables.schema_compiler import compile_check
 
 NAMES = st.sampled_from(["a", "b", "c"])
 TYPES = st.sampled_from(["string", "integer", "number", "boolean", "null", "array", "object"])

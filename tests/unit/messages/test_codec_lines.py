@@ -412,3 +412,15 @@ assert not {"cattrs", "jsonschema", "asyncio", "difflib"} & sys.modules.keys()
 """
 
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_was_written_when_a_signature_was_called_seal_is_read() -> None:
+    """In a line alone and among others; a second reading finds today's word."""
+    canister = AssistantCanister((ReasoningContent(text="Hm.", signature="c2VhbA=="),))
+    line = encode_canister(canister)
+    older = line.replace(b'"signature"', b'"seal"')
+    assert older != line
+    assert decode_canister(older) == canister
+    assert decode_canisters(line + b"\n" + older) == [canister, canister]
+    with pytest.raises(CodecError, match=r"line 2: \$.content\[0\]"):
+        decode_canisters(line + b"\n" + older.replace(b'"c2VhbA=="', b"3"))

@@ -99,10 +99,10 @@ def test_media_have_a_source(cls: type[ImageContent]) -> None:
     assert cls(mime_type="image/png", file_id="file-1").content_id is None
 
 
-def test_neither_bytes_nor_seals_are_printed() -> None:
-    """The representation of a content shows neither its data nor a vendor's seal."""
+def test_neither_bytes_nor_signatures_are_printed() -> None:
+    """The representation of a content shows neither its data nor a vendor's signature."""
     assert "picture" not in repr(ImageContent(mime_type="image/png", data=b"picture"))
-    assert "sealed" not in repr(ReasoningContent(seal="sealed"))
+    assert "signed" not in repr(ReasoningContent(signature="signed"))
 
 
 def test_a_text_is_taken_for_a_content() -> None:

@@ -323,10 +323,10 @@ def test_whatever_is_added_to_a_request_adds_tokens(more: dict[str, object]) -> 
 
 
 def test_every_kind_of_content_has_a_count() -> None:
-    """Documents, sealed reasoning and a vendor's own blocks too, each with a bound."""
+    """Documents, signed reasoning and a vendor's own blocks too, each with a bound."""
     contents = [
         ReasoningContent(text="First I look at the dial."),
-        ReasoningContent(seal="x" * 400, native=Native(protocol="messages", data="{}")),
+        ReasoningContent(signature="x" * 400, native=Native(protocol="messages", data="{}")),
         FileContent(mime_type="text/plain", data=b"Once upon a time"),
         FileContent(mime_type="application/pdf", data=b"%PDF" + b"x" * 4000),
         FileContent(mime_type="application/pdf", file_id="file-1"),

@@ -76,7 +76,7 @@ def test_who_reasons_is_known(address: str) -> None:
 
 @pytest.mark.parametrize("address", [a for a in DOES_NOT if a.startswith(("google", "openai_r"))])
 def test_who_does_not_reason_is_not_asked_for_thoughts(address: str) -> None:
-    """Google refuses to include them, OpenAI to seal them."""
+    """Google refuses to include them, OpenAI to sign them."""
     body = write(address)
 
     assert "thinkingConfig" not in str(body)

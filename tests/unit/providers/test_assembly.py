@@ -94,19 +94,19 @@ def test_interleaved_deltas_reach_their_own_content(deltas: list[tuple[int, str]
     )
 
 
-def test_a_seal_replaces_what_came_before_on_its_channel() -> None:
+def test_a_signature_replaces_what_came_before_on_its_channel() -> None:
     """All other channels append."""
     assembler = feed(
         start(0, "reasoning"),
-        ContentDeltaEvent(0, "old", "seal"),
-        ContentDeltaEvent(0, "new", "seal"),
+        ContentDeltaEvent(0, "old", "signature"),
+        ContentDeltaEvent(0, "new", "signature"),
         ContentDeltaEvent(0, "sum", "summary"),
         ContentFinishedEvent(index=0),
         FINISH,
     )
 
     (canister,) = assembler.produce_canisters()
-    assert canister.content == (ReasoningContent(summary=("sum",), seal="new"),)
+    assert canister.content == (ReasoningContent(summary=("sum",), signature="new"),)
 
 
 def test_a_final_copy_from_the_vendor_wins_over_the_deltas() -> None:

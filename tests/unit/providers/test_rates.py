@@ -20,7 +20,7 @@ from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
-from vibe_llms.providers.rates import Pace, Rates, read_reset
+from vibe_llms.providers.rates import RateLimiter, Rates, read_reset
 from vibe_llms.providers.remote import RemoteProvider
 from vibe_llms.providers.settings import read_settings
 from vibe_llms.testing.clocks import HurriedClock
@@ -33,15 +33,17 @@ ANSWER = (
 )
 
 
-def produce_pace(clock: HurriedClock, **rates: int) -> Pace:
-    return Pace(Rates(**rates), longest_seconds=60, clock=clock)
+def produce_limiter(clock: HurriedClock, **rates: int) -> RateLimiter:
+    return RateLimiter(Rates(**rates), longest_seconds=60, clock=clock)
 
 
-async def record(pace: Pace, clock: HurriedClock, count: int, tokens: float = 0.0) -> list[float]:
+async def record(
+    limiter: RateLimiter, clock: HurriedClock, count: int, tokens: float = 0.0
+) -> list[float]:
     """Lets requests go one after the other; returns when each went."""
     times = []
     for _ in range(count):
-        await pace.acquire(tokens)
+        await limiter.acquire(tokens)
         times.append(round(clock.now - 1_000.0, 3))
     return times
 
@@ -50,7 +52,7 @@ async def test_without_a_rate_nobody_waits() -> None:
     """What is not set costs nothing."""
     clock = HurriedClock()
 
-    assert await record(produce_pace(clock), clock, 100) == [0.0] * 100
+    assert await record(produce_limiter(clock), clock, 100) == [0.0] * 100
     assert not clock.slept
 
 
@@ -58,7 +60,7 @@ async def test_requests_are_spread_over_the_minute() -> None:
     """120 a minute are one every half second, from the first on."""
     clock = HurriedClock()
 
-    times = await record(produce_pace(clock, requests_per_minute=120), clock, 4)
+    times = await record(produce_limiter(clock, requests_per_minute=120), clock, 4)
 
     assert times == [0.0, 0.5, 1.0, 1.5]
 
@@ -66,18 +68,18 @@ async def test_requests_are_spread_over_the_minute() -> None:
 async def test_time_that_passes_unused_is_not_saved_up() -> None:
     """No burst comes after a pause: vendors count short stretches, too."""
     clock = HurriedClock()
-    pace = produce_pace(clock, requests_per_minute=60)
-    await pace.acquire(0)
+    limiter = produce_limiter(clock, requests_per_minute=60)
+    await limiter.acquire(0)
     clock.now += 30
 
-    assert await record(pace, clock, 2) == [30.0, 31.0]
+    assert await record(limiter, clock, 2) == [30.0, 31.0]
 
 
 async def test_tokens_are_spread_over_the_minute() -> None:
     """A large request makes the next one wait for as long as its tokens take."""
     clock = HurriedClock()
 
-    times = await record(produce_pace(clock, tokens_per_minute=60_000), clock, 3, tokens=5_000)
+    times = await record(produce_limiter(clock, tokens_per_minute=60_000), clock, 3, tokens=5_000)
 
     assert times == [0.0, 5.0, 10.0]
 
@@ -85,34 +87,34 @@ async def test_tokens_are_spread_over_the_minute() -> None:
 async def test_what_was_used_takes_the_place_of_the_estimate() -> None:
     """A request that used less gives the time back, one that used more takes it."""
     clock = HurriedClock()
-    pace = produce_pace(clock, tokens_per_minute=60_000)
-    await pace.acquire(5_000)
-    pace.settle(5_000, used=1_000, answered=500)
-    await pace.acquire(1_000)
-    pace.settle(1_000, used=4_000, answered=500)
+    limiter = produce_limiter(clock, tokens_per_minute=60_000)
+    await limiter.acquire(5_000)
+    limiter.settle(5_000, used=1_000, answered=500)
+    await limiter.acquire(1_000)
+    limiter.settle(1_000, used=4_000, answered=500)
 
-    assert await record(pace, clock, 1) == [5.0]
+    assert await record(limiter, clock, 1) == [5.0]
 
 
 async def test_estimates_learn_how_long_answers_are() -> None:
     """The size of a request says nothing of its answer; the last ones do."""
-    pace = produce_pace(HurriedClock(), tokens_per_minute=60_000)
-    before = pace.estimate(400)
+    limiter = produce_limiter(HurriedClock(), tokens_per_minute=60_000)
+    before = limiter.estimate(400)
     for _ in range(50):
-        pace.settle(100, used=1_100, answered=1_000)
+        limiter.settle(100, used=1_100, answered=1_000)
 
     assert before == 100
-    assert pace.estimate(400) == pytest.approx(1_100, rel=0.01)
+    assert limiter.estimate(400) == pytest.approx(1_100, rel=0.01)
 
 
 async def test_one_refusal_slows_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the vendor wants to be left alone nobody sends, those who wait already included."""
     clock = HurriedClock()
-    pace = produce_pace(clock, requests_per_minute=600)
-    await pace.acquire(0)
-    waiting = [asyncio.ensure_future(pace.acquire(0)) for _ in range(3)]
+    limiter = produce_limiter(clock, requests_per_minute=600)
+    await limiter.acquire(0)
+    waiting = [asyncio.ensure_future(limiter.acquire(0)) for _ in range(3)]
     await asyncio.sleep(0)
-    pace.heed(ProviderError(fault=ProviderFault.RATE_LIMITED, retry_after_seconds=20))
+    limiter.heed(ProviderError(fault=ProviderFault.RATE_LIMITED, retry_after_seconds=20))
     await asyncio.gather(*waiting)
 
     assert clock.now - 1_000 >= 20
@@ -121,15 +123,15 @@ async def test_one_refusal_slows_all(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_after_a_refusal_requests_go_more_slowly_then_faster_again() -> None:
     """At half the rate of before, so that not all knock at once; and it grows."""
     clock = HurriedClock()
-    pace = produce_pace(clock)
+    limiter = produce_limiter(clock)
     for _ in range(100):
-        await pace.acquire(0)
-    pace.heed(REFUSED)
-    first = await record(pace, clock, 2)
+        await limiter.acquire(0)
+    limiter.heed(REFUSED)
+    first = await record(limiter, clock, 2)
     clock.now += 10
-    later = await record(pace, clock, 2)
+    later = await record(limiter, clock, 2)
     clock.now += 30
-    last = await record(pace, clock, 2)
+    last = await record(limiter, clock, 2)
 
     assert first[1] - first[0] == pytest.approx(0.02, rel=0.05)
     assert later[1] - later[0] == pytest.approx(0.02 / 1.05**10, rel=0.1)
@@ -139,13 +141,13 @@ async def test_after_a_refusal_requests_go_more_slowly_then_faster_again() -> No
 async def test_refusals_of_one_moment_are_one_refusal() -> None:
     """A hundred answers that were under way do not slow the pace a hundred times."""
     clock = HurriedClock()
-    pace = produce_pace(clock)
+    limiter = produce_limiter(clock)
     for _ in range(100):
-        await pace.acquire(0)
+        await limiter.acquire(0)
     for _ in range(100):
-        pace.heed(REFUSED)
+        limiter.heed(REFUSED)
 
-    times = await record(pace, clock, 2)
+    times = await record(limiter, clock, 2)
     assert times[1] - times[0] == pytest.approx(0.02, rel=0.05)
 
 
@@ -161,11 +163,11 @@ async def test_refusals_of_one_moment_are_one_refusal() -> None:
 async def test_other_errors_slow_nobody(error: ConverseError) -> None:
     """Nor does a vendor that asks for a longer wait than is allowed: its error tells."""
     clock = HurriedClock()
-    pace = produce_pace(clock)
-    await pace.acquire(0)
-    pace.heed(error)
+    limiter = produce_limiter(clock)
+    await limiter.acquire(0)
+    limiter.heed(error)
 
-    assert await record(pace, clock, 2) == [0.0, 0.0]
+    assert await record(limiter, clock, 2) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -185,10 +187,10 @@ async def test_what_vendors_say_is_left_is_heeded(
 ) -> None:
     """Where nothing is left, nothing is sent until it is filled up, if that is not too long."""
     clock = HurriedClock()
-    pace = produce_pace(clock)
-    pace.learn(headers)
+    limiter = produce_limiter(clock)
+    limiter.learn(headers)
 
-    assert await record(pace, clock, 1) == [seconds]
+    assert await record(limiter, clock, 1) == [seconds]
 
 
 @pytest.mark.parametrize(
@@ -221,22 +223,22 @@ def test_any_other_text_says_nothing(text: str) -> None:
 def test_a_pace_never_goes_faster_than_was_said(steps: list[str]) -> None:
     """Whatever happens between them, requests keep their distance."""
     clock = HurriedClock()
-    pace = produce_pace(clock, requests_per_minute=60, tokens_per_minute=600_000)
+    limiter = produce_limiter(clock, requests_per_minute=60, tokens_per_minute=600_000)
 
     async def perform() -> list[float]:
         times = []
         for step in steps:
             if step == "go":
-                await pace.acquire(100)
+                await limiter.acquire(100)
                 times.append(clock.now)
             elif step == "refuse":
-                pace.heed(REFUSED)
+                limiter.heed(REFUSED)
             elif step == "wait":
                 clock.now += 0.4
             elif step == "settle":
-                pace.settle(100, used=50, answered=10)
+                limiter.settle(100, used=50, answered=10)
             else:
-                pace.learn(
+                limiter.learn(
                     {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "2s"}
                 )
         return times
@@ -255,11 +257,11 @@ async def test_a_provider_keeps_the_rate_of_its_settings(tmp_path: Path) -> None
     provider.use_transport(counterpart.transport)
     clock = HurriedClock()
     read = read_settings(context, "https://example.org")
-    provider._pace = pace = Pace(read.rates, longest_seconds=60, clock=clock)
+    provider._limiter = limiter = RateLimiter(read.rates, longest_seconds=60, clock=clock)
     request = Request(canisters=[UserCanister("Hello")])
     for stream_of in range(4):
         client = provider.produce_client()
-        assert client.pace is pace
+        assert client.limiter is limiter
         model = await client.access_model("m")
         await model.converse(request, stream=False)
         assert clock.now - 1_000 == pytest.approx(stream_of, abs=0.2)
@@ -275,7 +277,7 @@ async def test_a_refusal_of_one_request_holds_up_the_others(tmp_path: Path) -> N
     provider = RemoteProvider(context, OpenAIVendor)
     provider.use_transport(counterpart.transport)
     clock = HurriedClock()
-    provider._pace = Pace(Rates(), longest_seconds=60, clock=clock)
+    provider._limiter = RateLimiter(Rates(), longest_seconds=60, clock=clock)
     model = await provider.produce_client().access_model("m")
     request = Request(canisters=[UserCanister("Hello")])
 

@@ -414,14 +414,14 @@ async def test_a_time_limit_does_not_leave_a_cancellation_behind() -> None:
         await stream.response()
 
 
-async def test_seals_are_no_progress() -> None:
-    """Who prints what arrives does not print what is sealed."""
+async def test_signatures_are_no_progress() -> None:
+    """Who prints what arrives does not print what is signed."""
     recording = RecordingReactors()
     source = Source(
         [
             ContentStartedEvent(index=0, kind="reasoning"),
             ContentDeltaEvent(0, "think"),
-            ContentDeltaEvent(0, "c2VhbA==", "seal"),
+            ContentDeltaEvent(0, "c2VhbA==", "signature"),
         ],
         [],
     )

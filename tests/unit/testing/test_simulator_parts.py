@@ -1,4 +1,4 @@
-"""The parts of the simulator that need no network: seals, fabricated JSON, conditions, framing."""
+"""The parts of the simulator without a network: signatures, made-up JSON, conditions, frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe_llms.testing.simulator.amazon import encode_event
 from vibe_llms.testing.simulator.asking import measure_picture
 from vibe_llms.testing.simulator.fabrication import fabricate
 from vibe_llms.testing.simulator.faults import read_conditions
-from vibe_llms.testing.simulator.seals import canonicalize, is_intact, seal
+from vibe_llms.testing.simulator.signatures import canonicalize, is_intact, sign
 
 LEAVES = st.one_of(
     st.just({"type": "boolean"}),
@@ -67,23 +67,23 @@ def test_references_are_followed_and_recursion_ends() -> None:
 
 
 @given(text=st.text(), prefix=st.text(), other=st.text(), carry=st.booleans())
-def test_a_seal_holds_for_its_text_and_prefix_alone(
+def test_a_signature_holds_for_its_text_and_prefix_alone(
     text: str, prefix: str, other: str, carry: bool
 ) -> None:
     """Another text, another kind, or another prefix where it is bound, are found out."""
-    sealed = seal(text, kind="a", prefix=prefix, carry=carry)
+    signed = sign(text, kind="a", prefix=prefix, carry=carry)
     shown = None if carry else text
-    assert is_intact(sealed, shown, kind="a")
-    assert is_intact(sealed, shown, kind="a", prefix=prefix)
-    assert not is_intact(sealed, shown, kind="b")
-    assert is_intact(sealed, other, kind="a") is (other == text)
-    assert is_intact(sealed, shown, kind="a", prefix=other) is (other == prefix)
+    assert is_intact(signed, shown, kind="a")
+    assert is_intact(signed, shown, kind="a", prefix=prefix)
+    assert not is_intact(signed, shown, kind="b")
+    assert is_intact(signed, other, kind="a") is (other == text)
+    assert is_intact(signed, shown, kind="a", prefix=other) is (other == prefix)
 
 
 @given(place=st.integers(0, 31), change=st.integers(1, 255))
-def test_a_seal_with_one_changed_byte_is_none(place: int, change: int) -> None:
+def test_a_signature_with_one_changed_byte_is_none(place: int, change: int) -> None:
     """Whichever byte it is, bound to a prefix or not; what is no base64 is none either."""
-    payload = bytearray(base64.b64decode(seal("text", kind="a", prefix="before")))
+    payload = bytearray(base64.b64decode(sign("text", kind="a", prefix="before")))
     payload[place] ^= change
     changed = base64.b64encode(bytes(payload)).decode()
     assert not is_intact(changed, "text", kind="a", prefix="before")

@@ -15,8 +15,8 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.files import advise, read_beginning
 from vibe_llms.messages.losses import Translation
-from vibe_llms.nearness import find_nearest
 from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
+from vibe_llms.suggestions import find_nearest
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation

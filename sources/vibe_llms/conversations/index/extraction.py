@@ -20,7 +20,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _HUGE = (1 << 63) - 1
 
 
-class Place(NamedTuple):
+class CanisterEntry(NamedTuple):
     """What is kept of one canister."""
 
     id: str
@@ -43,7 +43,7 @@ class Description(NamedTuple):
     parent_bytes: int | None
 
 
-def read_place(line: bytes) -> Place | None:
+def read_place(line: bytes) -> CanisterEntry | None:
     """Reads one stored line; ``None`` where it holds no canister."""
     try:
         record = json.loads(line)
@@ -51,7 +51,7 @@ def read_place(line: bytes) -> Place | None:
         return None
     if not isinstance(record, dict):
         return None
-    return Place(
+    return CanisterEntry(
         id=_text(record.get("id")),
         role=_text(record.get("role")),
         timestamp=read_moment(record.get("timestamp")),

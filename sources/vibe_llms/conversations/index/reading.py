@@ -8,7 +8,7 @@ from datetime import datetime
 
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.database import KEY_SHIFT, open_memory
-from vibe_llms.conversations.index.extraction import Place, compose_first_words, read_place
+from vibe_llms.conversations.index.extraction import CanisterEntry, compose_first_words, read_place
 from vibe_llms.conversations.index.interfaces import DEFAULT_LIMIT, Index, IndexedStore
 from vibe_llms.conversations.index.questions import search_places, snapshot
 from vibe_llms.conversations.index.words import compose_match, restore_text
@@ -54,7 +54,7 @@ class ReadingIndex:
             parent=metadata.parent.identity if metadata.parent else None,
         )
 
-    def _read_places(self, identity: str) -> list[Place]:
+    def _read_places(self, identity: str) -> list[CanisterEntry]:
         from vibe_llms.messages.codec import encode_canisters
 
         try:
@@ -92,7 +92,7 @@ def _reverse(moment: datetime) -> float:
     return -moment.timestamp()
 
 
-def _count_shared(parents: list[Place], places: list[Place]) -> int:
+def _count_shared(parents: list[CanisterEntry], places: list[CanisterEntry]) -> int:
     """Counts what a fork has from its parent: the same canisters at the beginning."""
     count = 0
     for theirs, ours in zip(parents, places, strict=False):
@@ -102,7 +102,9 @@ def _count_shared(parents: list[Place], places: list[Place]) -> int:
     return count
 
 
-def _write_places(connection: sqlite3.Connection, key: int, places: Iterable[Place]) -> None:
+def _write_places(
+    connection: sqlite3.Connection, key: int, places: Iterable[CanisterEntry]
+) -> None:
     for place, each in enumerate(places, key << KEY_SHIFT):
         connection.execute(
             "INSERT INTO places VALUES (?, 0, ?, ?, ?)",

@@ -39,9 +39,9 @@ FIELDS: Final = ("reasoning", "reasoning_content")
 DETAILS: Final = "reasoning_details"
 
 GROWING: Final = {
-    "reasoning.text": (("text", "text"), ("signature", "seal")),
+    "reasoning.text": (("text", "text"), ("signature", "signature")),
     "reasoning.summary": (("summary", "summary"),),
-    "reasoning.encrypted": (("data", "seal"),),
+    "reasoning.encrypted": (("data", "signature"),),
 }
 """From the type of a detail to its fields that have common words, and which words."""
 

@@ -17,10 +17,10 @@ class Quirks:
     Attributes:
         limit_tokens: The longest answer where neither the request nor the model's data say,
             for the dialect insists on a number.
-        takes_unsealed_reasoning: Whether earlier reasoning may go back without a signature.
+        takes_unsigned_reasoning: Whether earlier reasoning may go back without a signature.
         takes_supervisors: Whether instructions may stand amid the conversation.
     """
 
     limit_tokens: int = 4096
-    takes_unsealed_reasoning: bool = False
+    takes_unsigned_reasoning: bool = False
     takes_supervisors: bool = True

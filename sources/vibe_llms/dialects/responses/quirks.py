@@ -17,9 +17,9 @@ class Quirks:
     Attributes:
         supervisor_role: The role of instructions: ``system`` or ``developer``.
         is_stateless: Whether the vendor is asked, by default, to store nothing and to hand out
-            reasoning sealed instead, so that any later request can hold it.
+            reasoning signed instead, so that any later request can hold it.
         takes_reasoning: Whether readable reasoning of others may be sent; vendors of open models
-            take it, OpenAI takes only what it has sealed.
+            take it, OpenAI takes only what it has signed.
         takes_audio: Whether a message may hold sound.
         siblings: Further faces of the same service, with the same uploaded files; see
             :class:`vibe_llms.dialects.ledger.Ledger`.

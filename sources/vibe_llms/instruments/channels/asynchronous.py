@@ -25,8 +25,8 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
 )
 from vibe_llms.messages.views import text_of
-from vibe_llms.nearness import suggest
 from vibe_llms.representation import represent
+from vibe_llms.suggestions import suggest
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar, cast
 import attrs
 
 from vibe_llms.absence import ABSENT, Absence
-from vibe_llms.instruments.answering import Outcome
+from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.parsers.choosing import Choice, Mode
 from vibe_llms.instruments.parsers.kinds import Unfit
 from vibe_llms.instruments.parsers.parsers import Parser
@@ -26,7 +26,7 @@ from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import add_usages
 
 T = TypeVar("T")
-_Out = TypeVar("_Out", bound=Outcome)
+_Out = TypeVar("_Out", bound=Answer)
 
 
 @attrs.frozen(kw_only=True)

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.instruments.parsers.kinds import WRAP, Kind, Unfit, derive_kind
+from vibe_llms.instruments.parsers.kinds import WRAP, TargetType, Unfit, derive_kind
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.parsers.partials import unwrap
 from vibe_llms.instruments.parsers.reading import is_growing
@@ -71,7 +71,7 @@ class ItemReader:
         return list(value)[self._count :]
 
 
-def derive_item_kind(parser: Parser[Any]) -> Kind:
+def derive_item_kind(parser: Parser[Any]) -> TargetType:
     """Derives the kind of the items of a list.
 
     Raises:

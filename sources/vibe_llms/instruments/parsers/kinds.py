@@ -13,7 +13,7 @@ import attrs
 
 from vibe_llms.absence import ABSENT
 from vibe_llms.instruments.parsers.partials import list_fields, view
-from vibe_llms.invocables.shapes import Convert, Deriver
+from vibe_llms.invocables.schema_derivation import Convert, Deriver
 from vibe_llms.invocables.validation import (
     Fault,
     Misfit,
@@ -22,7 +22,7 @@ from vibe_llms.invocables.validation import (
     produce_validator,
     show_value,
 )
-from vibe_llms.messages.plainness import ensure_schema
+from vibe_llms.messages.json_values import ensure_schema
 from vibe_llms.plain import JsonObject
 
 WRAP: Final = "value"
@@ -40,7 +40,7 @@ class Unfit(ValueError):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Kind:
+class TargetType:
     """What an answer shall become.
 
     Attributes:
@@ -138,7 +138,9 @@ class Kind:
         return [plain]
 
 
-def derive_kind(kind: Any, name: str, *, context: Any = None, check: Check | None = None) -> Kind:
+def derive_kind(
+    kind: Any, name: str, *, context: Any = None, check: Check | None = None
+) -> TargetType:
     """Derives all about a kind from a type, or from a JSON Schema.
 
     Args:
@@ -161,7 +163,7 @@ def derive_kind(kind: Any, name: str, *, context: Any = None, check: Check | Non
         schema = _find_root(shape.schema, deriver.definitions)
     is_wrapped = schema.get("type") != "object"
     whole = _wrap(schema) if is_wrapped else schema
-    return Kind(
+    return TargetType(
         name=name_kind(kind),
         schema=whole,
         is_wrapped=is_wrapped,

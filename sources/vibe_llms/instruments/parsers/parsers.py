@@ -10,10 +10,10 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, overl
 import attrs
 
 from vibe_llms.exceptions import ParseError, RequestError, Stage
-from vibe_llms.instruments.answering import Outcome
+from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.parsers.choosing import Choice, Mode, choose_mode
 from vibe_llms.instruments.parsers.extraction import extract
-from vibe_llms.instruments.parsers.kinds import Check, Kind, Unfit, derive_kind, name_kind
+from vibe_llms.instruments.parsers.kinds import Check, TargetType, Unfit, derive_kind, name_kind
 from vibe_llms.invocables.invokers import Bound, Effect, Invoker
 from vibe_llms.invocables.validation import Fault, Misfit, Weight
 from vibe_llms.messages.canisters import (
@@ -102,7 +102,7 @@ class Parser(Generic[T]):
         self._mode = _read_mode(mode)
         if attempts < 1:
             raise _refuse("attempts", f"{attempts} attempts give no answer.", "Give 1 or more.")
-        self.kind: Kind = derive_kind(kind, self.name, context=context, check=check)
+        self.kind: TargetType = derive_kind(kind, self.name, context=context, check=check)
         self.description = description or self.kind.description or "Takes the answer."
 
     def __repr__(self) -> str:
@@ -247,7 +247,7 @@ class Parser(Generic[T]):
         return next(iter(called), "") or text_of(canisters)
 
     def fail(
-        self, answers: Sequence[Outcome | Sequence[AnyCanister] | str], unfit: Unfit
+        self, answers: Sequence[Answer | Sequence[AnyCanister] | str], unfit: Unfit
     ) -> ParseError:
         """Composes the error of answers the last of which does not fit."""
         listed = [each if isinstance(each, str | Sequence) else each.canisters for each in answers]
@@ -353,5 +353,5 @@ _ADVICE: Final = {
 }
 
 
-def _advise(answer: Outcome | Sequence[AnyCanister] | str) -> str:
+def _advise(answer: Answer | Sequence[AnyCanister] | str) -> str:
     return _ADVICE.get(answer.stop_reason, "") if isinstance(answer, Response) else ""

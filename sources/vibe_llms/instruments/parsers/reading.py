@@ -15,7 +15,7 @@ from typing import Any, Final, TypeGuard
 import attrs
 
 from vibe_llms.absence import ABSENT
-from vibe_llms.messages.plainness import DEPTH_LIMIT
+from vibe_llms.messages.json_values import DEPTH_LIMIT
 
 
 class JsonFault(ValueError):

@@ -15,7 +15,7 @@ from vibe_llms.instruments.prompts.partials import PartialProblem, Partials
 from vibe_llms.instruments.prompts.places import place_error, produce_finding
 from vibe_llms.instruments.prompts.scopes import Variables, find_variables
 from vibe_llms.instruments.prompts.templates import Sandbox
-from vibe_llms.nearness import suggest
+from vibe_llms.suggestions import suggest
 
 INCLUSIONS_LIMIT: Final = 200
 """How many times partials may be included, those in partials counted each time."""

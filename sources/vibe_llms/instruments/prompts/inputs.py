@@ -9,8 +9,8 @@ import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.validation import Validator, produce_validator
-from vibe_llms.nearness import find_nearest
 from vibe_llms.plain import JsonObject
+from vibe_llms.suggestions import find_nearest
 
 
 @attrs.frozen(kw_only=True)
@@ -110,7 +110,7 @@ def _suggest(word: str, known: Any) -> str:
 
 def _derive_schema(kind: Any, name: str) -> JsonObject:
     from vibe_llms.invocables.members import is_pydantic
-    from vibe_llms.invocables.shapes import Deriver
+    from vibe_llms.invocables.schema_derivation import Deriver
 
     if is_pydantic(kind):
         schema: JsonObject = kind.model_json_schema()

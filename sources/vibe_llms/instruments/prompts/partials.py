@@ -10,7 +10,7 @@ import attrs
 
 from vibe_llms.encodings import explain_misencoding
 from vibe_llms.files import read_beginning
-from vibe_llms.nearness import suggest
+from vibe_llms.suggestions import suggest
 
 MAXIMUM_BYTES: Final = 1_000_000
 """What one file of a prompt may hold."""

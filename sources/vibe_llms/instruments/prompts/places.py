@@ -9,12 +9,12 @@ from typing import Any
 from vibe_llms.exceptions import Finding
 
 
-class Line(int):
+class LineNumber(int):
     """The number of a line that also knows a column; Jinja carries it wherever lines go."""
 
     column: int
 
-    def __new__(cls, number: int, column: int) -> Line:
+    def __new__(cls, number: int, column: int) -> LineNumber:
         """Makes a line; both count from 1."""
         line = super().__new__(cls, number)
         line.column = column
@@ -34,7 +34,7 @@ def place_tokens(
         found = source.find(text, position)
         if found >= 0:
             position = found
-        yield Line(number, position - source.rfind("\n", 0, position)), kind, text
+        yield LineNumber(number, position - source.rfind("\n", 0, position)), kind, text
         position += len(text) if found >= 0 else 0
 
 
@@ -75,10 +75,10 @@ def place_error(source: str, line: int | None, message: str) -> tuple[int, str]:
     The lexer alone tells an offset, in its words.
     """
     found = _OFFSET.search(message)
-    if found is None or isinstance(line, Line):
+    if found is None or isinstance(line, LineNumber):
         return line or 0, message
     offset = int(found[1])
-    return Line(line or 0, offset - source.rfind("\n", 0, offset)), message[: found.start()]
+    return LineNumber(line or 0, offset - source.rfind("\n", 0, offset)), message[: found.start()]
 
 
 def produce_finding(place: str, line: Any, message: str) -> Finding:

@@ -15,8 +15,8 @@ from vibe_llms.configuration.trust import grant_trust, is_trusted
 from vibe_llms.exceptions import TrustError, UnknownNameError
 from vibe_llms.instruments.skills.reading import parse_skill, read_skill
 from vibe_llms.instruments.skills.skill import Skill
-from vibe_llms.nearness import find_near
 from vibe_llms.resources import access_data
+from vibe_llms.suggestions import find_near
 from vibe_llms.tables.documents import read_bytes
 
 _FOLDER: Final = "skills"

@@ -12,7 +12,7 @@ from vibe_llms.configuration.definitions import is_plugin_name
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.instruments.prompts.prompt import Prompt
 from vibe_llms.instruments.skills.skill import Skill
-from vibe_llms.nearness import suggest
+from vibe_llms.suggestions import suggest
 from vibe_llms.tables.annotations import survey_kinds, survey_required
 from vibe_llms.tables.documents import Document, parse_document, read_bytes
 from vibe_llms.tables.reading import TableReader

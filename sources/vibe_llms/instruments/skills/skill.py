@@ -15,8 +15,8 @@ from vibe_llms.configuration.trust import is_harmless
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.instruments.prompts.prompt import Prompt
 from vibe_llms.invocables.ensembles import Ensemble
-from vibe_llms.nearness import suggest
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.suggestions import suggest
 from vibe_llms.tables.kinds import Kind
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import attrs
 
 from vibe_llms.interfaces.cli.keyboard import Screen, ask_text_aside, can_ask, take_turn
 from vibe_llms.interfaces.cli.output import reveal, reveal_lines, style
-from vibe_llms.invocables.mcp.elicitation import Action, Answer, Field, Question
+from vibe_llms.invocables.mcp.elicitation import Action, ElicitationAnswer, Field, Question
 from vibe_llms.plain import JsonValue
 
 _REFUSAL = "/no"
@@ -28,15 +28,15 @@ class TerminalElicitor:
     screen: Screen | None = None
     is_there: Callable[[], bool] = can_ask
 
-    async def elicit(self, question: Question) -> Answer:
+    async def elicit(self, question: Question) -> ElicitationAnswer:
         """Asks, value by value."""
         if not self.is_there():
-            return Answer(action=Action.DECLINE)
+            return ElicitationAnswer(action=Action.DECLINE)
         async with take_turn(self.screen):
             return await _ask(question)
 
 
-async def _ask(question: Question) -> Answer:
+async def _ask(question: Question) -> ElicitationAnswer:
     _write(f"The MCP server {question.server} asks:", "yellow", "bold")
     sys.stderr.write(reveal_lines(question.message, indent="  ") + "\n")
     for fault in question.faults:
@@ -45,20 +45,20 @@ async def _ask(question: Question) -> Answer:
         _write(f"It wants you to go to {question.address}")
         went = await ask_text_aside("Will you? Press Enter when you have been there, or type no: ")
         if went is None:  # the end of the input is no consent
-            return Answer(action=Action.CANCEL)
+            return ElicitationAnswer(action=Action.CANCEL)
         has_been = went.lower() in ("", "y", "yes")
-        return Answer(action=Action.ACCEPT if has_been else Action.DECLINE)
+        return ElicitationAnswer(action=Action.ACCEPT if has_been else Action.DECLINE)
     _write(f"It gets what you type here; {_REFUSAL} refuses.", "dim")
     values: dict[str, JsonValue] = {}
     for field in question.fields:
         text = await ask_text_aside(_compose_prompt(field))
         if text is None:
-            return Answer(action=Action.CANCEL)
+            return ElicitationAnswer(action=Action.CANCEL)
         if text == _REFUSAL:
-            return Answer(action=Action.DECLINE)
+            return ElicitationAnswer(action=Action.DECLINE)
         if text:
             values[field.name] = _read_value(field, text)
-    return Answer(values=values)
+    return ElicitationAnswer(values=values)
 
 
 def _compose_prompt(field: Field) -> str:

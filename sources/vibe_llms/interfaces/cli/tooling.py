@@ -151,7 +151,7 @@ def _may_grow(ensemble: Ensemble) -> bool:
 
 def _tell_of_nothing_yet(name: str, known: Sequence[str]) -> None:
     from vibe_llms.interfaces.cli.output import note
-    from vibe_llms.nearness import suggest
+    from vibe_llms.suggestions import suggest
 
     note(f"--allow {name}: nothing that is there yet is called so{suggest(name, known)}")
 

@@ -15,7 +15,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.answers import AnswerLimits, Answers
     from vibe_llms.invocables.mcp.connections import Wiring
-    from vibe_llms.invocables.mcp.elicitation import Action, Answer, Elicitor, Field, Question
+    from vibe_llms.invocables.mcp.elicitation import (
+        Action,
+        ElicitationAnswer,
+        Elicitor,
+        Field,
+        Question,
+    )
     from vibe_llms.invocables.mcp.ensembles import McpEnsemble, produce_mcp_ensemble
     from vibe_llms.invocables.mcp.oauth import Authorizer, OAuthSettings, TellingAuthorizer
     from vibe_llms.invocables.mcp.resources import PromptEntry, ResourceEntry, Shelf
@@ -23,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Action",
-    "Answer",
     "AnswerLimits",
     "Answers",
     "Authorizer",
+    "ElicitationAnswer",
     "Elicitor",
     "Field",
     "McpEnsemble",
@@ -46,7 +52,7 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "Action": "elicitation",
-        "Answer": "elicitation",
+        "ElicitationAnswer": "elicitation",
         "AnswerLimits": "answers",
         "Answers": "answers",
         "Authorizer": "oauth",

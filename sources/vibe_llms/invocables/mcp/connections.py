@@ -16,7 +16,7 @@ from vibe_llms.invocables.mcp.kit import is_closure, load_kit, produce_failure
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.mcp.stdio import open_stdio
-from vibe_llms.invocables.owners import Ending
+from vibe_llms.invocables.owners import Disconnection
 from vibe_llms.limits import Limits
 from vibe_llms.version import __version__
 
@@ -70,7 +70,7 @@ class Connection:
     """
 
     client: Client
-    ending: Ending
+    ending: Disconnection
 
     @property
     def has_sessions(self) -> bool:
@@ -96,7 +96,7 @@ async def open_connection(
     await load_kit()
     import anyio
 
-    ending = Ending()
+    ending = Disconnection()
     async with AsyncExitStack() as stack:
         try:
             async with wiring.timeout.limit(server.connect_seconds):
@@ -121,7 +121,7 @@ def _produce_client(
     server: McpServer,
     wiring: Wiring,
     limits: Limits,
-    ending: Ending,
+    ending: Disconnection,
     changed: Callable[[], None],
 ) -> Client:
     from mcp.client.client import Client
@@ -165,7 +165,7 @@ def _ensure_protocol(server: McpServer, client: Client) -> None:
         raise ConnectionError(detail)
 
 
-def _explain_refusal(server: McpServer, error: Exception, ending: Ending) -> Exception:
+def _explain_refusal(server: McpServer, error: Exception, ending: Disconnection) -> Exception:
     """Says why a server could not be connected.
 
     How it ended is why only where the error says no more than that: what it answered before, as

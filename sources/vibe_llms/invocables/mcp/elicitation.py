@@ -89,7 +89,7 @@ class Action(enum.StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Answer:
+class ElicitationAnswer:
     """What a person answered.
 
     Attributes:
@@ -108,14 +108,14 @@ class Elicitor(Protocol):
     address it shows that, and opens it only if the person wants to; nothing is fetched before.
     """
 
-    async def elicit(self, question: Question) -> Answer:
+    async def elicit(self, question: Question) -> ElicitationAnswer:
         """Asks."""
         ...
 
 
 async def answer_form(
     elicitor: Elicitor, server: str, message: str, schema: Mapping[str, Any]
-) -> Answer:
+) -> ElicitationAnswer:
     """Asks for the values of a form until they fit its schema.
 
     Returns:
@@ -130,27 +130,29 @@ async def answer_form(
     for _ in range(ROUNDS_LIMIT):
         answer = await elicitor.elicit(question)
         if answer.action is not Action.ACCEPT:
-            return Answer(action=answer.action)
+            return ElicitationAnswer(action=answer.action)
         values = {**_collect_defaults(fields), **answer.values}
         faults = await validator.examine(values)
         if not faults:
-            return Answer(values=values)
+            return ElicitationAnswer(values=values)
         fields = tuple(_keep_answer(field, values, faults) for field in fields)
         question = attrs.evolve(question, fields=fields, faults=faults)
-    return Answer(action=Action.CANCEL)
+    return ElicitationAnswer(action=Action.CANCEL)
 
 
-async def answer_address(elicitor: Elicitor, server: str, message: str, address: str) -> Answer:
+async def answer_address(
+    elicitor: Elicitor, server: str, message: str, address: str
+) -> ElicitationAnswer:
     """Asks a person to go somewhere; where they would go unprotected, they are not asked."""
     try:
         parts = urlsplit(address)
     except ValueError:
-        return Answer(action=Action.DECLINE)
+        return ElicitationAnswer(action=Action.DECLINE)
     is_home = parts.scheme == "http" and parts.hostname in _LOOPBACKS
     if not parts.hostname or parts.username or not (parts.scheme == "https" or is_home):
-        return Answer(action=Action.DECLINE)
+        return ElicitationAnswer(action=Action.DECLINE)
     answer = await elicitor.elicit(Question(server=server, message=message, address=address))
-    return Answer(action=answer.action)
+    return ElicitationAnswer(action=answer.action)
 
 
 def read_fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:

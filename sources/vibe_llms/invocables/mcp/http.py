@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.mcp.settings import McpServer
-from vibe_llms.invocables.owners import Ending
+from vibe_llms.invocables.owners import Disconnection
 from vibe_llms.limits import Limits
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NOT_BEGUN: Final = "vibe-llms: not begun"
 
 @asynccontextmanager
 async def open_http(
-    server: McpServer, limits: Limits, ending: Ending, auth: httpx2.Auth | None
+    server: McpServer, limits: Limits, ending: Disconnection, auth: httpx2.Auth | None
 ) -> AsyncIterator[Any]:
     """Yields the two streams that the official package's client wants.
 
@@ -55,7 +55,7 @@ async def open_http(
 
 
 def _produce_client(
-    server: McpServer, limits: Limits, ending: Ending, auth: httpx2.Auth | None
+    server: McpServer, limits: Limits, ending: Disconnection, auth: httpx2.Auth | None
 ) -> httpx2.AsyncClient:
     import httpx2
 
@@ -99,7 +99,7 @@ def _produce_client(
 
 
 async def _judge(
-    response: httpx2.Response, request: httpx2.Request, limits: Limits, ending: Ending
+    response: httpx2.Response, request: httpx2.Request, limits: Limits, ending: Disconnection
 ) -> httpx2.Response:
     """Bounds a response, and says in words what only its status says."""
     status = response.status_code

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import EnsembleError, LimitError
 from vibe_llms.invocables.mcp.settings import McpServer
-from vibe_llms.invocables.owners import Ending
+from vibe_llms.invocables.owners import Disconnection
 from vibe_llms.limits import Limits
 from vibe_llms.processes import OutputLog, Program
 from vibe_llms.processes.programs import CHUNK_BYTES, drain
@@ -52,7 +52,9 @@ _INHERITED: Final = (
 
 
 @asynccontextmanager
-async def open_stdio(server: McpServer, limits: Limits, ending: Ending) -> AsyncIterator[Any]:
+async def open_stdio(
+    server: McpServer, limits: Limits, ending: Disconnection
+) -> AsyncIterator[Any]:
     """Starts a server and yields the two streams that the official package's client wants.
 
     Args:
@@ -86,7 +88,10 @@ async def open_stdio(server: McpServer, limits: Limits, ending: Ending) -> Async
 
 
 async def _read(
-    child: ServerProcess, messages: MemoryObjectSendStream[Any], limits: Limits, ending: Ending
+    child: ServerProcess,
+    messages: MemoryObjectSendStream[Any],
+    limits: Limits,
+    ending: Disconnection,
 ) -> None:
     """Reads the server's messages until its output ends, and says why it did."""
     import anyio

@@ -9,7 +9,7 @@ import attrs
 import msgspec
 
 from vibe_llms.exceptions import CodecError, RequestError
-from vibe_llms.messages.plainness import copy_plain
+from vibe_llms.messages.json_values import copy_plain
 
 
 def canonicalize(value: Any, path: str = "$", *, keeps_order: bool = False) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from vibe_llms.messages.codec.canonical import canonicalize, encode_document
 from vibe_llms.messages.codec.converter import produce_converter
-from vibe_llms.messages.plainness import write_plain
+from vibe_llms.messages.json_values import write_plain
 from vibe_llms.messages.requests import Request
 
 _CIRCUMSTANCES = frozenset({"id", "timestamp", "turn_id"})

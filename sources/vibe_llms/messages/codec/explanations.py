@@ -19,7 +19,7 @@ from vibe_llms.messages.codec.mirrors import (
     is_union,
 )
 from vibe_llms.messages.codec.reading import REFUSALS
-from vibe_llms.nearness import find_near
+from vibe_llms.suggestions import find_near
 from vibe_llms.tables.kinds import BOOLEAN
 
 _NAMES: Mapping[type, str] = {

@@ -19,7 +19,7 @@ import msgspec
 
 from vibe_llms.messages.canisters import CANISTER_CLASSES
 from vibe_llms.messages.codec.identification import identify
-from vibe_llms.messages.conformity import CONFORMS
+from vibe_llms.messages.field_types import CONFORMS
 
 REQUIRED_FIELDS = frozenset({"timestamp"})
 """Fields with a default that reading may not take: the same line must read alike twice."""

@@ -24,7 +24,7 @@ from vibe_llms.exceptions import ConverseError, DependencyError, Stage, WeightsE
 from vibe_llms.installing import advise_extra
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.local.grammars import END_RULE, PROBE, compose_probe
-from vibe_llms.providers.local.seats import Seats
+from vibe_llms.providers.local.slots import Slots
 
 BATCH_TOKENS = 16
 """A stop takes effect between two batches: at 60 tokens a second, within 0.3 seconds. Reading a
@@ -62,7 +62,7 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.seats = Seats(settings.parallel, settings.waiting)
+        self.seats = Slots(settings.parallel, settings.waiting)
         self._key = secrets.token_urlsafe(24)
         self._exchanges: set[Exchange] = set()
         self._lock = threading.Lock()
@@ -322,7 +322,7 @@ def refuse_closed() -> ConverseError:
 
 
 @attrs.define
-class _Place:
+class _SharedModel:
     """Where a loaded model is shared, and by how many clients."""
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
@@ -330,7 +330,7 @@ class _Place:
     server: Server | None = None
 
 
-_places: dict[ServerSettings, _Place] = {}
+_places: dict[ServerSettings, _SharedModel] = {}
 _places_lock = threading.Lock()
 
 
@@ -344,7 +344,7 @@ def acquire_server(settings: ServerSettings) -> Server:
         WeightsError: llama.cpp cannot load the file.
     """
     with _places_lock:
-        place = _places.setdefault(settings, _Place())
+        place = _places.setdefault(settings, _SharedModel())
     with place.lock:
         if place.server is None:
             place.server = Server(settings)

@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.nearness import end_among
 from vibe_llms.providers.completions import CompletionsVendor
 from vibe_llms.providers.openai_compatible.kinds import (
     QUIRKS,
@@ -16,6 +15,7 @@ from vibe_llms.providers.openai_compatible.kinds import (
     read_services,
 )
 from vibe_llms.providers.settings import RemoteSettings, read_settings
+from vibe_llms.suggestions import end_among
 from vibe_llms.tables.kinds import Kind, is_text
 
 

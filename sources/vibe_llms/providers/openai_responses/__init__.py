@@ -1,6 +1,6 @@
 """The provider ``openai_responses``: OpenAI's models, by the Responses protocol.
 
-The conversation stays ours: the vendor is asked to store nothing, and hands out reasoning sealed
+The conversation stays ours: the vendor is asked to store nothing, and hands out reasoning signed
 (see :mod:`vibe_llms.dialects.responses.calling.requests` for how to have it otherwise). Other
 services that speak the protocol are reached by ``base_url``. Azure is reached by
 ``transport = "sdk"``, with the settings ``azure_endpoint`` and ``azure_api_version``, or with a

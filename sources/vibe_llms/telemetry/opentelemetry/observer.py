@@ -46,7 +46,7 @@ from vibe_llms.telemetry.opentelemetry.attributes import (
     split_address,
 )
 from vibe_llms.telemetry.opentelemetry.meters import Meters
-from vibe_llms.telemetry.opentelemetry.operations import Chat, Operation, Run
+from vibe_llms.telemetry.opentelemetry.operations import Chat, Operation, RunOperation
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -97,7 +97,7 @@ class OpenTelemetryObserver:
         self._kinds: type[SpanKind] = trace.SpanKind
         self._meters = Meters(meter)
         self._captures = _wants_texts() if captures_texts is None else captures_texts
-        self._run: ContextVar[Run | None] = ContextVar("vibe_llms_run", default=None)
+        self._run: ContextVar[RunOperation | None] = ContextVar("vibe_llms_run", default=None)
         self._chat: ContextVar[Chat | None] = ContextVar("vibe_llms_chat", default=None)
         self._handlers: dict[type, Callable[[Any], None]] = {
             RunStartedEvent: self._begin_run,
@@ -135,7 +135,7 @@ class OpenTelemetryObserver:
         labels = _name_model(words.INVOKE_AGENT, event.model)
         ids: Attributes = {words.CONVERSATION: event.conversation_id, words.RUN_ID: event.run_id}
         span = self._start_span(words.INVOKE_AGENT, attributes={**labels, **ids})
-        run = Run(span=span, labels=labels, conversation_id=event.conversation_id)
+        run = RunOperation(span=span, labels=labels, conversation_id=event.conversation_id)
         run.enter()
         self._run.set(run)
 

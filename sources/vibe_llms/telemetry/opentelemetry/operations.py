@@ -96,7 +96,7 @@ class Chat(Operation):
 
 
 @attrs.define(eq=False, kw_only=True)
-class Run(Operation):
+class RunOperation(Operation):
     """A run of an engine.
 
     Attributes:

@@ -284,11 +284,11 @@ def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
         if "invocation_id" in fields:
             fields["invocation_id"] = numbers.setdefault(fields["invocation_id"], len(numbers))
         fields["content"] = [
-            content.type  # a seal is new each time
+            content.type  # a signature is new each time
             if isinstance(content, NativeContent | ReasoningContent)
             else attrs.evolve(content, native=None)
             for content in canister.content
-            # A vendor's seal may come on an empty text of its own in a stream.
+            # A vendor's signature may come on an empty text of its own in a stream.
             if not (isinstance(content, TextualContent) and not content.text)
         ]
         reduced.append(fields)

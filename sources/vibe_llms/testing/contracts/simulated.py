@@ -84,8 +84,8 @@ class SimulatedContract(ProviderContract):
         await self._try_oddities(world, stream=False)
 
     @promise
-    async def test_reasoning_goes_back_sealed(self, world: World) -> None:
-        """What was thought before an invocation returns with its seal, and is accepted."""
+    async def test_reasoning_goes_back_signed(self, world: World) -> None:
+        """What was thought before an invocation returns with its signature, and is accepted."""
         if not (self.reasons and self.invokes and world.can("supports_invocations")):
             return
         words = UserCanister(f"First think. {self.calling}")
@@ -110,7 +110,7 @@ class SimulatedContract(ProviderContract):
         require(
             answer.text,
             "After the results of its calls the model says nothing.",
-            "Send what it thought back to it, with its seal.",
+            "Send what it thought back to it, with its signature.",
         )
 
     @promise

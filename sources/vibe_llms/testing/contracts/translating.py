@@ -177,11 +177,11 @@ class TranslatingPromises(ComposingPromises):
 
     @promise
     async def test_what_belongs_to_another_vendor_is_withheld_and_said(self, world: World) -> None:
-        """Blocks and seals of another protocol stay here, and each is in the losses."""
+        """Blocks and signatures of another protocol stay here, and each is in the losses."""
         foreign = Native(protocol="elsewhere_protocol", data='{"type":"trinket","value":1}')
         said = AssistantCanister(
             [
-                ReasoningContent(text="Hm.", seal="sealed-elsewhere", native=foreign),
+                ReasoningContent(text="Hm.", signature="signed-elsewhere", native=foreign),
                 TextualContent("Yes."),
                 NativeContent(kind="trinket", native=foreign),
             ],
@@ -202,7 +202,7 @@ class TranslatingPromises(ComposingPromises):
         ]
         require(
             not lost,
-            f"What another vendor's model had sealed is lost in silence: {' and '.join(lost)}.",
+            f"What another vendor's model had signed is lost in silence: {' and '.join(lost)}.",
             "In nativize, let a Ledger withhold reasoning and native contents, and return "
             "ledger.losses in the Translation.",
         )

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from vibe_llms.testing.simulator.scripts import Raw as Raw
     from vibe_llms.testing.simulator.scripts import Refuse as Refuse
     from vibe_llms.testing.simulator.scripts import Say as Say
+    from vibe_llms.testing.simulator.scripts import ScriptedAnswer as ScriptedAnswer
     from vibe_llms.testing.simulator.scripts import Search as Search
     from vibe_llms.testing.simulator.scripts import Speak as Speak
     from vibe_llms.testing.simulator.scripts import Think as Think
     from vibe_llms.testing.simulator.scripts import Tokens as Tokens
-    from vibe_llms.testing.simulator.scripts import Turn as Turn
     from vibe_llms.testing.simulator.server import ReceivedRequest as ReceivedRequest
     from vibe_llms.testing.simulator.server import Simulator as Simulator
     from vibe_llms.testing.simulator.threads import SynchronousSimulator as SynchronousSimulator
@@ -49,7 +49,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "SynchronousSimulator": "threads",
         "Think": "scripts",
         "Tokens": "scripts",
-        "Turn": "scripts",
+        "ScriptedAnswer": "scripts",
         "produce_png": "behaviour",
         "produce_wav": "behaviour",
     },

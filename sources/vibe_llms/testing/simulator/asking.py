@@ -23,7 +23,7 @@ class Offer:
 
 
 @attrs.frozen(kw_only=True)
-class Outcome:
+class ToolResult:
     """A tool's result that the request brings."""
 
     name: str
@@ -67,7 +67,7 @@ class Ask:
         limit: How many tokens the answer may have.
         stops: Texts at which the answer ends.
         received: The estimated tokens of the prompt.
-        prefix: The whole conversation, for seals that are bound to it.
+        prefix: The whole conversation, for signatures that are bound to it.
         streams: Whether the answer is to be streamed.
     """
 
@@ -75,7 +75,7 @@ class Ask:
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
     offers: tuple[Offer, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ToolResult, ...] = ()
     demand: str | None = None
     parallel: bool = True
     schema: JsonObject | None = attrs.field(default=None, hash=False)

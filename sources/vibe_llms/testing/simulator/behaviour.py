@@ -22,10 +22,10 @@ from vibe_llms.testing.simulator.scripts import (
     Part,
     Refuse,
     Say,
+    ScriptedAnswer,
     Search,
     Speak,
     Think,
-    Turn,
 )
 
 SOURCES = (
@@ -35,7 +35,7 @@ SOURCES = (
 REASONING = "The user asks something. I consider it, and then I answer."
 
 
-def respond(ask: Ask) -> Turn:
+def respond(ask: Ask) -> ScriptedAnswer:
     """Decides what the model says.
 
     Args:
@@ -49,12 +49,12 @@ def respond(ask: Ask) -> Turn:
     if ask.reasons or _mentions(ask.text, "think"):
         parts.append(Think(REASONING))
     if _mentions(ask.text, "refuse") and not ask.outcomes:
-        return Turn(parts=(*parts, Refuse("I will not help with that.")))
+        return ScriptedAnswer(parts=(*parts, Refuse("I will not help with that.")))
     calls = _choose_invocations(ask)
     if calls:
-        return Turn(parts=(*parts, *calls))
+        return ScriptedAnswer(parts=(*parts, *calls))
     parts.extend(_answer(ask))
-    return confine(Turn(parts=tuple(parts)), ask)
+    return confine(ScriptedAnswer(parts=tuple(parts)), ask)
 
 
 def _mentions(text: str, word: str) -> bool:
@@ -102,7 +102,7 @@ def _answer(ask: Ask) -> list[Part]:
     return [Say(ask.text or "Hello.")]
 
 
-def confine(turn: Turn, ask: Ask) -> Turn:
+def confine(turn: ScriptedAnswer, ask: Ask) -> ScriptedAnswer:
     """Cuts an answer at the request's stops and at its limit of tokens."""
     parts = list(turn.parts)
     if not parts or not isinstance(parts[-1], Say):

@@ -21,7 +21,7 @@ from vibe_llms.testing.simulator.rendering import (
 from vibe_llms.testing.simulator.scripts import (
     Invoke,
     Part,
-    Turn,
+    ScriptedAnswer,
 )
 
 framing = "sse"
@@ -108,7 +108,7 @@ def read(setting: Setting) -> Ask:
     return read_request(setting)
 
 
-def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     """Writes a whole answer."""
     conditions = setting.conditions
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
@@ -141,7 +141,7 @@ def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
     return body
 
 
-def _assign(turn: Turn, setting: Setting) -> list[tuple[Part, str]]:
+def _assign(turn: ScriptedAnswer, setting: Setting) -> list[tuple[Part, str]]:
     def mint() -> str:
         return setting.mint("", 9) if "mistral" in setting.conditions else setting.mint("call_", 24)
 
@@ -186,7 +186,7 @@ def _join(present: Any, added: list[Any]) -> list[Any]:
     return [*(present or []), *added]
 
 
-def _write_usage(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+def _write_usage(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     tokens = count_usage(turn, ask)
     usage: dict[str, Any] = {
         "prompt_tokens": tokens.received,
@@ -205,7 +205,7 @@ def _write_usage(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
     return usage
 
 
-def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     """Writes the chunks of an answer."""
     conditions = setting.conditions
     head = _head(ask, setting, "chat.completion.chunk")
@@ -245,7 +245,7 @@ def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
     yield Frame("[DONE]", ends=True)
 
 
-def _order_deltas(turn: Turn, setting: Setting) -> Iterator[dict[str, Any]]:
+def _order_deltas(turn: ScriptedAnswer, setting: Setting) -> Iterator[dict[str, Any]]:
     lanes: list[list[dict[str, Any]]] = []
     for part, identity in _assign(turn, setting):
         deltas = produce_deltas(part, identity, len(lanes), setting)

@@ -27,7 +27,7 @@ from vibe_llms.testing.simulator.scripts import (
     Speak,
     Think,
 )
-from vibe_llms.testing.simulator.seals import seal
+from vibe_llms.testing.simulator.signatures import sign
 
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 
@@ -87,15 +87,15 @@ def _think(text: str, setting: Setting, whole: bool) -> Iterator[dict[str, Any]]
         yield {"reasoning_details": [signed]}
 
 
-def _detail(piece: str, sealed: str | None) -> dict[str, Any]:
+def _detail(piece: str, signed: str | None) -> dict[str, Any]:
     detail = {
         "type": "reasoning.text",
         "text": piece,
         "format": "anthropic-claude-v1",
         "index": 0,
     }
-    if sealed is not None:
-        detail["signature"] = seal(sealed, kind="chat")
+    if signed is not None:
+        detail["signature"] = sign(signed, kind="chat")
     return detail
 
 

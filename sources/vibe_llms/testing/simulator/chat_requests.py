@@ -10,7 +10,7 @@ from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
     Offer,
-    Outcome,
+    ToolResult,
     count_request_tokens,
     read_base64,
     read_data_url,
@@ -239,7 +239,7 @@ def _read_offer(tool: Mapping[str, Any]) -> Offer:
     return Offer(name=str(inner["name"]), schema=schema, custom=kind == "custom")
 
 
-def _read_outcomes(messages: list[Any]) -> Iterator[Outcome]:
+def _read_outcomes(messages: list[Any]) -> Iterator[ToolResult]:
     names = {
         call["id"]: (call.get("function") or call.get("custom") or {}).get("name", "")
         for message in messages
@@ -249,7 +249,7 @@ def _read_outcomes(messages: list[Any]) -> Iterator[Outcome]:
     while start and messages[start - 1]["role"] == "tool":
         start -= 1
     for message in messages[start:]:
-        yield Outcome(name=names[message["tool_call_id"]], text=write_text(message["content"]))
+        yield ToolResult(name=names[message["tool_call_id"]], text=write_text(message["content"]))
 
 
 def _read_text(content: Any) -> str:

@@ -6,7 +6,7 @@ import re
 
 from vibe_llms.testing.simulator.complaints import Complaint, require
 from vibe_llms.testing.simulator.faces import Setting
-from vibe_llms.testing.simulator.seals import is_intact
+from vibe_llms.testing.simulator.signatures import is_intact
 
 
 def check_vendor(setting: Setting) -> None:

@@ -12,7 +12,7 @@ import attrs
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.faults import Conditions
-from vibe_llms.testing.simulator.scripts import Turn
+from vibe_llms.testing.simulator.scripts import ScriptedAnswer
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -107,11 +107,11 @@ class Face(Protocol):
         """Reads a request that was checked."""
 
     @staticmethod
-    def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+    def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
         """Writes a whole answer."""
 
     @staticmethod
-    def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+    def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
         """Writes the events of an answer."""
 
     @staticmethod

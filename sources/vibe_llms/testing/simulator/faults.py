@@ -66,13 +66,13 @@ FAULTS: Mapping[str, str] = MappingProxyType(
 
 QUIRKS: Mapping[str, str] = MappingProxyType(
     {
-        "prefix_bound_thinking": "Seals hold for the whole earlier conversation, not only for "
+        "prefix_bound_thinking": "Signatures hold for the whole earlier conversation, not only for "
         "the reasoning.",
         "redacted_thinking": "Reasoning comes redacted (Messages).",
         "signatures_optional": "Gemini does not insist on the thoughtSignature of invocations.",
         "reasoning": "Chat Completions with reasoning in `reasoning` (vLLM, Ollama, Groq).",
         "reasoning_content": "Chat Completions with reasoning in `reasoning_content`.",
-        "reasoning_details": "Chat Completions with sealed reasoning in `reasoning_details`.",
+        "reasoning_details": "Chat Completions with signed reasoning in `reasoning_details`.",
         "mistral": "Mistral: content in chunks with thinking parts, ids of nine letters, usage "
         "with the finish_reason.",
         "vllm": "vLLM: `reasoning`, `stop_reason`, `token_ids`, its errors.",

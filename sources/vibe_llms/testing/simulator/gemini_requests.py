@@ -11,14 +11,14 @@ from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
     Offer,
-    Outcome,
+    ToolResult,
     count_request_tokens,
     read_base64,
 )
 from vibe_llms.testing.simulator.complaints import Complaint, require
 from vibe_llms.testing.simulator.credentials import ABSENT
 from vibe_llms.testing.simulator.faces import Setting
-from vibe_llms.testing.simulator.seals import OPEN_SEALS, is_intact, seal
+from vibe_llms.testing.simulator.signatures import OPEN_SIGNATURES, is_intact, sign
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 DATA = (
@@ -34,9 +34,9 @@ def get(value: Mapping[str, Any], name: str) -> Any:
     return value.get(re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name))
 
 
-def seal_invocation(call: Mapping[str, Any]) -> str:
+def sign_invocation(call: Mapping[str, Any]) -> str:
     """The thoughtSignature of an invocation."""
-    return seal(_write_call(call), kind="gemini")
+    return sign(_write_call(call), kind="gemini")
 
 
 def _write_call(call: Mapping[str, Any]) -> str:
@@ -149,7 +149,7 @@ def _check_signatures(contents: list[Any]) -> None:
                 f"degraded model performance. Additional data, function call "
                 f"`default_api:{call.get('name')}`, position {index + 1}.",
             )
-            if signature and signature not in OPEN_SEALS:
+            if signature and signature not in OPEN_SIGNATURES:
                 intact = is_intact(signature, _write_call(call), kind="gemini")
                 require(intact, "Thought signature is not valid")
             first = False
@@ -229,12 +229,12 @@ def _read_choice(calling: Mapping[str, Any]) -> str | None:
     return {"ANY": str(names[0]), "NONE": "-"}.get(str(calling.get("mode", "")).upper())
 
 
-def _read_outcomes(content: Mapping[str, Any]) -> Iterator[Outcome]:
+def _read_outcomes(content: Mapping[str, Any]) -> Iterator[ToolResult]:
     for response in _pick(content, "functionResponse"):
         told = response["response"]
         said = next((told[key] for key in ("output", "result", "error") if key in told), told)
         text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-        yield Outcome(name=response["name"], text=text)
+        yield ToolResult(name=response["name"], text=text)
 
 
 def _read_media(content: Mapping[str, Any]) -> Iterator[Attachment]:

@@ -11,7 +11,7 @@ from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.credentials import WRONG
 from vibe_llms.testing.simulator.faces import Frame, Setting
 from vibe_llms.testing.simulator.faults import Conditions
-from vibe_llms.testing.simulator.gemini_requests import check_request, read_request, seal_invocation
+from vibe_llms.testing.simulator.gemini_requests import check_request, read_request, sign_invocation
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
@@ -29,12 +29,12 @@ from vibe_llms.testing.simulator.scripts import (
     Raw,
     Refuse,
     Say,
+    ScriptedAnswer,
     Search,
     Speak,
     Think,
-    Turn,
 )
-from vibe_llms.testing.simulator.seals import seal
+from vibe_llms.testing.simulator.signatures import sign
 
 framing = "sse"
 STOPS = {
@@ -102,7 +102,7 @@ def read(setting: Setting) -> Ask:
     return read_request(setting)
 
 
-def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     """Writes a whole answer."""
     turn = _fail_broken(turn, setting)
     parts = [part for group in _produce_parts(turn, ask, setting, whole=True) for part in group]
@@ -110,14 +110,14 @@ def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
     return _wrap(candidate, turn, ask, setting, last=True)
 
 
-def _fail_broken(turn: Turn, setting: Setting) -> Turn:
+def _fail_broken(turn: ScriptedAnswer, setting: Setting) -> ScriptedAnswer:
     """An invocation that the vendor cannot parse ends the answer, which then is empty."""
     if not is_broken(turn, setting.conditions):
         return turn
-    return Turn(parts=(), stop="MALFORMED_FUNCTION_CALL", usage=turn.usage)
+    return ScriptedAnswer(parts=(), stop="MALFORMED_FUNCTION_CALL", usage=turn.usage)
 
 
-def _ending(turn: Turn) -> dict[str, Any]:
+def _ending(turn: ScriptedAnswer) -> dict[str, Any]:
     ending: dict[str, Any] = {"finishReason": STOPS.get(turn.ending, turn.ending), "index": 0}
     if turn.ending == "refusal":
         ending["safetyRatings"] = [
@@ -135,7 +135,7 @@ def _ending(turn: Turn) -> dict[str, Any]:
     return ending
 
 
-def _ground(turn: Turn, sources: list[Cite]) -> dict[str, Any]:
+def _ground(turn: ScriptedAnswer, sources: list[Cite]) -> dict[str, Any]:
     supports, start = [], 0
     for part in turn.parts:
         if not isinstance(part, Say):
@@ -155,7 +155,7 @@ def _ground(turn: Turn, sources: list[Cite]) -> dict[str, Any]:
 
 
 def _produce_parts(
-    turn: Turn, ask: Ask, setting: Setting, *, whole: bool
+    turn: ScriptedAnswer, ask: Ask, setting: Setting, *, whole: bool
 ) -> Iterator[list[dict[str, Any]]]:
     """The parts, in the groups that the chunks of a stream hold."""
     conditions = setting.conditions
@@ -171,7 +171,7 @@ def _produce_parts(
                     yield [{"text": piece}]
                 thoughts = any(isinstance(other, Think) for other in turn.parts)
                 if part is texts[-1] and thoughts and not whole:
-                    yield [{"text": "", "thoughtSignature": seal(ask.model, kind="gemini-text")}]
+                    yield [{"text": "", "thoughtSignature": sign(ask.model, kind="gemini-text")}]
             case Invoke():
                 yield [_invoke(part, identity, signed, conditions)]
                 signed = True
@@ -187,7 +187,7 @@ def _invoke(invoke: Invoke, identity: str, signed: bool, conditions: Conditions)
         call["id"] = identity
     part: dict[str, Any] = {"functionCall": call}
     if not signed:  # of parallel invocations the first alone is signed
-        part["thoughtSignature"] = seal_invocation(call)
+        part["thoughtSignature"] = sign_invocation(call)
     return part
 
 
@@ -207,7 +207,12 @@ def _produce_other(part: Part) -> list[dict[str, Any]]:
 
 
 def _wrap(
-    candidate: dict[str, Any] | None, turn: Turn, ask: Ask, setting: Setting, *, last: bool
+    candidate: dict[str, Any] | None,
+    turn: ScriptedAnswer,
+    ask: Ask,
+    setting: Setting,
+    *,
+    last: bool,
 ) -> dict[str, Any]:
     conditions = setting.conditions
     body: dict[str, Any] = {"candidates": [candidate] if candidate else []}
@@ -218,7 +223,7 @@ def _wrap(
     return {**body, "modelVersion": ask.model, "responseId": identity}
 
 
-def _write_usage(turn: Turn, ask: Ask, *, last: bool) -> dict[str, Any]:
+def _write_usage(turn: ScriptedAnswer, ask: Ask, *, last: bool) -> dict[str, Any]:
     tokens = count_usage(turn, ask)
     usage: dict[str, Any] = {
         "promptTokenCount": tokens.received,
@@ -234,7 +239,7 @@ def _write_usage(turn: Turn, ask: Ask, *, last: bool) -> dict[str, Any]:
     return usage
 
 
-def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     """Writes the chunks of an answer: each a whole response, whose parts are new."""
     turn = _fail_broken(turn, setting)
     if "empty_choices" in setting.conditions:

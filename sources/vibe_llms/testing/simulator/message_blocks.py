@@ -28,7 +28,7 @@ from vibe_llms.testing.simulator.scripts import (
     Speak,
     Think,
 )
-from vibe_llms.testing.simulator.seals import seal
+from vibe_llms.testing.simulator.signatures import sign
 
 Deltas = list[dict[str, Any]]
 
@@ -41,10 +41,10 @@ def produce_blocks(
     match part:
         case Think(text, redacted=redacted):
             if redacted or "redacted_thinking" in conditions:
-                sealed = seal(text, kind="redacted", prefix=ask.prefix, carry=True)
-                yield {"type": "redacted_thinking", "data": sealed}, []
+                signed = sign(text, kind="redacted", prefix=ask.prefix, carry=True)
+                yield {"type": "redacted_thinking", "data": signed}, []
                 return
-            signature = seal(text, kind="messages", prefix=ask.prefix)
+            signature = sign(text, kind="messages", prefix=ask.prefix)
             block = {"type": "thinking", "thinking": text, "signature": signature}
             deltas: Deltas = [
                 {"type": "thinking_delta", "thinking": piece}
@@ -86,7 +86,7 @@ def _cite(cite: Cite) -> dict[str, Any]:
         "cited_text": cite.quote,
         "url": cite.url,
         "title": cite.title,
-        "encrypted_index": seal(cite.url, kind="citation", carry=True),
+        "encrypted_index": sign(cite.url, kind="citation", carry=True),
     }
 
 
@@ -128,7 +128,7 @@ def _search(search: Search, setting: Setting) -> Iterator[tuple[dict[str, Any], 
             "type": "web_search_result",
             "title": result.title,
             "url": result.url,
-            "encrypted_content": seal(result.quote, kind="search", carry=True),
+            "encrypted_content": sign(result.quote, kind="search", carry=True),
             "page_age": None,
         }
         for result in search.results

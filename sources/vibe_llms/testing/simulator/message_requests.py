@@ -10,7 +10,7 @@ from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
     Offer,
-    Outcome,
+    ToolResult,
     count_request_tokens,
     read_base64,
     write_text,
@@ -240,7 +240,7 @@ def read_request(setting: Setting) -> Ask:
     )
 
 
-def _read_outcomes(messages: list[dict[str, Any]]) -> Iterator[Outcome]:
+def _read_outcomes(messages: list[dict[str, Any]]) -> Iterator[ToolResult]:
     names = {
         block["id"]: block["name"]
         for message in messages
@@ -250,7 +250,7 @@ def _read_outcomes(messages: list[dict[str, Any]]) -> Iterator[Outcome]:
     for block in messages[-1]["content"]:
         if block["type"] == "tool_result":
             text = write_text(block.get("content") or "")
-            yield Outcome(name=names[block["tool_use_id"]], text=text)
+            yield ToolResult(name=names[block["tool_use_id"]], text=text)
 
 
 def _read_media(blocks: list[Any]) -> Iterator[Attachment]:

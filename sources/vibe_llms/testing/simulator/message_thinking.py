@@ -1,4 +1,4 @@
-"""Messages: seals on thinking, and where thinking must stand."""
+"""Messages: signatures on thinking, and where thinking must stand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from vibe_llms.testing.simulator.complaints import require
 from vibe_llms.testing.simulator.faces import Setting
-from vibe_llms.testing.simulator.seals import canonicalize, is_intact
+from vibe_llms.testing.simulator.signatures import canonicalize, is_intact
 
 
 def check_thinking(messages: list[dict[str, Any]], setting: Setting) -> None:
@@ -57,7 +57,7 @@ def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> Non
 
 
 def write_prefix(body: Mapping[str, Any], messages: list[dict[str, Any]]) -> str:
-    """The conversation before a message, as seals are bound to it."""
+    """The conversation before a message, as signatures are bound to it."""
     system = body.get("system")
     if isinstance(system, str):
         system = [{"type": "text", "text": system}]

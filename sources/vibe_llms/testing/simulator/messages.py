@@ -20,8 +20,8 @@ from vibe_llms.testing.simulator.scripts import (
     Invoke,
     Part,
     Refuse,
+    ScriptedAnswer,
     Search,
-    Turn,
 )
 
 framing = "sse"
@@ -94,7 +94,7 @@ def read(setting: Setting) -> Ask:
     return read_request(setting)
 
 
-def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     """Writes a whole answer."""
     blocks = [
         block
@@ -108,7 +108,7 @@ def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
     return message
 
 
-def _assign(turn: Turn, setting: Setting) -> list[tuple[Part, str]]:
+def _assign(turn: ScriptedAnswer, setting: Setting) -> list[tuple[Part, str]]:
     return assign_ids(turn.parts, setting.conditions, lambda: setting.mint("toolu_01", 22))
 
 
@@ -117,7 +117,7 @@ def _head(ask: Ask, setting: Setting) -> dict[str, Any]:
     return {"id": identity, "type": "message", "role": "assistant", "model": ask.model}
 
 
-def _ending(turn: Turn) -> dict[str, Any]:
+def _ending(turn: ScriptedAnswer) -> dict[str, Any]:
     reason = STOPS.get(turn.ending, turn.ending)
     ending: dict[str, Any] = {"stop_reason": reason, "stop_sequence": turn.stop_sequence}
     if reason == "refusal":
@@ -130,7 +130,7 @@ def _ending(turn: Turn) -> dict[str, Any]:
     return ending
 
 
-def _write_usage(turn: Turn, ask: Ask) -> dict[str, Any]:
+def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
     tokens = count_usage(turn, ask)
     searches = sum(isinstance(part, Search) for part in turn.parts)
     usage: dict[str, Any] = {
@@ -149,7 +149,7 @@ def _write_usage(turn: Turn, ask: Ask) -> dict[str, Any]:
     return usage
 
 
-def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     """Writes the events of an answer."""
     conditions = setting.conditions
     usage = _write_usage(turn, ask)
@@ -175,7 +175,7 @@ def _frame(data: dict[str, Any]) -> Frame:
     return Frame(data, data["type"])
 
 
-def _stream_blocks(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def _stream_blocks(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     lanes: list[list[Frame]] = []
     index = 0
     for part, identity in _assign(turn, setting):

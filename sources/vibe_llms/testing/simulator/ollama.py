@@ -13,7 +13,7 @@ from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
     Offer,
-    Outcome,
+    ToolResult,
     count_request_tokens,
     read_base64,
     recognize_media,
@@ -30,7 +30,16 @@ from vibe_llms.testing.simulator.rendering import (
     says_nothing,
     split_text,
 )
-from vibe_llms.testing.simulator.scripts import Draw, Invoke, Part, Raw, Refuse, Say, Think, Turn
+from vibe_llms.testing.simulator.scripts import (
+    Draw,
+    Invoke,
+    Part,
+    Raw,
+    Refuse,
+    Say,
+    ScriptedAnswer,
+    Think,
+)
 
 framing = "ndjson"
 STOPS = {"length": "length", "context": "length"}
@@ -152,7 +161,7 @@ def _read_media(message: Mapping[str, Any]) -> Iterator[Attachment]:
         yield Attachment(media_type=recognize_media(data), data=data)
 
 
-def _read_outcomes(messages: list[Any]) -> Iterator[Outcome]:
+def _read_outcomes(messages: list[Any]) -> Iterator[ToolResult]:
     start = len(messages)
     while start and messages[start - 1]["role"] == "tool":
         start -= 1
@@ -161,7 +170,7 @@ def _read_outcomes(messages: list[Any]) -> Iterator[Outcome]:
     for place, message in enumerate(messages[start:]):
         known = calls[place]["function"]["name"] if place < len(calls) else "the tool"
         name = message.get("tool_name") or names.get(message.get("tool_call_id")) or known
-        yield Outcome(name=name, text=message.get("content") or "")
+        yield ToolResult(name=name, text=message.get("content") or "")
 
 
 def _head(ask: Ask, setting: Setting) -> dict[str, Any]:
@@ -169,7 +178,7 @@ def _head(ask: Ask, setting: Setting) -> dict[str, Any]:
     return {"model": ask.model, "created_at": moment.strftime("%Y-%m-%dT%H:%M:%S.123456Z")}
 
 
-def _metrics(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+def _metrics(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     metrics: dict[str, Any] = {
         "done": True,
         "done_reason": STOPS.get(turn.ending, "stop"),
@@ -187,13 +196,13 @@ def _metrics(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
     return metrics
 
 
-def _refuse_broken(turn: Turn, setting: Setting) -> None:
+def _refuse_broken(turn: ScriptedAnswer, setting: Setting) -> None:
     if is_broken(turn, setting.conditions):
         message = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
         raise Complaint(500, "server", message)
 
 
-def _assign(turn: Turn, setting: Setting) -> list[tuple[Part, str]]:
+def _assign(turn: ScriptedAnswer, setting: Setting) -> list[tuple[Part, str]]:
     return assign_ids(turn.parts, setting.conditions, lambda: setting.mint("call_", 8).lower())
 
 
@@ -209,7 +218,7 @@ def _call(invoke: Invoke, identity: str, index: int, setting: Setting) -> dict[s
     )
 
 
-def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     """Writes a whole answer."""
     _refuse_broken(turn, setting)
     message: dict[str, Any] = {"role": "assistant", "content": ""}
@@ -219,7 +228,9 @@ def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
     return {**_head(ask, setting), "message": message, **_metrics(turn, ask, setting)}
 
 
-def _produce_deltas(turn: Turn, setting: Setting, *, whole: bool) -> Iterator[dict[str, Any]]:
+def _produce_deltas(
+    turn: ScriptedAnswer, setting: Setting, *, whole: bool
+) -> Iterator[dict[str, Any]]:
     index = 0
     for part, identity in _assign(turn, setting):
         match part:
@@ -240,7 +251,7 @@ def _produce_deltas(turn: Turn, setting: Setting, *, whole: bool) -> Iterator[di
                 pass  # neither audio nor a search of its own
 
 
-def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     """Writes the lines of an answer."""
     head = _head(ask, setting)
     if is_broken(turn, setting.conditions):

@@ -7,10 +7,10 @@ from typing import Any
 
 from vibe_llms.testing.simulator.behaviour import SOURCES
 from vibe_llms.testing.simulator.faces import Frame
-from vibe_llms.testing.simulator.scripts import Cite, Refuse, Say, Search, Turn
+from vibe_llms.testing.simulator.scripts import Cite, Refuse, Say, ScriptedAnswer, Search
 
 
-def _collect_sources(turn: Turn) -> list[Cite]:
+def _collect_sources(turn: ScriptedAnswer) -> list[Cite]:
     found: list[Cite] = []
     for part in turn.parts:
         if isinstance(part, Search):
@@ -20,7 +20,7 @@ def _collect_sources(turn: Turn) -> list[Cite]:
     return list(dict.fromkeys(found or SOURCES))
 
 
-def produce_search_fields(turn: Turn) -> dict[str, Any]:
+def produce_search_fields(turn: ScriptedAnswer) -> dict[str, Any]:
     """Produces the citations and results that stand beside the choices."""
     sources = _collect_sources(turn)
     return {
@@ -40,7 +40,10 @@ def produce_search_fields(turn: Turn) -> dict[str, Any]:
 
 
 def spread_perplexity(
-    turn: Turn, head: Mapping[str, Any], usage: Mapping[str, Any] | None, stops: Mapping[str, str]
+    turn: ScriptedAnswer,
+    head: Mapping[str, Any],
+    usage: Mapping[str, Any] | None,
+    stops: Mapping[str, str],
 ) -> Iterator[Frame]:
     """Writes chunks that hold both what is new and all that was said."""
     texts = [part.text for part in turn.parts if isinstance(part, Say | Refuse)]

@@ -17,11 +17,11 @@ from vibe_llms.testing.simulator.scripts import (
     Part,
     Refuse,
     Say,
+    ScriptedAnswer,
     Search,
     Speak,
     Think,
     Tokens,
-    Turn,
 )
 
 Item = TypeVar("Item")
@@ -30,7 +30,7 @@ NOT_A_CHARACTER = "\ufdd0"
 """Stands where two bytes that are no UTF-8 are to be sent."""
 
 
-def prepare_turn(turn: Turn, conditions: Conditions) -> Turn:
+def prepare_turn(turn: ScriptedAnswer, conditions: Conditions) -> ScriptedAnswer:
     """Applies the faults that change what is said rather than how it is sent."""
     parts = list(turn.parts)
     place = next((i for i, part in enumerate(parts) if isinstance(part, Say)), None)
@@ -102,7 +102,7 @@ def read_arguments(invoke: Invoke) -> Any:
         return None
 
 
-def is_broken(turn: Turn, conditions: Conditions) -> bool:
+def is_broken(turn: ScriptedAnswer, conditions: Conditions) -> bool:
     """Whether an invocation has arguments that a vendor who parses them stumbles over."""
     calls = [part for part in turn.parts if isinstance(part, Invoke)]
     return bool(calls) and (
@@ -135,7 +135,7 @@ def interleave(lanes: Sequence[Sequence[Item]]) -> Iterator[Item]:
                 yield lane[place]
 
 
-def count_usage(turn: Turn, ask: Ask) -> Tokens:
+def count_usage(turn: ScriptedAnswer, ask: Ask) -> Tokens:
     """The tokens of an exchange: the script's, or counted."""
     if turn.usage is not None:
         return turn.usage

@@ -9,7 +9,7 @@ from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
     Offer,
-    Outcome,
+    ToolResult,
     count_request_tokens,
     read_base64,
     read_data_url,
@@ -68,14 +68,14 @@ def _read_choice(choice: Any) -> str | None:
     return {"required": "*", "none": "-"}.get(str(choice))
 
 
-def _read_outcomes(items: list[dict[str, Any]]) -> Iterator[Outcome]:
+def _read_outcomes(items: list[dict[str, Any]]) -> Iterator[ToolResult]:
     names = {item["call_id"]: item["name"] for item in items if item["type"] in CALLS}
     start = len(items)
     while start and items[start - 1]["type"] in CALLS.values():
         start -= 1
     for item in items[start:]:
         name = names.get(item["call_id"], "the tool")
-        yield Outcome(name=name, text=write_text(item.get("output") or ""))
+        yield ToolResult(name=name, text=write_text(item.get("output") or ""))
 
 
 def _read_media(content: Any) -> Iterator[Attachment]:

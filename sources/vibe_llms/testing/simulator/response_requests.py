@@ -9,7 +9,7 @@ from typing import Any
 from vibe_llms.testing.simulator.complaints import Complaint, require
 from vibe_llms.testing.simulator.faces import Setting
 from vibe_llms.testing.simulator.schemata import check_strict_schema
-from vibe_llms.testing.simulator.seals import canonicalize, is_intact
+from vibe_llms.testing.simulator.signatures import canonicalize, is_intact
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 UNKNOWN = (
@@ -192,7 +192,7 @@ def _check_reasoning(items: list[dict[str, Any]], setting: Setting) -> None:
 
 
 def write_prefix(body: Mapping[str, Any], items: list[dict[str, Any]]) -> str:
-    """The conversation before an item, as seals are bound to it."""
+    """The conversation before an item, as signatures are bound to it."""
     plain = [
         {key: value for key, value in item.items() if key not in ("id", "status")} for item in items
     ]

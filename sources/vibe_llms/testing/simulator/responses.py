@@ -27,12 +27,12 @@ from vibe_llms.testing.simulator.scripts import (
     Raw,
     Refuse,
     Say,
+    ScriptedAnswer,
     Search,
     Speak,
     Think,
-    Turn,
 )
-from vibe_llms.testing.simulator.seals import seal
+from vibe_llms.testing.simulator.signatures import sign
 
 framing = "sse"
 INCOMPLETE = {
@@ -102,7 +102,7 @@ def read(setting: Setting) -> Ask:
     return read_request(setting)
 
 
-def produce_items(turn: Turn, ask: Ask, setting: Setting) -> list[dict[str, Any]]:
+def produce_items(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> list[dict[str, Any]]:
     """Produces the items of an answer; texts that follow each other are one message."""
     items: list[dict[str, Any]] = []
     for part, identity in assign_ids(
@@ -151,11 +151,11 @@ def _produce_item(part: Part, identity: str, ask: Ask, setting: Setting) -> dict
 
     match part:
         case Think(text):
-            sealed = seal(text, kind="responses", prefix=ask.prefix, carry=True)
+            signed = sign(text, kind="responses", prefix=ask.prefix, carry=True)
             summary = [] if part.redacted else [{"type": "summary_text", "text": text}]
             item = {"id": mint("rs_"), "type": "reasoning", "summary": summary}
             if "reasoning.encrypted_content" in (setting.body.get("include") or ()):
-                item["encrypted_content"] = sealed
+                item["encrypted_content"] = signed
             return item
         case Invoke(custom=True):
             text = write_arguments(part, setting.conditions)
@@ -189,7 +189,12 @@ def _produce_item(part: Part, identity: str, ask: Ask, setting: Setting) -> dict
 
 
 def _wrap(
-    turn: Turn, ask: Ask, setting: Setting, items: list[dict[str, Any]], *, started: bool = False
+    turn: ScriptedAnswer,
+    ask: Ask,
+    setting: Setting,
+    items: list[dict[str, Any]],
+    *,
+    started: bool = False,
 ) -> dict[str, Any]:
     """The response object, as it is when it starts and when it ends."""
     body = setting.body
@@ -219,7 +224,7 @@ def _wrap(
     return response
 
 
-def _write_usage(turn: Turn, ask: Ask) -> dict[str, Any]:
+def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
     tokens = count_usage(turn, ask)
     return {
         "input_tokens": tokens.received,
@@ -233,12 +238,12 @@ def _write_usage(turn: Turn, ask: Ask) -> dict[str, Any]:
     }
 
 
-def render(turn: Turn, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     """Writes a whole answer."""
     return _wrap(turn, ask, setting, produce_items(turn, ask, setting))
 
 
-def stream(turn: Turn, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     """Writes the events of an answer, numbered."""
     items = produce_items(turn, ask, setting)
     number = 0

@@ -27,11 +27,11 @@ class Cite:
 
 @attrs.frozen
 class Think:
-    """Reasoning, which the vendor seals.
+    """Reasoning, which the vendor signs.
 
     Attributes:
         text: The words.
-        redacted: Whether only the seal is shown, and no words.
+        redacted: Whether only the signature is shown, and no words.
     """
 
     text: str
@@ -128,7 +128,7 @@ class Tokens:
 
 
 @attrs.frozen(kw_only=True)
-class Turn:
+class ScriptedAnswer:
     """One answer of a simulated vendor.
 
     Attributes:

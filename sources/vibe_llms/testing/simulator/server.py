@@ -18,7 +18,7 @@ from vibe_llms.testing.simulator.answering import answer
 from vibe_llms.testing.simulator.faces import produce_minting
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
 from vibe_llms.testing.simulator.routes import find_route
-from vibe_llms.testing.simulator.scripts import Part, Turn
+from vibe_llms.testing.simulator.scripts import Part, ScriptedAnswer
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -61,7 +61,7 @@ class State:
 
     conditions: Conditions
     context_tokens: int
-    turns: deque[Turn] = attrs.field(factory=deque)
+    turns: deque[ScriptedAnswer] = attrs.field(factory=deque)
     refusals: dict[str, int] = attrs.field(factory=dict)
     mint: Any = attrs.field(factory=produce_minting)
     stored: dict[str, Any] = attrs.field(factory=dict)
@@ -109,7 +109,7 @@ class Simulator:
         read_conditions(simulate)
         return f"{self.url}{PREFIX}{simulate}"
 
-    def enqueue(self, *parts: Part | Turn, simulate: str = "") -> None:
+    def enqueue(self, *parts: Part | ScriptedAnswer, simulate: str = "") -> None:
         """Tells the model what to say to the next request that is answered.
 
         Args:
@@ -117,10 +117,10 @@ class Simulator:
             simulate: Faults and quirks for these turns alone.
         """
         read_conditions(simulate)
-        loose = tuple(part for part in parts if not isinstance(part, Turn))
-        turns = [part for part in parts if isinstance(part, Turn)]
+        loose = tuple(part for part in parts if not isinstance(part, ScriptedAnswer))
+        turns = [part for part in parts if isinstance(part, ScriptedAnswer)]
         if loose:
-            turns.append(Turn(parts=loose))
+            turns.append(ScriptedAnswer(parts=loose))
         for turn in turns:
             self._state.turns.append(attrs.evolve(turn, simulate=simulate) if simulate else turn)
 

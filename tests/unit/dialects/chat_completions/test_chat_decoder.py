@@ -235,7 +235,7 @@ def test_details_of_reasoning_are_put_together_and_kept() -> None:
     (canister,) = result.produce_canisters()
     (reasoning,) = canister.content
     assert isinstance(reasoning, ReasoningContent)
-    assert (reasoning.text, reasoning.seal) == ("Hm.", "S")
+    assert (reasoning.text, reasoning.signature) == ("Hm.", "S")
     assert reasoning.native is not None
     assert json.loads(reasoning.native.data) == {"detail": detail, "fields": ["reasoning"]}
 

@@ -126,7 +126,7 @@ def test_usual_chunks_take_the_short_way() -> None:
         assert events == [ContentDeltaEvent(0, text)]
 
 
-def test_signed_parts_keep_their_seals_where_they_were() -> None:
+def test_signed_parts_keep_their_signatures_where_they_were() -> None:
     """On an empty text, too, and on a thought without any."""
     thought = {"thought": True, "thoughtSignature": "b25l"}
     body = wrap(thought, {"text": "a"}, {"text": "", "thoughtSignature": "dHdv"})
@@ -134,7 +134,7 @@ def test_signed_parts_keep_their_seals_where_they_were() -> None:
     contents = response.canisters[0].content
     assert [type(each) for each in contents] == [ReasoningContent, TextualContent, TextualContent]
     assert isinstance(contents[0], ReasoningContent)
-    assert contents[0].seal == "b25l"
+    assert contents[0].signature == "b25l"
     assert mean(nativize_response(response).value) == mean(body)
 
 
@@ -416,7 +416,7 @@ def test_too_much_input_is_an_overflow() -> None:
 
 
 def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
-    """Thoughts show, seals do not; sources become grounding; what goes otherwise is told."""
+    """Thoughts show, signatures do not; sources become grounding; what goes otherwise is told."""
     origin = Origin(
         provider="anthropic",
         model="claude",
@@ -427,7 +427,7 @@ def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
     native = Native(protocol="messages", data='{"x": 1}')
     text = TextualContent("Größe", citations=[Citation(start=2, end=5, url="https://a", title="A")])
     contents: list[Any] = [
-        ReasoningContent(text="hm", seal="s", native=native),
+        ReasoningContent(text="hm", signature="s", native=native),
         text,
         RefusalContent("no"),
     ]
@@ -461,7 +461,7 @@ def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
     paths = {(loss.kind, loss.path) for loss in translation.losses}
     assert paths == {
         (LossKind.WITHHELD, "canisters[0].content[0].native"),
-        (LossKind.WITHHELD, "canisters[0].content[0].seal"),
+        (LossKind.WITHHELD, "canisters[0].content[0].signature"),
         (LossKind.COERCED, "canisters[0].content[2]"),
         (LossKind.COERCED, "canisters[1].arguments"),
         (LossKind.WITHHELD, "response.native"),
@@ -470,7 +470,7 @@ def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
     assert read.canisters[0].content[1].citations[0].start == 2  # type: ignore[union-attr]
 
 
-def test_a_seal_is_only_for_whom_it_came_from() -> None:
+def test_a_signature_is_only_for_whom_it_came_from() -> None:
     """A decoded thought says by its native whose it is, even if it says nothing else."""
     content = read_turn({"text": "a", "thought": True}).content[0]
     assert isinstance(content, ReasoningContent)

@@ -26,7 +26,7 @@ from vibe_llms.dialects.generate_content import (
     normalize_messages,
     normalize_request,
 )
-from vibe_llms.dialects.generate_content.calling.seals import BEGIN, SKIPPING_SEAL
+from vibe_llms.dialects.generate_content.calling.signatures import BEGIN, SKIPPING_SEAL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.history import NO_RESULT
 from vibe_llms.exceptions import CapabilityError, ControlError, RequestError
@@ -87,7 +87,7 @@ def tell(losses: tuple[Loss, ...]) -> list[tuple[str, str]]:
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-RESIDUE = st.sampled_from([{}, {"thoughtSignature": "c2Vh"}, {"videoMetadata": {"fps": 2}}])
+EXTRAS = st.sampled_from([{}, {"thoughtSignature": "c2Vh"}, {"videoMetadata": {"fps": 2}}])
 DATA = st.one_of(
     WORDS.map(lambda text: {"text": text}),
     WORDS.map(lambda text: {"text": text, "thought": True}),
@@ -99,7 +99,7 @@ DATA = st.one_of(
     st.just({"fileData": {"fileUri": "https://www.youtube.com/watch?v=1"}}),
     st.just({"partMetadata": {"a": None}}),
 )
-PLAIN_PARTS = st.builds(lambda part, residue: {**part, **residue}, DATA, RESIDUE)
+PLAIN_PARTS = st.builds(lambda part, extras: {**part, **extras}, DATA, EXTRAS)
 VENDOR_PARTS = st.sampled_from(
     [
         {"executableCode": {"id": "x", "language": "PYTHON", "code": "1"}},
@@ -237,11 +237,13 @@ def test_a_request_without_sense_is_refused(body: dict[str, Any]) -> None:
 def test_a_turn_shares_one_content_and_so_do_its_results() -> None:
     """Whatever the turn is made of; names come from the invocations."""
     origin = Origin(provider="google", model="m", protocol=PROTOCOL)
-    seal = Native(protocol=PROTOCOL, data='{"thoughtSignature":"c2Vh"}')
+    signature = Native(protocol=PROTOCOL, data='{"thoughtSignature":"c2Vh"}')
     native, losses = write(
         UserCanister("Hi"),
         AssistantCanister("Let me see.", origin=origin, turn_id="t"),
-        InvocationCanister(invocation_id="1", name="f", origin=origin, turn_id="t", native=seal),
+        InvocationCanister(
+            invocation_id="1", name="f", origin=origin, turn_id="t", native=signature
+        ),
         InvocationCanister(invocation_id="2", name="g", origin=origin, turn_id="t"),
         ResultCanister("one", invocation_id="1"),
         ResultCanister("bad", invocation_id="2", is_error=True),
@@ -278,7 +280,7 @@ def test_every_call_is_answered() -> None:
     assert tell(losses) == [("synthesized", "canisters[1]")]
 
 
-def test_only_calls_of_the_running_turn_need_a_seal() -> None:
+def test_only_calls_of_the_running_turn_need_a_signature() -> None:
     """From the third generation on; the first call of each content bears it."""
     calls = [
         each
@@ -294,8 +296,8 @@ def test_only_calls_of_the_running_turn_need_a_seal() -> None:
     ]
     conversation = (UserCanister("a"), *calls[:4], UserCanister("b"), *calls[4:])
     parts = list_parts(*conversation)
-    seals = [part.get("thoughtSignature") for part in parts if "functionCall" in part]
-    assert seals == [None, None, SKIPPING_SEAL, None]
+    signatures = [part.get("thoughtSignature") for part in parts if "functionCall" in part]
+    assert signatures == [None, None, SKIPPING_SEAL, None]
     assert tell(write(*conversation)[1]) == [("synthesized", "canisters[6]")]
     older = list_parts(*conversation, model="models/gemini-2.5-flash")
     assert not any("thoughtSignature" in part for part in older)
@@ -333,11 +335,11 @@ def test_documents_stand_between_marks() -> None:
 
 
 def test_what_belongs_to_another_vendor_is_withheld_and_stays() -> None:
-    """Seals, blocks, thoughts, what was executed, citations; each is told."""
+    """Signatures, blocks, thoughts, what was executed, citations; each is told."""
     native = Native(protocol="messages", data='{"cache_control": {}}')
     cited = TextualContent("a", citations=[Citation(url="https://a")], native=native)
     blocks: list[Any] = [
-        ReasoningContent(text="hm", seal="s", native=native),
+        ReasoningContent(text="hm", signature="s", native=native),
         cited,
         NativeContent(kind="compaction", native=native),
         RefusalContent("No."),
@@ -362,10 +364,10 @@ def test_what_belongs_to_another_vendor_is_withheld_and_stays() -> None:
     ]
 
 
-def test_seals_of_the_same_protocol_elsewhere_are_withheld() -> None:
-    """Two providers may speak it, and neither knows what the other sealed."""
-    seal = Native(protocol=PROTOCOL, data='{"thoughtSignature":"c2Vh"}')
-    said = AssistantCanister([TextualContent("a", native=seal)], origin=ELSEWHERE, turn_id="t")
+def test_signatures_of_the_same_protocol_elsewhere_are_withheld() -> None:
+    """Two providers may speak it, and neither knows what the other signed."""
+    signature = Native(protocol=PROTOCOL, data='{"thoughtSignature":"c2Vh"}')
+    said = AssistantCanister([TextualContent("a", native=signature)], origin=ELSEWHERE, turn_id="t")
     body, losses = write(UserCanister("q"), said)
     assert body["contents"][1]["parts"] == [{"text": "a"}]
     assert tell(losses) == [("withheld", "canisters[1].content[0].native")]
@@ -426,7 +428,7 @@ def test_arguments_that_are_no_object_go_as_one() -> None:
 
 
 def test_an_edit_of_what_is_common_holds() -> None:
-    """A residue adds to it and takes nothing back."""
+    """Extras add to it and take nothing back."""
     call = {"functionCall": {"name": "f"}, "thoughtSignature": "c2Vh"}
     contents = [{"parts": [{"text": "a"}]}, {"role": "model", "parts": [call]}]
     read = list(normalize_messages({"contents": contents}).value)

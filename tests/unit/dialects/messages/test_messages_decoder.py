@@ -84,13 +84,13 @@ def say(*blocks: dict[str, Any], reason: str = "end_turn") -> Any:
 
 
 def test_thinking_text_and_calls_keep_their_order() -> None:
-    """What the model thinks, says and calls stands as it came, the seal where it belongs."""
+    """What the model thinks, says and calls stands as it came, the signature where it belongs."""
     response = say(
         begin({"type": "thinking", "thinking": "", "signature": ""}),
         go_on("thinking_delta", thinking="I th"),
         go_on("thinking_delta", thinking="ink"),
         go_on("signature_delta", signature="no"),
-        go_on("signature_delta", signature="seal"),
+        go_on("signature_delta", signature="signature"),
         end(),
         begin({"type": "redacted_thinking", "data": "dark"}, 1),
         end(1),
@@ -109,8 +109,8 @@ def test_thinking_text_and_calls_keep_their_order() -> None:
     )
     said, first, second = response.canisters
     thought, dark, text = said.content
-    assert (thought.text, thought.seal) == ("I think", "seal")
-    assert (dark.text, dark.seal) == ("", "dark")
+    assert (thought.text, thought.signature) == ("I think", "signature")
+    assert (dark.text, dark.signature) == ("", "dark")
     assert isinstance(dark, ReasoningContent)
     assert text == TextualContent("Hello")
     assert (first.arguments, first.native is None) == ('{"a": 1}', False)
@@ -348,7 +348,7 @@ def test_a_local_server_that_leaves_things_out_is_understood() -> None:
         events += decoder.decode(msgspec.json.encode(event))
     response = assemble([*events, *decoder.finish()])
     thought, text = response.canisters[0].content
-    assert (thought.text, thought.seal, text.text) == ("hm", None, "yes")
+    assert (thought.text, thought.signature, text.text) == ("hm", None, "yes")
     assert response.metadata.usage is None
 
 

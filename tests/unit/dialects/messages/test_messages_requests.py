@@ -55,7 +55,7 @@ mean = functools.partial(distil, "messages")
 OURS = Origin(provider="ours", model="claude", protocol="messages")
 THEIRS = Origin(provider="theirs", model="claude", protocol="messages")
 PIXEL = ImageContent(mime_type="image/png", data=b"pixel")
-SEALED = ReasoningContent(text="hm", seal="S", native=Native(protocol="messages", data="{}"))
+SEALED = ReasoningContent(text="hm", signature="S", native=Native(protocol="messages", data="{}"))
 
 
 def text(words: str, **fields: Any) -> dict[str, Any]:
@@ -167,21 +167,21 @@ def test_arguments_become_an_object_whatever_they_are() -> None:
         assert losses == kind
 
 
-def test_reasoning_goes_only_where_it_was_sealed() -> None:
-    """Not to another provider of the same protocol, and not without its seal."""
+def test_reasoning_goes_only_where_it_was_signed() -> None:
+    """Not to another provider of the same protocol, and not without its signature."""
     messages, losses = write(AssistantCanister((SEALED,), origin=OURS), UserCanister("?"))
     block = {"type": "thinking", "thinking": "hm", "signature": "S"}
     assert (messages[0]["content"], losses) == ([block], [])
     dark = ReasoningContent(
-        seal="D", native=Native(protocol="messages", data='{"type":"redacted_thinking"}')
+        signature="D", native=Native(protocol="messages", data='{"type":"redacted_thinking"}')
     )
     messages, losses = write(AssistantCanister((dark,)), UserCanister("?"))
     assert messages[0]["content"] == [{"type": "redacted_thinking", "data": "D"}]
-    unsealed = ReasoningContent(text="hm", native=Native(protocol="messages", data="{}"))
-    foreign = ReasoningContent(text="hm", seal="S", native=Native(protocol="other", data="{}"))
+    unsigned = ReasoningContent(text="hm", native=Native(protocol="messages", data="{}"))
+    foreign = ReasoningContent(text="hm", signature="S", native=Native(protocol="other", data="{}"))
     for content, origin in (
         (SEALED, THEIRS),
-        (unsealed, OURS),
+        (unsigned, OURS),
         (foreign, None),
         (ReasoningContent(text="hm"), None),
     ):
@@ -190,9 +190,9 @@ def test_reasoning_goes_only_where_it_was_sealed() -> None:
         assert messages[0]["content"] == [text("so")]
         assert losses == ["withheld canisters[0].content[0]"]
     messages, losses = write(
-        AssistantCanister((unsealed,)),
+        AssistantCanister((unsigned,)),
         UserCanister("?"),
-        quirks=Quirks(takes_unsealed_reasoning=True),
+        quirks=Quirks(takes_unsigned_reasoning=True),
     )
     assert (messages[0]["content"], losses) == ([{**block, "signature": ""}], [])
 
@@ -385,7 +385,7 @@ def test_a_message_that_makes_no_sense_is_named(message: Any) -> None:
 
 
 def test_an_answer_of_another_vendor_is_told_to_a_client() -> None:
-    """What it thought is shown, what it sealed is not; its words for the end are translated."""
+    """What it thought is shown, what it signed is not; its words for the end are translated."""
     origin = Origin(
         provider="other",
         model="gpt",
@@ -396,7 +396,7 @@ def test_an_answer_of_another_vendor_is_told_to_a_client() -> None:
         usage=Usage(input_tokens=1, cache_write_long_tokens=2, reasoning_tokens=3, native="{}"),
     )
     thought = ReasoningContent(
-        summary=("a", "b"), seal="S", native=Native(protocol="responses", data="{}")
+        summary=("a", "b"), signature="S", native=Native(protocol="responses", data="{}")
     )
     said = AssistantCanister((thought, TextualContent("c"), RefusalContent("d")), origin=origin)
     made = call("x", origin=origin)
@@ -417,7 +417,7 @@ def test_an_answer_of_another_vendor_is_told_to_a_client() -> None:
     assert body["usage"]["cache_creation_input_tokens"] == 2
     assert body["usage"]["output_tokens_details"] == {"thinking_tokens": 3}
     assert [f"{loss.kind} {loss.path}" for loss in translation.losses] == [
-        "withheld canisters[0].content[0].seal",
+        "withheld canisters[0].content[0].signature",
         "coerced canisters[0].content[0].summary",
         "coerced canisters[0].content[2]",
     ]

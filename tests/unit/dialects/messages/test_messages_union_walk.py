@@ -66,7 +66,7 @@ MAPPED: Mapping[str, object] = {
 
 NATIVE: Mapping[str, str] = {
     "browser_state": "what the vendor's browser shows; only its own tools read it",
-    "compaction": "the vendor's summary, sealed; nobody else can continue from it",
+    "compaction": "the vendor's summary, signed; nobody else can continue from it",
     "fallback": "where one of the vendor's models gave way to another",
     "mcp_tool_listing": "the tools of a server that the vendor calls; it wants them back unchanged",
     "search_result": "a source, not words of anybody; its text is shown",

@@ -235,12 +235,12 @@ def test_missing_bytes_are_refused() -> None:
         write(UserCanister((ImageContent(mime_type="image/png", content_id="0" * 64),)))
 
 
-def test_a_foreign_turn_leaves_its_seals_and_tools_behind() -> None:
-    """Seals, summaries, native blocks and what a vendor executed are withheld, and told."""
+def test_a_foreign_turn_leaves_its_signatures_and_tools_behind() -> None:
+    """Signatures, summaries, native blocks and what a vendor executed are withheld, and told."""
     origin = Origin(provider="anthropic", model="m", protocol="messages")
-    seal = Native(protocol="messages", data="{}")
+    signature = Native(protocol="messages", data="{}")
     owned = {"invocation_id": "s", "owner": Owner.VENDOR, "origin": origin, "turn_id": "t"}
-    thought = ReasoningContent(text="Hm.", seal="xyz", native=seal)
+    thought = ReasoningContent(text="Hm.", signature="xyz", native=signature)
     messages, losses = write(
         UserCanister("?"),
         AssistantCanister((thought,), origin=origin, turn_id="t"),
@@ -253,7 +253,7 @@ def test_a_foreign_turn_leaves_its_seals_and_tools_behind() -> None:
 
     assert messages[1] == {"role": "assistant", "thinking": "Hm.", "content": "So."}
     assert losses == [
-        ("withheld", "canisters[1].content[0].seal"),
+        ("withheld", "canisters[1].content[0].signature"),
         ("withheld", "canisters[2]"),
         ("withheld", "canisters[3]"),
     ]
@@ -286,8 +286,8 @@ def test_a_document_goes_between_marks() -> None:
     assert losses == [("coerced", "canisters[0]")]
 
 
-def test_an_edited_text_holds_against_the_residue() -> None:
-    """A residue never brings back what was changed since."""
+def test_an_edited_text_holds_against_the_extras() -> None:
+    """Extras never bring back what was changed since."""
     read = normalize_messages({"messages": [{"role": "assistant", "x": 1}]}).value[0]
     edited = attrs.evolve(read, content="New.")
 

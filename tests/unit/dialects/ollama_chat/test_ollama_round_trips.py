@@ -111,7 +111,7 @@ def plain(response: Any) -> Any:
 def test_a_stream_says_what_the_whole_says(
     native: dict[str, Any], sizes: list[int], as_bytes: bool
 ) -> None:
-    """However a response is cut into lines, the canisters, usage and residues are the same."""
+    """However a response is cut into lines, the canisters, usage and extras are the same."""
     decoder = Decoder(provider="ollama")
     events = []
     for line in split_response(native, sizes):

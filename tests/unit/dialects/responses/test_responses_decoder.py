@@ -438,7 +438,7 @@ def test_a_hosted_call_is_read_with_its_outcome() -> None:
 def test_several_summaries_stay_apart() -> None:
     """Who reads along sees a gap between them; the content has them one by one."""
     parts = [{"type": "summary_text", "text": text} for text in ("One.", "Two.")]
-    item = {"type": "reasoning", "id": "rs", "summary": parts, "encrypted_content": "seal"}
+    item = {"type": "reasoning", "id": "rs", "summary": parts, "encrypted_content": "signature"}
     body = {"id": "r", "object": "response", "status": "completed", "output": [item]}
     events = decode(stream(body, Habits()))
     told = [e.text for e in events if isinstance(e, ContentDeltaEvent) and e.channel == "summary"]
@@ -446,4 +446,4 @@ def test_several_summaries_stay_apart() -> None:
     (canister,) = read(events)
     (content,) = canister.content
     assert isinstance(content, ReasoningContent)
-    assert (content.summary, content.seal) == (("One.", "Two."), "seal")
+    assert (content.summary, content.signature) == (("One.", "Two."), "signature")

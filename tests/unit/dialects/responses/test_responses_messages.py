@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fidelity.meanings import distil
-from vibe_llms.dialects.residues import seal_native
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.responses import (
     PROTOCOL,
     Quirks,
@@ -92,7 +92,7 @@ def nativize(
 
 def think(origin: Origin, fields: dict[str, Any], **given: Any) -> AssistantCanister:
     """Returns reasoning of a vendor."""
-    native = seal_native(origin.protocol or "", fields)
+    native = make_native(origin.protocol or "", fields)
     return AssistantCanister([ReasoningContent(native=native, **given)], origin=origin, turn_id="t")
 
 
@@ -114,15 +114,15 @@ def test_plain_words_have_a_plain_form() -> None:
 
 
 def test_reasoning_goes_back_to_whom_it_came_from() -> None:
-    """With its id and its seal, before what came of it."""
-    thought = think(HERE, {"id": "rs_1", "content": []}, summary=("Hm.",), seal="sealed")
+    """With its id and its signature, before what came of it."""
+    thought = think(HERE, {"id": "rs_1", "content": []}, summary=("Hm.",), signature="signed")
     items, losses = nativize(USER, thought, AssistantCanister("So.", turn_id="t"), USER)
     assert items[1] == {
         "type": "reasoning",
         "id": "rs_1",
         "summary": [{"type": "summary_text", "text": "Hm."}],
         "content": [],
-        "encrypted_content": "sealed",
+        "encrypted_content": "signed",
     }
     assert not losses
 
@@ -130,27 +130,27 @@ def test_reasoning_goes_back_to_whom_it_came_from() -> None:
 @pytest.mark.parametrize("origin", [THERE, ELSEWHERE])
 def test_reasoning_of_others_is_withheld(origin: Origin) -> None:
     """Another vendor's, even if it speaks the same protocol; the canister keeps it."""
-    thought = think(origin, {"id": "rs_1"}, text="Hm.", seal="sealed")
+    thought = think(origin, {"id": "rs_1"}, text="Hm.", signature="signed")
     items, losses = nativize(USER, thought, AssistantCanister("So.", turn_id="t"), USER)
     assert [item.get("role") for item in items] == ["user", "assistant", "user"]
     assert name(losses) == [(LossKind.WITHHELD, "canisters[1].content[0]")]
 
 
 def test_reasoning_of_others_goes_where_it_is_taken() -> None:
-    """Vendors of open models take it in words, without the seal."""
-    thought = think(THERE, {}, text="Hm.", seal="sealed")
+    """Vendors of open models take it in words, without the signature."""
+    thought = think(THERE, {}, text="Hm.", signature="signed")
     quirks = Quirks(takes_reasoning=True)
     items, losses = nativize(
         USER, thought, AssistantCanister("So.", turn_id="t"), USER, quirks=quirks
     )
     assert items[1]["content"] == [{"type": "reasoning_text", "text": "Hm."}]
     assert "encrypted_content" not in items[1]
-    assert (LossKind.WITHHELD, "canisters[1].content[0].seal") in name(losses)
+    assert (LossKind.WITHHELD, "canisters[1].content[0].signature") in name(losses)
 
 
 def test_reasoning_alone_is_withheld() -> None:
     """The vendor refuses reasoning without what came of it: of an answer that was cut, say."""
-    thought = think(HERE, {"id": "rs_1"}, seal="sealed")
+    thought = think(HERE, {"id": "rs_1"}, signature="signed")
     items, losses = nativize(USER, thought, USER)
     assert len(items) == 2
     assert name(losses) == [(LossKind.WITHHELD, "canisters[1].content[0]")]
@@ -161,7 +161,7 @@ def test_reasoning_that_is_not_stored_is_withheld_with_what_refers_to_it() -> No
     thought = think(HERE, {"id": "rs_1"}, summary=("Hm.",))
     call = InvocationCanister(
         invocation_id="call_1", name="f", origin=HERE, turn_id="t",
-        native=seal_native(PROTOCOL, {"id": "fc_1", "status": "completed"}),
+        native=make_native(PROTOCOL, {"id": "fc_1", "status": "completed"}),
     )  # fmt: skip
     result = ResultCanister("1", invocation_id="call_1")
     items, losses = nativize(USER, thought, call, result, is_stored=False)
@@ -314,7 +314,7 @@ def test_a_result_that_is_an_error_has_no_word_for_it() -> None:
 
 def test_a_file_by_anothers_name_is_withheld() -> None:
     """The name of an uploaded file means something to one vendor."""
-    for native, kept in ((None, True), (seal_native(PROTOCOL, {}), True),
+    for native, kept in ((None, True), (make_native(PROTOCOL, {}), True),
                          (Native(protocol="messages", data="{}"), False)):  # fmt: skip
         file = FileContent(mime_type="application/pdf", file_id="f", native=native)
         items, losses = nativize(UserCanister(["See.", file]))
@@ -389,10 +389,10 @@ def test_nothing_is_stored_unless_it_is_asked_for() -> None:
     assert "include" not in ask(plain)
     assert ask(plain, supports_reasoning="yes")["include"] == ["reasoning.encrypted_content"]
     for fields in ({"store": True}, {"previous_response_id": "r"}, {"conversation": "c"}):
-        held = attrs.evolve(plain, native=seal_native(PROTOCOL, fields))
+        held = attrs.evolve(plain, native=make_native(PROTOCOL, fields))
         body = ask(held, supports_reasoning="yes")
         assert body == {"model": "m", "input": body["input"], **fields}
-    other = attrs.evolve(plain, native=seal_native(PROTOCOL, {"metadata": {"a": "b"}}))
+    other = attrs.evolve(plain, native=make_native(PROTOCOL, {"metadata": {"a": "b"}}))
     assert ask(other)["store"] is False
 
 

@@ -136,7 +136,7 @@ async def test_a_stream_is_read_as_the_sdk_reads_it(exchange: Mapping[str, Any])
             item.pop("parsed_arguments", None)
             for part in item.get("content") or ():
                 part.pop("parsed", None)
-            # Each copy of reasoning may be sealed anew, and the two take different ones.
+            # Each copy of reasoning may be signed anew, and the two take different ones.
             item["encrypted_content"] = bool(item.get("encrypted_content"))
     assert mean(ours["output"]) == mean(theirs["output"])
     assert ours["usage"] == mean(theirs["usage"])
@@ -199,10 +199,10 @@ def test_what_we_answer_validates_as_the_types_of_the_sdk() -> None:
         native_stop_reason="tool_use",
         usage=Usage(input_tokens=3, cache_read_tokens=4, output_tokens=5, native="{}"),
     )
-    seal = Native(protocol="messages", data="{}")
+    signature = Native(protocol="messages", data="{}")
     canisters: list[AnyCanister] = [
         AssistantCanister(
-            [ReasoningContent(text="Hm.", seal="sealed", native=seal), "Let me look."],
+            [ReasoningContent(text="Hm.", signature="signed", native=signature), "Let me look."],
             origin=origin,
         ),
         InvocationCanister(invocation_id="toolu_1", name="look", origin=origin),
@@ -218,7 +218,7 @@ def test_what_we_answer_validates_as_the_types_of_the_sdk() -> None:
     assert [item.type for item in read.output] == ["reasoning", "message", "function_call"]
     assert read.usage is not None
     assert (read.usage.input_tokens, read.usage.input_tokens_details.cached_tokens) == (7, 4)
-    assert any("seal" in loss.path for loss in translated.losses)
+    assert any("signature" in loss.path for loss in translated.losses)
 
 
 def test_every_code_of_a_failed_response_is_mapped() -> None:

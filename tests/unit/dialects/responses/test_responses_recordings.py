@@ -132,7 +132,7 @@ def outline(response: Response) -> list[Any]:
     return [
         attrs.evolve(
             each,
-            content=[open_seal(content) for content in each.content],
+            content=[open_signature(content) for content in each.content],
             **made_up,
             **({"turn_id": ""} if hasattr(each, "turn_id") else {}),
         )
@@ -140,14 +140,14 @@ def outline(response: Response) -> list[Any]:
     ]
 
 
-def open_seal(content: AnyContent) -> AnyContent:
-    """Returns content without its seal: some vendors seal each copy of reasoning anew."""
-    sealed = isinstance(content, ReasoningContent) and content.seal
-    return attrs.evolve(content, seal="sealed") if sealed else content
+def open_signature(content: AnyContent) -> AnyContent:
+    """Returns content without its signature: some vendors sign each copy of reasoning anew."""
+    signed = isinstance(content, ReasoningContent) and content.signature
+    return attrs.evolve(content, signature="signed") if signed else content
 
 
 def unseal(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a response without its seals: some vendors seal each copy of reasoning anew."""
+    """Returns a response without its signatures: some vendors sign each copy anew."""
     output = [
         {**item, "encrypted_content": bool(item.get("encrypted_content"))}
         for item in body["output"]

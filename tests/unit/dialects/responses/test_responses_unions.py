@@ -66,7 +66,7 @@ TEXTS = {"image_url": PICTURE, "result": "AAAA", "file_data": "data:application/
 
 NATIVE_ITEMS = {
     "additional_tools": "tools that appear in the middle; they are described as the vendor does",
-    "compaction": "a sealed digest of the turns before it, for this vendor alone",
+    "compaction": "a signed digest of the turns before it, for this vendor alone",
     "compaction_trigger": "asks the vendor to compact",
     "configuration_update": "changes parameters in the middle of a conversation",
     "item_reference": "stands for an item that only the vendor holds",

@@ -16,7 +16,7 @@ from vibe_llms.interfaces.cli.approving import TerminalApprover
 from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.output import PlainOutput
 from vibe_llms.interfaces.cli.chat.session import ChatSession
-from vibe_llms.interfaces.cli.chat.standings import Standing
+from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.tooling import split_names
 from vibe_llms.invocables import FunctionsEnsemble, produce_approval_request, produce_invoker
 from vibe_llms.invocables.approvals import Decision, Scope
@@ -221,7 +221,7 @@ async def test_a_limit_is_told_and_can_be_continued(
 
     assert out == ""
     assert "run_steps = 1" in notes
-    assert session.standing is Standing.UNFINISHED
+    assert session.status is ChatStatus.UNFINISHED
 
 
 async def test_a_chat_says_after_each_run_what_it_took(session: ChatSession) -> None:

@@ -15,7 +15,7 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.session import ChatSession
-from vibe_llms.interfaces.cli.chat.standings import GO_ON, Standing, read_standing
+from vibe_llms.interfaces.cli.chat.statuses import GO_ON, ChatStatus, read_status
 from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -92,27 +92,27 @@ _CALL = InvocationCanister(invocation_id="a", name="look", turn_id="t")
 @pytest.mark.parametrize(
     ("said", "standing"),
     [
-        ([], Standing.FINISHED),
-        ([SupervisorCanister("Be brief.")], Standing.FINISHED),
-        ([UserCanister("?")], Standing.UNANSWERED),
-        ([UserCanister("?"), SupervisorCanister("Be brief.")], Standing.UNANSWERED),
-        ([_end(StopReason.ANSWERED)], Standing.FINISHED),
-        ([_end(StopReason.ANSWERED), SupervisorCanister("Be brief.")], Standing.FINISHED),
-        ([_end(StopReason.LIMIT)], Standing.CUT),
-        ([_end(StopReason.OVERFLOW)], Standing.CUT),
-        ([_end(StopReason.INTERRUPTED)], Standing.INTERRUPTED),
-        ([_end(StopReason.FAILED)], Standing.INTERRUPTED),
-        ([_end(StopReason.INTERRUPTED, "")], Standing.BROKEN),
-        ([_end(StopReason.PAUSED)], Standing.UNFINISHED),
-        ([_CALL], Standing.UNFINISHED),
-        ([_CALL, ResultCanister("Found", invocation_id="a")], Standing.UNFINISHED),
+        ([], ChatStatus.FINISHED),
+        ([SupervisorCanister("Be brief.")], ChatStatus.FINISHED),
+        ([UserCanister("?")], ChatStatus.UNANSWERED),
+        ([UserCanister("?"), SupervisorCanister("Be brief.")], ChatStatus.UNANSWERED),
+        ([_end(StopReason.ANSWERED)], ChatStatus.FINISHED),
+        ([_end(StopReason.ANSWERED), SupervisorCanister("Be brief.")], ChatStatus.FINISHED),
+        ([_end(StopReason.LIMIT)], ChatStatus.CUT),
+        ([_end(StopReason.OVERFLOW)], ChatStatus.CUT),
+        ([_end(StopReason.INTERRUPTED)], ChatStatus.INTERRUPTED),
+        ([_end(StopReason.FAILED)], ChatStatus.INTERRUPTED),
+        ([_end(StopReason.INTERRUPTED, "")], ChatStatus.BROKEN),
+        ([_end(StopReason.PAUSED)], ChatStatus.UNFINISHED),
+        ([_CALL], ChatStatus.UNFINISHED),
+        ([_CALL, ResultCanister("Found", invocation_id="a")], ChatStatus.UNFINISHED),
     ],
 )
 def test_the_end_of_a_conversation_tells_what_is_open(
-    said: list[AnyCanister], standing: Standing
+    said: list[AnyCanister], standing: ChatStatus
 ) -> None:
     """Of a message its answer, of an answer its rest."""
-    assert read_standing(said) is standing
+    assert read_status(said) is standing
 
 
 async def test_a_cut_answer_says_so_and_goes_on(session: ChatSession) -> None:
@@ -211,7 +211,7 @@ async def test_a_message_that_waits_is_not_summarized(session: ChatSession) -> N
     output = await _chat(session, "Hello", "break", "/compact")
 
     assert text_of(session.conversation.canisters[-1]) == "break"
-    assert output.remarks[-1] == Standing.UNANSWERED.value
+    assert output.remarks[-1] == ChatStatus.UNANSWERED.value
 
 
 async def test_nothing_cannot_be_summarized(session: ChatSession) -> None:

@@ -15,7 +15,7 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.session import ChatSession
-from vibe_llms.interfaces.cli.chat.standings import Standing
+from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.messages.views import text_of
 
@@ -127,7 +127,7 @@ async def test_a_question_that_could_not_be_sent_is_asked_again(session: ChatSes
     output = await _chat(session, "Why?", "/continue")
 
     assert ["key for anthropic" in each for each in output.complaints] == [True, True]
-    assert session.standing is Standing.UNANSWERED
+    assert session.status is ChatStatus.UNANSWERED
     assert session.store is not None
     kept = Conversation.restore(session.store, session.conversation.id)
     assert [text_of(each) for each in kept.canisters] == ["Hello", "Hello", "Why?"]

@@ -17,7 +17,7 @@ def lose(path: str, reason: str) -> LossEvent:
     return LossEvent(loss=Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
 
 
-SEAL = lose("canisters[1].content[0].seal", "known to its vendor alone")
+SIGNATURE = lose("canisters[1].content[0].signature", "known to its vendor alone")
 THOUGHT = lose("canisters[1].content[0]", "a thought of another model")
 
 
@@ -25,11 +25,11 @@ def test_losses_that_come_together_are_one_line() -> None:
     """Alike ones are counted; what they are of is named where its path says it."""
     again = lose("canisters[3].content[0]", "a thought of another model")
 
-    line = describe_losses([THOUGHT.loss, SEAL.loss, again.loss])
+    line = describe_losses([THOUGHT.loss, SIGNATURE.loss, again.loss])
 
     assert line == (
         "Not carried over as it was: a thought of another model (2 times); "
-        "seal: known to its vendor alone"
+        "signature: known to its vendor alone"
     )
 
 
@@ -49,11 +49,11 @@ def test_a_loss_is_told_once_and_before_the_answer() -> None:
     assert remarks.take(THOUGHT) == []
     (first,) = remarks.take(ResponseStartedEvent())
     assert remarks.take(ContentDeltaEvent(0, "Hello")) == []
-    assert remarks.take(THOUGHT) == remarks.take(SEAL) == []
+    assert remarks.take(THOUGHT) == remarks.take(SIGNATURE) == []
     (second,) = remarks.finish()
 
     assert "thought" in first
-    assert "seal" in second
+    assert "signature" in second
     assert "thought" not in second
 
 
@@ -83,11 +83,11 @@ def test_losses_go_to_the_notes_and_never_into_the_answer(ends: str) -> None:
     out, notes = io.StringIO(), io.StringIO()
     output = PlainOutput(out, notes)
     output.begin("vendor:model")
-    output.feed(SEAL)
+    output.feed(SIGNATURE)
     if ends == "answered":
         output.feed(ContentDeltaEvent(0, "Hello"))
     output.finish()
 
     assert out.getvalue() == ("Hello\n" if ends == "answered" else "")
     assert notes.getvalue().count("\n") == 1
-    assert "seal: known" in notes.getvalue()
+    assert "signature: known" in notes.getvalue()

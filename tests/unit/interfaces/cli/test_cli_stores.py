@@ -34,11 +34,11 @@ class Sealed(MemoryStore):
         super().__init__()
 
     def survey(self):
-        raise ValueError("sealed")
+        raise ValueError("signed")
         yield
 
     def append(self, identity, canisters, *, after=None):
-        raise ValueError("sealed")
+        raise ValueError("signed")
 
 @hook
 def survey_stores():
@@ -46,7 +46,7 @@ def survey_stores():
         StoreSpecification("broken", "cannot be made", break_down),
         StoreSpecification("hollow", "is no store", lambda context: {}),
         StoreSpecification("directory", "takes another's place", break_down),
-        StoreSpecification("sealed", "fails later", Sealed),
+        StoreSpecification("signed", "fails later", Sealed),
     ]
 """
 
@@ -250,12 +250,12 @@ def test_what_a_store_does_wrong_later_is_told_as_its_own(
     vibe: Vibe, plug: Plug, command: tuple[str, ...], method: str
 ) -> None:
     """It is no defect of ours, and never an empty list."""
-    plug("sealed", "clumsy", CLUMSY)
+    plug("signed", "clumsy", CLUMSY)
 
     outcome = vibe(*command)
 
     assert outcome.code != 0
-    words = f"The store 'sealed' of [plugins.clumsy] broke: {method} raised ValueError: sealed."
+    words = f"The store 'signed' of [plugins.clumsy] broke: {method} raised ValueError: signed."
     assert words in outcome.err
 
 

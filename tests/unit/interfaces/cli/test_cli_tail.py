@@ -9,7 +9,7 @@ import pyte
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.interfaces.cli.chat.tail import Line, Tail
+from vibe_llms.interfaces.cli.chat.tail import ScreenLine, Tail
 
 _COLUMNS, _ROWS = 30, 12
 
@@ -43,8 +43,8 @@ def _produce_tail() -> tuple[_Terminal, Tail]:
     return terminal, Tail(terminal, lambda: os.terminal_size((_COLUMNS, _ROWS)))
 
 
-def _lines(*texts: str) -> list[Line]:
-    return [Line(text, len(text)) for text in texts]
+def _lines(*texts: str) -> list[ScreenLine]:
+    return [ScreenLine(text, len(text)) for text in texts]
 
 
 _WORDS = st.text("abc", min_size=1, max_size=12)

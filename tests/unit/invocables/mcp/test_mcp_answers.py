@@ -16,7 +16,7 @@ from asking_server import produce_server
 from scripting import produce_model
 from vibe_llms.invocables import Approval, ApprovalRequest, Approver, DenyAll, Scope
 from vibe_llms.invocables.approvals import allow, deny, edit
-from vibe_llms.invocables.mcp import Action, Answer, AnswerLimits, Answers, Question
+from vibe_llms.invocables.mcp import Action, AnswerLimits, Answers, ElicitationAnswer, Question
 from vibe_llms.invocables.mcp.elicitation import Choice, answer_address, read_fields
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, SupervisorCanister
 from vibe_llms.messages.requests import Request
@@ -42,10 +42,10 @@ class Policy:
 class Person:
     """Answers questions in turn, and keeps them."""
 
-    answers: list[Answer]
+    answers: list[ElicitationAnswer]
     asked: list[Question] = attrs.field(factory=list)
 
-    async def elicit(self, question: Question) -> Answer:
+    async def elicit(self, question: Question) -> ElicitationAnswer:
         self.asked.append(question)
         return self.answers.pop(0)
 
@@ -189,7 +189,7 @@ async def test_a_server_asks_a_model_for_so_many_tokens_and_so_often(mode: str) 
 @ERAS
 async def test_a_server_asks_a_person_so_often(mode: str) -> None:
     """A person is not to be worn down."""
-    person = Person([Answer(values={"name": "Ben"})] * 9)
+    person = Person([ElicitationAnswer(values={"name": "Ben"})] * 9)
     answers = produce_answers(elicitor=person, limits=AnswerLimits(elicitations=2))
 
     async with Client(
@@ -253,7 +253,7 @@ async def test_nobody_waits_for_an_approval_without_end() -> None:
 @ERAS
 async def test_a_person_fills_in_a_form_and_defaults_count(mode: str) -> None:
     """The question says which server asks, and what for."""
-    person = Person([Answer(values={"name": "Ben"})])
+    person = Person([ElicitationAnswer(values={"name": "Ben"})])
 
     text = await call(produce_answers(elicitor=person), mode, "ask_person", message="Where?")
 
@@ -269,8 +269,8 @@ async def test_a_person_fills_in_a_form_and_defaults_count(mode: str) -> None:
 @ERAS
 async def test_an_answer_that_does_not_fit_is_asked_for_again(mode: str) -> None:
     """With what is wrong; and not for ever."""
-    short = Answer(values={"name": "B", "kind": "moon"})
-    person = Person([short, Answer(values={"name": "Ben", "kind": "sea"})])
+    short = ElicitationAnswer(values={"name": "B", "kind": "moon"})
+    person = Person([short, ElicitationAnswer(values={"name": "Ben", "kind": "sea"})])
     stubborn = Person([short] * 3)
 
     text = await call(produce_answers(elicitor=person), mode, "ask_person", message="Where?")
@@ -287,8 +287,8 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(mode: str) -> None
 @ERAS
 async def test_what_was_answered_well_need_not_be_typed_again(mode: str) -> None:
     """It counts where nothing is said the next time."""
-    first = Answer(values={"name": "B", "kind": "sea", "height": 7})
-    person = Person([first, Answer(values={"name": "Ben"})])
+    first = ElicitationAnswer(values={"name": "B", "kind": "sea", "height": 7})
+    person = Person([first, ElicitationAnswer(values={"name": "Ben"})])
 
     text = await call(produce_answers(elicitor=person), mode, "ask_person", message="Where?")
 
@@ -300,7 +300,7 @@ async def test_what_was_answered_well_need_not_be_typed_again(mode: str) -> None
 @pytest.mark.parametrize("action", [Action.DECLINE, Action.CANCEL])
 async def test_a_person_need_not_answer(mode: str, action: Action) -> None:
     """The server is told which of the two it was."""
-    person = Person([Answer(action=action)])
+    person = Person([ElicitationAnswer(action=action)])
 
     text = await call(produce_answers(elicitor=person), mode, "ask_person", message="Where?")
 
@@ -342,7 +342,7 @@ async def test_a_server_is_told_of_the_directories_that_are_granted(
 )
 async def test_a_person_is_not_sent_where_it_is_not_safe(address: str) -> None:
     """Unencrypted, not an address of a page, or dressed up as another."""
-    person = Person([Answer()])
+    person = Person([ElicitationAnswer()])
 
     answer = await answer_address(person, "curious", "Please pay.", address)
 
@@ -352,11 +352,11 @@ async def test_a_person_is_not_sent_where_it_is_not_safe(address: str) -> None:
 
 async def test_a_person_is_sent_to_a_page_and_no_values_come_of_it() -> None:
     """What they enter there is between them and the page."""
-    person = Person([Answer(values={"card": "1234"})])
+    person = Person([ElicitationAnswer(values={"card": "1234"})])
 
     answer = await answer_address(person, "curious", "Please pay.", "https://example.org/pay")
 
-    assert answer == Answer()
+    assert answer == ElicitationAnswer()
     assert person.asked[0].address == "https://example.org/pay"
 
 
@@ -407,13 +407,13 @@ async def test_one_question_follows_the_other() -> None:
     now, most = 0, 0
 
     class Busy:
-        async def elicit(self, question: Question) -> Answer:
+        async def elicit(self, question: Question) -> ElicitationAnswer:
             nonlocal now, most
             now += 1
             most = max(most, now)
             await asyncio.sleep(0)
             now -= 1
-            return Answer(values={"name": "Ben"})
+            return ElicitationAnswer(values={"name": "Ben"})
 
     answers = produce_answers(elicitor=Busy())
     async with Client(

@@ -12,10 +12,10 @@ from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types import ElicitRequestURLParams, Tool
 
 from vibe_llms.invocables import InvocationContext, Outcome, perform
-from vibe_llms.invocables.mcp import Action, Answer, Answers, McpServer, Question
+from vibe_llms.invocables.mcp import Action, Answers, ElicitationAnswer, McpServer, Question
 from vibe_llms.invocables.mcp.connections import Connection
 from vibe_llms.invocables.mcp.tools import produce_tool
-from vibe_llms.invocables.owners import Ending
+from vibe_llms.invocables.owners import Disconnection
 
 
 @attrs.define(eq=False)
@@ -25,10 +25,10 @@ class Traveller:
     action: Action = Action.ACCEPT
     been: list[str] = attrs.field(factory=list)
 
-    async def elicit(self, question: Question) -> Answer:
+    async def elicit(self, question: Question) -> ElicitationAnswer:
         if self.action is Action.ACCEPT:
             self.been.append(question.address)
-        return Answer(action=self.action)
+        return ElicitationAnswer(action=self.action)
 
 
 @attrs.define(eq=False)
@@ -65,7 +65,7 @@ async def pay(bank: Bank, traveller: Traveller | None) -> Outcome:
 
         class Owner:
             async def acquire(self) -> Connection:
-                return Connection(client=client, ending=Ending())
+                return Connection(client=client, ending=Disconnection())
 
         owner: Any = Owner()
         tool = Tool(name="pay", description="Pays.", input_schema={"type": "object"})

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from remoting import Counterpart, answer_json, produce_context
-from vibe_llms.dialects.residues import seal_native
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.descriptions import InvocableDescription
@@ -72,7 +72,7 @@ async def test_the_search_is_steered_by_the_native_of_a_request(tmp_path: Path) 
     request = Request(
         canisters=[UserCanister("?")],
         invocables=[tool],
-        native=seal_native("chat_completions", steering),
+        native=make_native("chat_completions", steering),
     )
     response, body = await ask(tmp_path, request)
 

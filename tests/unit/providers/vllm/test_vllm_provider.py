@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from remoting import Counterpart, answer_json, produce_context
-from vibe_llms.dialects.residues import seal_native
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ReasoningContent
@@ -51,7 +51,7 @@ async def test_further_parameters_are_controls_or_natives(tmp_path: Path) -> Non
     request = Request(
         canisters=[UserCanister("?")],
         controls={"top_k": 5, "min_p": 0.1, "repeat_penalty": 1.1},
-        native=seal_native("chat_completions", extras),
+        native=make_native("chat_completions", extras),
     )
 
     await model.converse(request, stream=False)

@@ -13,8 +13,8 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.chat_completions.calling.calls import (
-    Call,
     CallsTable,
+    StreamedToolCall,
     find_kind,
     is_empty,
     is_known,
@@ -26,7 +26,7 @@ from vibe_llms.dialects.chat_completions.calling.thinking import Thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -62,7 +62,7 @@ _TOLD: Final = frozenset(
 """What vendors tell of an answer in its message, and refuse or ignore in a request."""
 
 
-class Answer:
+class MessageReader:
     """Reads one message, and gathers the events of what is in it.
 
     Attributes:
@@ -178,7 +178,7 @@ class Answer:
     def _compose_native(self, index: int, kind: ContentKind) -> Native | None:
         kept = self._natives.get(index)
         if kind == "reasoning":
-            return seal_native(PROTOCOL, kept or {})
+            return make_native(PROTOCOL, kept or {})
         return keep_native(PROTOCOL, kept or {})
 
     def _place_kept(self) -> None:
@@ -275,7 +275,7 @@ class Answer:
             return
         for image in filter(None, images):
             kept = {} if image.native is None else _decode(image.native)
-            native = seal_native(PROTOCOL, {"images": True, **kept})
+            native = make_native(PROTOCOL, {"images": True, **kept})
             self._items[self._start("image")] = attrs.evolve(image, native=native)
 
     def _read_audio(self, audio: Mapping[str, Any]) -> None:
@@ -305,13 +305,13 @@ class Answer:
         """Reads a call from before there were several of them; it has no id."""
         legacy = next((c for c in self.calls.calls if "function_call" in c.kept), None)
         if legacy is None:
-            legacy = Call(name=piece.get("name"), kept={"function_call": {}})
+            legacy = StreamedToolCall(name=piece.get("name"), kept={"function_call": {}})
             legacy.invocation_id = f"function_call_{self.response_id}"
             self.calls.calls.append(legacy)
         grow(legacy.kept["function_call"], leave(piece, "name", "arguments"))
         self._argue(legacy, piece.get("arguments"))
 
-    def _argue(self, call: Call, arguments: Any) -> None:
+    def _argue(self, call: StreamedToolCall, arguments: Any) -> None:
         """Adds a piece of the arguments, and begins the call once it has a name and an id.
 
         A name may come in pieces, so that the arguments must show that it has come to its end.
@@ -327,7 +327,7 @@ class Answer:
         elif call.name and call.invocation_id:
             self._begin_calls(until=call)
 
-    def _begin_calls(self, until: Call | None = None) -> None:
+    def _begin_calls(self, until: StreamedToolCall | None = None) -> None:
         """Begins the calls that wait for their arguments, so that they keep their order."""
         for call in self.calls.calls:
             if call.index is None and call.name and call.invocation_id:
@@ -335,7 +335,7 @@ class Answer:
             if call is until:
                 return
 
-    def _begin_call(self, call: Call) -> None:
+    def _begin_call(self, call: StreamedToolCall) -> None:
         call.index = self._start(
             "invocation", invocation_id=call.invocation_id, name=call.name, form=call.form
         )
@@ -343,7 +343,7 @@ class Answer:
         for arguments in call.pieces:
             self.events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
 
-    def _ensure_begun(self, call: Call) -> None:
+    def _ensure_begun(self, call: StreamedToolCall) -> None:
         if call.index is not None:
             return
         if call.invocation_id is None:
@@ -358,7 +358,7 @@ def _keep_part(part: Mapping[str, Any]) -> NativeContent:
     """Keeps a part whole: what else than text and reasoning a model says has no common word."""
     kind, text = str(part.get("type") or "part"), part.get("text")
     text = text if isinstance(text, str) else ""
-    return NativeContent(kind=kind, native=seal_native(PROTOCOL, part), text=text)
+    return NativeContent(kind=kind, native=make_native(PROTOCOL, part), text=text)
 
 
 def _decode(native: Native | None) -> dict[str, Any]:

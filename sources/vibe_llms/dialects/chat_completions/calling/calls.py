@@ -15,7 +15,7 @@ _SIGNIFICANT: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
 
 
 @attrs.define
-class Call:
+class StreamedToolCall:
     """One invocation on its way.
 
     Attributes:
@@ -97,12 +97,14 @@ def is_known(call: Mapping[str, Any]) -> bool:
 class CallsTable:
     """Finds the call that a piece belongs to."""
 
-    calls: list[Call] = attrs.field(factory=list)
-    _by_id: dict[str, Call] = attrs.field(factory=dict)
-    _by_index: dict[int, Call] = attrs.field(factory=dict)
-    _by_both: dict[tuple[int, str], Call] = attrs.field(factory=dict)
+    calls: list[StreamedToolCall] = attrs.field(factory=list)
+    _by_id: dict[str, StreamedToolCall] = attrs.field(factory=dict)
+    _by_index: dict[int, StreamedToolCall] = attrs.field(factory=dict)
+    _by_both: dict[tuple[int, str], StreamedToolCall] = attrs.field(factory=dict)
 
-    def access(self, piece: Mapping[str, Any], name: str | None, arguments: Any) -> Call:
+    def access(
+        self, piece: Mapping[str, Any], name: str | None, arguments: Any
+    ) -> StreamedToolCall:
         """Returns the call of a piece, a new one where the piece begins it.
 
         Some vendors give an id with each piece, some only with the first, some none, and some
@@ -114,13 +116,15 @@ class CallsTable:
             call = None
         return self._note(call, piece, name)
 
-    def add(self, piece: Mapping[str, Any], name: str | None) -> Call:
+    def add(self, piece: Mapping[str, Any], name: str | None) -> StreamedToolCall:
         """Returns a new call, for one that comes whole: then none goes on with another."""
         return self._note(None, piece, name)
 
-    def _note(self, call: Call | None, piece: Mapping[str, Any], name: str | None) -> Call:
+    def _note(
+        self, call: StreamedToolCall | None, piece: Mapping[str, Any], name: str | None
+    ) -> StreamedToolCall:
         if call is None:
-            call = Call()
+            call = StreamedToolCall()
             self.calls.append(call)
         identity, index = piece.get("id"), piece.get("index")
         if identity:
@@ -136,7 +140,7 @@ class CallsTable:
         call.name = call.name or name
         return call
 
-    def _find(self, piece: Mapping[str, Any], name: str | None) -> Call | None:
+    def _find(self, piece: Mapping[str, Any], name: str | None) -> StreamedToolCall | None:
         identity, index = piece.get("id"), piece.get("index")
         at_index = None if index is None else self._by_index.get(index)
         if at_index is not None:
@@ -156,7 +160,9 @@ class CallsTable:
         return last if last is None or not name or name == last.name else None
 
 
-def _begins_another(call: Call, piece: Mapping[str, Any], name: str, arguments: Any) -> bool:
+def _begins_another(
+    call: StreamedToolCall, piece: Mapping[str, Any], name: str, arguments: Any
+) -> bool:
     """Tells whether a name begins another call, where all else says that it is the same one.
 
     Arguments that are whole do not go on, so that more of them are those of the next call;

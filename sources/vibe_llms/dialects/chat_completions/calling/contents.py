@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.payloads import read_url
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.messages.contents import (
     Citation,
     ImageContent,
@@ -25,7 +25,7 @@ def read_citation(annotation: Mapping[str, Any]) -> Citation:
         title=find_text(source.get("title")) or find_text(source.get("name")),
         url=find_text(source.get("url")),
         file_id=find_text(source.get("file_id")),
-        native=seal_native(PROTOCOL, annotation),
+        native=make_native(PROTOCOL, annotation),
     )
 
 

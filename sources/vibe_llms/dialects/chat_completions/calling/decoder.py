@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from vibe_llms.dialects.chat_completions.calling.answers import Answer
+from vibe_llms.dialects.chat_completions.calling.answers import MessageReader
 from vibe_llms.dialects.chat_completions.calling.contents import find_text
 from vibe_llms.dialects.chat_completions.calling.errors import produce_error, tells_failure
 from vibe_llms.dialects.chat_completions.calling.merging import grow, update
@@ -25,7 +25,7 @@ from vibe_llms.dialects.decoding import (
     produce_emptiness,
     produce_truncation,
 )
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     NativeEvent,
@@ -97,7 +97,7 @@ class Decoder:
         self._provider = provider
         self._model = model
         self._explaining = Explaining(provider)
-        self._answer = Answer()
+        self._answer = MessageReader()
         self._begun = False
         self.is_complete = False
         self._finished = False
@@ -226,7 +226,7 @@ class Decoder:
         if not self._begun and ({"detail", "message"} & chunk.keys() or tells_failure(chunk)):
             self._fail(chunk)
         kind = str(event or chunk.get("object") or chunk.get("type") or "chunk")
-        self._answer.events.append(NativeEvent(kind=kind, native=seal_native(PROTOCOL, chunk)))
+        self._answer.events.append(NativeEvent(kind=kind, native=make_native(PROTOCOL, chunk)))
 
     def _begin(self, chunk: Mapping[str, Any]) -> None:
         self._begun = True
@@ -288,7 +288,7 @@ class Decoder:
                     Citation(
                         title=find_text(source.get("title")),
                         url=source["url"],
-                        native=seal_native(PROTOCOL, {"search_results": index}),
+                        native=make_native(PROTOCOL, {"search_results": index}),
                     )
                 )
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.invocations import is_closed, is_vendors_own, open_tool
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject, JsonValue

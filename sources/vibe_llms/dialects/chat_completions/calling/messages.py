@@ -15,10 +15,10 @@ import attrs
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import NO_RESULT, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,

@@ -10,6 +10,7 @@ import attrs
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.chat_completions.tables import FILE_NAMES
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import (
     admit_type,
@@ -24,7 +25,6 @@ from vibe_llms.dialects.payloads import (
     encode_payload,
     has_payload,
 )
-from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,

@@ -2,7 +2,7 @@
 
 The native beside a reasoning content says where it stood: ``fields`` names the message's fields
 that held its text, ``detail`` is what else its entry of ``reasoning_details`` says, ``part`` what
-else its part of the content does. The text, the summary and the seal are never in there.
+else its part of the content does. The text, the summary and the signature are never in there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def write_detail(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str
     values = {
         "text": content.text,
         "summary": "".join(content.summary),
-        "seal": content.seal,
+        "signature": content.signature,
     }
     given = {
         name: values[word]

@@ -10,10 +10,10 @@ import msgspec
 from vibe_llms.dialects import chat_completions as dialect
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_schema
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
-from vibe_llms.dialects.residues import merge, without
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes

@@ -8,8 +8,8 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.payloads import decode_exactly, read_payload
-from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.contents import AudioContent
 
 _BEGINNINGS: Final = (
@@ -60,7 +60,7 @@ class Sound:
             **fields,
             file_id=identity,
             transcript="".join(self._words) or None,
-            native=seal_native(PROTOCOL, self._rest),
+            native=make_native(PROTOCOL, self._rest),
         )
 
 

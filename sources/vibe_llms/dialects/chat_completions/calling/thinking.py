@@ -27,7 +27,7 @@ class Thought:
     index: int
     kept: dict[str, Any]
     told: list[str] = attrs.field(factory=list)
-    seal: str = ""
+    signature: str = ""
 
 
 @attrs.define
@@ -61,7 +61,7 @@ class Thinking:
             text = message.get(name)
             if isinstance(text, str) and text:
                 by_text.setdefault(text, []).append(name)
-        readable = "".join(text for _, text, channel in pieces if channel != "seal")
+        readable = "".join(text for _, text, channel in pieces if channel != "signature")
         for text, names in by_text.items():
             if readable:
                 for name in names:
@@ -114,13 +114,13 @@ class Thinking:
         for name, channel in known:
             text = piece.get(name)
             if not isinstance(text, str) or not text:
-                if text == "" and not thought.told and channel != "seal":
+                if text == "" and not thought.told and channel != "signature":
                     kept.setdefault(name, "")
                 continue
             kept.pop(name, None)
-            if channel == "seal":
-                thought.seal += text
-                text = thought.seal
+            if channel == "signature":
+                thought.signature += text
+                text = thought.signature
             else:
                 thought.told.append(text)
             pieces.append((thought.index, text, channel))

@@ -12,10 +12,10 @@ from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter, write
 from vibe_llms.dialects.chat_completions.calling.reasoning import tell, write_detail, write_thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
+from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import reading_natives
-from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -251,8 +251,8 @@ class TurnWriter:
                     self.fields[name] = self.fields.get(name, "") + content.text
                 return
         else:
-            if content.seal:
-                ledger.withhold(f"{path}.seal", "its seal is known to its vendor alone")
+            if content.signature:
+                ledger.withhold(f"{path}.signature", "its signature is known to its vendor alone")
             if names := ", ".join(sorted(kept.keys() - {"fields"})):
                 ledger.withhold(f"{path}.native", f"{names}: only its vendor knows it")
         self._tell(content, path)
@@ -262,7 +262,7 @@ class TurnWriter:
         told = {"text"}
         if "detail" in kept:
             told = {word for _, word in GROWING.get(str(kept["detail"].get("type")), ())}
-        names = [name for name in ("text", "summary", "seal") if name not in told]
+        names = [name for name in ("text", "summary", "signature") if name not in told]
         reason = "where this reasoning stood, there is no place for it"
         self.parts.ledger.omit(content, path, *names, reason=reason)
         for name in sorted(kept.keys() - {"part", "detail", "fields", "told"}):

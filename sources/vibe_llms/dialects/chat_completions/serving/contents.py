@@ -10,8 +10,8 @@ from vibe_llms.dialects.chat_completions.calling.contents import read_image
 from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo, tell
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, FILE_NAMES, GROWING
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.payloads import read_payload, read_url
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -41,7 +41,7 @@ def read_detail(detail: Mapping[str, Any]) -> ReasoningContent:
         if isinstance(rest.get(name), str) and rest[name]:
             value = rest.pop(name)
             fields[word] = (value,) if word == "summary" else value
-    return ReasoningContent(**fields, native=seal_native(PROTOCOL, {"detail": rest}))
+    return ReasoningContent(**fields, native=make_native(PROTOCOL, {"detail": rest}))
 
 
 def attach_fields(
@@ -58,8 +58,8 @@ def attach_fields(
     noted = ReasoningContent(
         text=first.text,
         summary=first.summary,
-        seal=first.seal,
-        native=seal_native(PROTOCOL, kept),
+        signature=first.signature,
+        native=make_native(PROTOCOL, kept),
     )
     return [noted, *details[1:]]
 
@@ -69,7 +69,7 @@ def _read_fields(texts: Mapping[str, str]) -> list[ReasoningContent]:
     for name, text in texts.items():
         by_text.setdefault(text, []).append(name)
     return [
-        ReasoningContent(text=text, native=seal_native(PROTOCOL, {"fields": names}))
+        ReasoningContent(text=text, native=make_native(PROTOCOL, {"fields": names}))
         for text, names in by_text.items()
     ]
 
@@ -99,7 +99,7 @@ def read_part(part: Any) -> AnyContent:
         return content
     text = part.get("text")
     return NativeContent(
-        kind=kind, native=seal_native(PROTOCOL, part), text=text if isinstance(text, str) else ""
+        kind=kind, native=make_native(PROTOCOL, part), text=text if isinstance(text, str) else ""
     )
 
 
@@ -112,7 +112,7 @@ def _read_text(text: Any, rest: dict[str, Any]) -> AnyContent | None:
 def _read_refusal(text: Any, rest: dict[str, Any]) -> AnyContent | None:
     if not isinstance(text, str):
         return None
-    return RefusalContent(text, native=seal_native(PROTOCOL, {"type": "refusal", **rest}))
+    return RefusalContent(text, native=make_native(PROTOCOL, {"type": "refusal", **rest}))
 
 
 def _read_thinking(inner: Any, rest: dict[str, Any]) -> AnyContent | None:
@@ -127,7 +127,7 @@ def read_thinking(inner: list[Any], rest: Mapping[str, Any]) -> ReasoningContent
     )
     text = "".join(str(i.get("text", "")) for i in inner if isinstance(i, Mapping))
     part = dict(rest) if plain else {**rest, "thinking": inner}
-    return ReasoningContent(text=text, native=seal_native(PROTOCOL, {"part": part}))
+    return ReasoningContent(text=text, native=make_native(PROTOCOL, {"part": part}))
 
 
 def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
@@ -142,7 +142,7 @@ def _read_audio(value: Any, rest: dict[str, Any]) -> AnyContent | None:
     is_url = is_bare and data.startswith(("http:", "https:", "data:"))
     fields = read_url(data, mime_type) if is_url else read_payload(data, mime_type)
     kept = _nest("input_audio", inner, rest) | ({"$bare": True} if is_bare else {})
-    keep = keep_native if word else seal_native  # a client's own may go without a format
+    keep = keep_native if word else make_native  # a client's own may go without a format
     return AudioContent(**fields, native=keep(PROTOCOL, kept))
 
 
@@ -152,7 +152,7 @@ def _read_audio_url(value: Any, rest: dict[str, Any]) -> AnyContent | None:
         return None
     url, inner = found
     kept = _nest("audio_url", inner, {"type": "audio_url", **rest})
-    return AudioContent(**read_url(url, "audio/*"), native=seal_native(PROTOCOL, kept))
+    return AudioContent(**read_url(url, "audio/*"), native=make_native(PROTOCOL, kept))
 
 
 def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
@@ -161,7 +161,7 @@ def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
         return None
     url, inner = found
     kept = _nest("video_url", inner, rest)
-    return VideoContent(**read_url(url, "video/*"), native=seal_native(PROTOCOL, kept))
+    return VideoContent(**read_url(url, "video/*"), native=make_native(PROTOCOL, kept))
 
 
 def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
@@ -181,7 +181,7 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
         return None
     name = inner.pop("filename") if isinstance(inner.get("filename"), str) else None
     # Of an uploaded file also an empty native is kept: it says whose the file is.
-    keep = seal_native if "file_id" in fields else keep_native
+    keep = make_native if "file_id" in fields else keep_native
     return FileContent(**fields, name=name, native=keep(PROTOCOL, _nest("file", inner, rest)))
 
 
@@ -205,7 +205,7 @@ def _read_file_url(kind: str, value: Any, rest: dict[str, Any]) -> AnyContent | 
     word = FILE_NAMES[kind]
     name = kept.pop(word) if isinstance(kept.get(word), str) else None
     return FileContent(
-        **(bare or read_url(url, mime_type)), name=name, native=seal_native(PROTOCOL, kept)
+        **(bare or read_url(url, mime_type)), name=name, native=make_native(PROTOCOL, kept)
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_tool
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -50,13 +50,13 @@ def _normalize_tool(tool: Mapping[str, Any], taken: set[str]) -> InvocableDescri
                     name=name,
                     description=description or "",
                     schema=None,
-                    native=seal_native(PROTOCOL, kept),
+                    native=make_native(PROTOCOL, kept),
                 )
     return InvocableDescription(
         name=_find_name(tool, taken),
         description="",
         schema=None,
-        native=seal_native(PROTOCOL, keep_tool(tool)),
+        native=make_native(PROTOCOL, keep_tool(tool)),
     )
 
 
@@ -83,7 +83,7 @@ def _normalize_function(
         description=description or "",
         schema=NO_ARGUMENTS if schema is None else schema,
         enforced=enforced,
-        native=keep_native(PROTOCOL, kept) if described else seal_native(PROTOCOL, kept),
+        native=keep_native(PROTOCOL, kept) if described else make_native(PROTOCOL, kept),
     )
 
 

@@ -14,7 +14,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.contents import read_part, read_reasoning
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -172,7 +172,7 @@ class _MessagesReader:
             name=function["name"],
             arguments=function["arguments"],
             turn_id=turn_id,
-            native=seal_native(PROTOCOL, kept),
+            native=make_native(PROTOCOL, kept),
         )
 
 
@@ -242,7 +242,7 @@ def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str
 def _own(content: AnyContent) -> AnyContent:
     """Marks media among the model's words as parts of them, which only this protocol knows."""
     if isinstance(content, MEDIA_CLASSES) and content.native is None:
-        return attrs.evolve(content, native=seal_native(PROTOCOL, {}))
+        return attrs.evolve(content, native=make_native(PROTOCOL, {}))
     return content
 
 
@@ -258,5 +258,5 @@ def _cite(contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str
 
 
 def _read_audio(audio: Mapping[str, Any]) -> AudioContent:
-    native = seal_native(PROTOCOL, leave(audio, "id"))
+    native = make_native(PROTOCOL, leave(audio, "id"))
     return AudioContent(mime_type="audio/*", file_id=str(audio["id"]), native=native)

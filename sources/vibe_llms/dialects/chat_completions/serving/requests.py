@@ -12,7 +12,7 @@ from vibe_llms.dialects.chat_completions.serving.invocations import (
     normalize_schema,
 )
 from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
-from vibe_llms.dialects.residues import keep_native, leave, without
+from vibe_llms.dialects.extras import keep_native, leave, without
 from vibe_llms.dialects.serving import fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable

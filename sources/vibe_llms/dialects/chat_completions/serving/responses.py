@@ -11,10 +11,10 @@ from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.tables import STOP_REASONS
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
-from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_stop
 from vibe_llms.messages.canisters import (
     AnyCanister,

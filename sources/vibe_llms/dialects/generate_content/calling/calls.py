@@ -7,25 +7,25 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.dialects.extras import leave, merge, without
 from vibe_llms.dialects.generate_content.calling.partials import PartialArguments
 from vibe_llms.dialects.generate_content.fields import camelize, write_json
-from vibe_llms.dialects.residues import leave, merge, without
 
 _STREAMED = ("partialArgs", "willContinue")
 
 
 @attrs.define(kw_only=True)
-class Call:
+class StreamedFunctionCall:
     """One call that is being read.
 
     Attributes:
         index: Of its content.
-        residue: Of its part.
+        extras: Of its part.
         goes_on: Whether the vendor said that more of it will come.
     """
 
     index: int
-    residue: dict[str, Any] = attrs.field(factory=dict)
+    extras: dict[str, Any] = attrs.field(factory=dict)
     goes_on: bool = False
     _args: Mapping[str, Any] | None = attrs.field(default=None, init=False)
     _partial: PartialArguments | None = attrs.field(default=None, init=False)
@@ -33,7 +33,7 @@ class Call:
     def add(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
         """Takes a part in; ``piece`` is its call. Raises ValueError for a path to nowhere."""
         plain = {**part, "functionCall": without(piece, *_STREAMED)}
-        self.residue = merge(self.residue, read_call_residue(plain))
+        self.extras = merge(self.extras, read_call_extras(plain))
         if piece.get("args") is not None:
             self._args = piece["args"]
         for given in piece.get("partialArgs") or ():
@@ -49,7 +49,7 @@ class Call:
         return write_json(self._args or {})
 
 
-def read_call_residue(part: Mapping[str, Any]) -> dict[str, Any]:
+def read_call_extras(part: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a part with ``functionCall`` holds beside id, name and arguments."""
     rest = leave(camelize(part["functionCall"]), "id", "name", "args")
     return without(part, "functionCall") | ({"functionCall": rest} if rest else {})

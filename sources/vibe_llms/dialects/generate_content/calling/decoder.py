@@ -2,8 +2,8 @@
 
 A stream is a series of responses whose parts are increments; a whole response goes the same way
 as a stream of one. So adjacent plain texts, and adjacent plain thoughts, are one content in
-either: nobody can tell pieces from parts. A part that holds anything besides (a seal above all)
-is a content of its own, even where its text is empty. A text ends with the response, as its
+either: nobody can tell pieces from parts. A part that holds anything besides (a signature above
+all) is a content of its own, even where its text is empty. A text ends with the response, as its
 citations come last. A prompt that was blocked is a response without contents, ``FILTERED``,
 whose reason and ratings are native to it.
 """
@@ -21,23 +21,23 @@ from vibe_llms.dialects.decoding import (
     produce_emptiness,
     produce_truncation,
 )
-from vibe_llms.dialects.generate_content.calling.calls import Call
+from vibe_llms.dialects.extras import NAMELESS, keep_native, make_native, without
+from vibe_llms.dialects.generate_content.calling.calls import StreamedFunctionCall
 from vibe_llms.dialects.generate_content.calling.errors import produce_error
 from vibe_llms.dialects.generate_content.calling.leftovers import Leftovers
 from vibe_llms.dialects.generate_content.calling.parts import (
-    SEAL,
+    SIGNATURE,
     VENDOR_CALLS,
     VENDOR_RESULTS,
     open_part,
     read_content,
-    read_residue,
+    read_extras,
     read_vendor_part,
 )
 from vibe_llms.dialects.generate_content.calling.usage import normalize_usage
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.tables import normalize_stop
-from vibe_llms.dialects.residues import NAMELESS, keep_native, seal_native, without
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -110,7 +110,7 @@ class Decoder:
         self._open_thought = False
         self._texts: dict[int, list[str]] = {}
         self._natives: dict[int, Native | None] = {}
-        self._call: Call | None = None
+        self._call: StreamedFunctionCall | None = None
         self._calls = 0
         self._vendor_id = ""
         self._leftovers = Leftovers()
@@ -277,7 +277,7 @@ class Decoder:
     def _end_open(self) -> None:
         """Ends what pieces might have joined; a text only stops to grow, for its citations."""
         if self._open >= 0 and self._open_thought:
-            native = seal_native(PROTOCOL, {})
+            native = make_native(PROTOCOL, {})
             self._events.append(ContentFinishedEvent(index=self._open, native=native))
         self._open = -1
 
@@ -291,12 +291,14 @@ class Decoder:
         self._events.append(ContentStartedEvent(index=index, kind=content.type))
         if content.type == "text":
             self._texts[index] = [content.text]
-            self._natives[index] = keep_native(PROTOCOL, read_residue(part))
+            self._natives[index] = keep_native(PROTOCOL, read_extras(part))
             self._events.append(ContentDeltaEvent(index, content.text))
             return
         if content.type == "reasoning":
             self._events.append(ContentDeltaEvent(index, content.text))
-            self._events.append(ContentDeltaEvent(index, str(part.get(SEAL) or ""), "seal"))
+            self._events.append(
+                ContentDeltaEvent(index, str(part.get(SIGNATURE) or ""), "signature")
+            )
             self._events.append(ContentFinishedEvent(index=index, native=content.native))
             return
         self._events.append(ContentFinishedEvent(index=index, item=content))
@@ -328,7 +330,7 @@ class Decoder:
         if not self._call.goes_on:
             self._finish_call()
 
-    def _begin_call(self, piece: Mapping[str, Any]) -> Call:
+    def _begin_call(self, piece: Mapping[str, Any]) -> StreamedFunctionCall:
         index = self._take_index()
         identity = piece.get("id")
         if not identity:
@@ -342,13 +344,13 @@ class Decoder:
         self._events.append(
             ContentStartedEvent(index=index, kind="invocation", invocation_id=identity, name=name)
         )
-        return Call(index=index, residue={} if piece.get("id") else dict(NAMELESS))
+        return StreamedFunctionCall(index=index, extras={} if piece.get("id") else dict(NAMELESS))
 
     def _finish_call(self) -> None:
         call, self._call = self._call, None
         if call is not None:
             self._events.append(ContentDeltaEvent(call.index, call.arguments, "arguments"))
-            native = keep_native(PROTOCOL, call.residue)
+            native = keep_native(PROTOCOL, call.extras)
             self._events.append(ContentFinishedEvent(index=call.index, native=native))
 
     def _cite(self) -> None:

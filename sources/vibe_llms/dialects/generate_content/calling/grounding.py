@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
-from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.contents import Citation
 
 _KINDS: Final = ("web", "retrievedContext", "maps", "image")
@@ -48,14 +48,14 @@ def find_citations(
                 end=end,
                 title=_find_text(source, "title"),
                 url=_find_text(source, "uri"),
-                native=seal_native(PROTOCOL, {"citation": source}),
+                native=make_native(PROTOCOL, {"citation": source}),
             ),
         )
     read = open_object(candidate.get("urlContextMetadata") or {})
     for given in read.get("urlMetadata") or ():
         page = open_object(given)
         if page.get("urlRetrievalStatus", _FOUND) == _FOUND and page.get("retrievedUrl"):
-            native = seal_native(PROTOCOL, {"urlMetadata": page})
+            native = make_native(PROTOCOL, {"urlMetadata": page})
             yield len(texts) - 1, Citation(url=page["retrievedUrl"], native=native)
 
 
@@ -71,7 +71,7 @@ def _read_chunk(
         title=_find_text(source, "title"),
         url=_find_text(source, "uri", "sourceUri"),
         file_id=_find_text(source, "documentName"),
-        native=seal_native(PROTOCOL, {"groundingChunk": chunk, "groundingSupport": support}),
+        native=make_native(PROTOCOL, {"groundingChunk": chunk, "groundingSupport": support}),
     )
 
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.residues import merge, without
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -60,12 +60,12 @@ def nativize_invocables(
 
 
 def _write_function(invocable: InvocableDescription, path: str, ledger: Ledger) -> dict[str, Any]:
-    residue = ledger.open(invocable.native, path)
+    extras = ledger.open(invocable.native, path)
     native: dict[str, Any] = {"name": invocable.name, "description": invocable.description}
     if not invocable.description:
         del native["description"]
     native["parametersJsonSchema"] = invocable.schema
-    return merge(native, residue)
+    return merge(native, extras)
 
 
 def _write_choice(

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.generate_content.calling.parts import read_residue
+from vibe_llms.dialects.extras import leave, without
+from vibe_llms.dialects.generate_content.calling.parts import read_extras
 from vibe_llms.dialects.generate_content.fields import camelize
-from vibe_llms.dialects.residues import leave, without
 
 _ANSWERING: Final = frozenset({"candidates", "promptFeedback", "usageMetadata"})
 """The fields of which an answer has at least one."""
@@ -68,11 +68,11 @@ class Leftovers:
 
 def _join_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
     last = parts[-1] if parts else {}
-    plain = "text" in part and not read_residue(without(part, "thought"))
+    plain = "text" in part and not read_extras(without(part, "thought"))
     if (
         plain
         and "text" in last
-        and not read_residue(without(last, "thought"))
+        and not read_extras(without(last, "thought"))
         and bool(last.get("thought")) is bool(part.get("thought"))
     ):
         last["text"] += part["text"]

@@ -6,11 +6,11 @@ import mimetypes
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.extras import keep_native, make_native, merge, without
 from vibe_llms.dialects.generate_content.fields import camelize, decode_base64
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
-from vibe_llms.dialects.residues import keep_native, merge, seal_native, without
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import (
     AudioContent,
@@ -49,11 +49,11 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
         return None
     if not mime_type:
         mime_type = "video/*" if _is_video(source.get("fileUri") or "") else _UNKNOWN_TYPE
-    residue = without(part, name) | ({name: rest} if rest else {})
+    extras = without(part, name) | ({name: rest} if rest else {})
     produce = _CLASSES.get(mime_type.partition("/")[0], FileContent)
     # Of an uploaded file also an empty native is kept: it says whose the file is.
-    keep = seal_native if "file_id" in facts else keep_native
-    return produce(mime_type=mime_type, native=keep(PROTOCOL, residue), **facts)
+    keep = make_native if "file_id" in facts else keep_native
+    return produce(mime_type=mime_type, native=keep(PROTOCOL, extras), **facts)
 
 
 def _is_public(uri: str) -> bool:
@@ -66,7 +66,7 @@ def _is_video(uri: str) -> bool:
 
 
 def write_media(
-    content: MediaContent, residue: Mapping[str, Any], path: str, ledger: Ledger, quirks: Quirks
+    content: MediaContent, extras: Mapping[str, Any], path: str, ledger: Ledger, quirks: Quirks
 ) -> dict[str, Any] | None:
     """Returns the part of a medium; ``None``, with a loss, where the vendor cannot get at it.
 
@@ -80,7 +80,7 @@ def write_media(
             source["displayName"] = content.name
         elif content.name:
             ledger.drop(f"{path}.name", "data inline have no name here")
-        return merge({"inlineData": source}, residue)
+        return merge({"inlineData": source}, extras)
     address = content.file_id if content.file_id and "/" in content.file_id else content.url
     if address is None:
         if content.file_id is None:
@@ -98,7 +98,7 @@ def write_media(
         source["mimeType"] = kind
     if content.name:
         source["displayName"] = content.name
-    return merge({"fileData": source}, residue)
+    return merge({"fileData": source}, extras)
 
 
 def _report_words(content: MediaContent, path: str, ledger: Ledger) -> None:

@@ -13,18 +13,18 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.dialects.extras import NAMELESS, merge
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
 from vibe_llms.dialects.generate_content.calling.results import write_result
-from vibe_llms.dialects.generate_content.calling.seals import (
+from vibe_llms.dialects.generate_content.calling.signatures import (
     begin_with_user,
     join_calls,
-    seal_calls,
+    sign_calls,
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger, reading_natives
-from vibe_llms.dialects.residues import NAMELESS, merge
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -50,7 +50,7 @@ def nativize_canisters(
     """Returns ``{"contents": […]}``, and ``systemInstruction`` where there are instructions.
 
     Args:
-        provider: Whose request it is: what another one sealed is withheld.
+        provider: Whose request it is: what another one signed is withheld.
 
     Raises:
         CapabilityError: The model is known not to take what a canister holds.
@@ -66,7 +66,7 @@ def nativize_canisters(
             writer.write(placed)
     contents = join_calls(writer.contents, ledger)
     if find_generation(attributes) >= 3:
-        seal_calls(contents, ledger)
+        sign_calls(contents, ledger)
     contents = begin_with_user(contents, ledger)
     native: dict[str, Any] = {}
     if writer.system is not None:
@@ -85,7 +85,7 @@ class WrittenContent:
     role: str
     parts: list[dict[str, Any]] = attrs.field(factory=list)
     paths: list[str] = attrs.field(factory=list)
-    residue: dict[str, Any] = attrs.field(factory=dict)
+    extras: dict[str, Any] = attrs.field(factory=dict)
 
     def add(self, part: dict[str, Any] | None, path: str) -> None:
         """Adds a part, if there is one."""
@@ -96,7 +96,7 @@ class WrittenContent:
     def produce(self) -> dict[str, Any]:
         """Returns the content as the protocol has it."""
         role = {"role": self.role} if self.role else {}
-        return merge({**role, "parts": self.parts}, self.residue)
+        return merge({**role, "parts": self.parts}, self.extras)
 
 
 @attrs.define(kw_only=True)
@@ -122,25 +122,25 @@ class ContentsWriter:
         if is_vendors and (native is None or not ledger.admits(native, canister)):
             ledger.withhold(path, "what a vendor executed itself is shown to that vendor alone")
             return
-        residue = ledger.open(canister.native, path, canister)
-        wrapper = residue.pop("content", {})
+        extras = ledger.open(canister.native, path, canister)
+        wrapper = extras.pop("content", {})
         joined = wrapper.pop("joined", None)
         content = self._access_content(canister, path, joined)
         for name, value in wrapper.items():
-            content.residue.setdefault(name, value)
+            content.extras.setdefault(name, value)
         match canister:
             case InvocationCanister() | ResultCanister() if is_vendors:
-                content.add(residue, path)
+                content.add(extras, path)
             case InvocationCanister():
-                part = write_call(canister, residue, path, self.parts)
+                part = write_call(canister, extras, path, self.parts)
                 self._calls[canister.invocation_id] = part["functionCall"]
                 content.add(part, path)
             case ResultCanister():
-                for part in self._write_result(canister, residue, path):
+                for part in self._write_result(canister, extras, path):
                     content.add(part, path)
             case _:
                 self._write_contents(canister, content, path)
-                for name in residue:
+                for name in extras:
                     ledger.drop(f"{path}.native", f"{name}: a content has no place for it")
         if not content.parts and content is not self.system:
             self.contents.remove(content)
@@ -185,20 +185,18 @@ class ContentsWriter:
             self.parts.ledger.drop(path, "a content without parts is refused")
 
     def _write_result(
-        self, result: ResultCanister, residue: dict[str, Any], path: str
+        self, result: ResultCanister, extras: dict[str, Any], path: str
     ) -> list[dict[str, Any]]:
         call = self._calls.get(result.invocation_id, {"id": ""})
         name = result.name or call.get("name") or "function"
-        written = write_result(
-            result, name, residue, path, self.parts, takes_media=self.takes_media
-        )
+        written = write_result(result, name, extras, path, self.parts, takes_media=self.takes_media)
         if "id" not in call:  # the call went without an id, and so must its result
             del written[0]["functionResponse"]["id"]
         return written
 
 
 def write_call(
-    invocation: InvocationCanister, residue: dict[str, Any], path: str, parts: PartsWriter
+    invocation: InvocationCanister, extras: dict[str, Any], path: str, parts: PartsWriter
 ) -> dict[str, Any]:
     """Returns the part of an invocation of ours."""
     for index, content in enumerate(invocation.content):
@@ -211,6 +209,6 @@ def write_call(
         parts.ledger.coerce(f"{path}.arguments", "what is no object goes as the text of one")
         arguments = {"input": invocation.arguments}
     call: dict[str, Any] = {"name": invocation.name, "args": arguments}
-    if not residue.keys() & NAMELESS.keys():
+    if not extras.keys() & NAMELESS.keys():
         call = {"id": invocation.invocation_id, **call}
-    return merge({"functionCall": call}, residue)
+    return merge({"functionCall": call}, extras)

@@ -1,7 +1,7 @@
 """Parts as contents, in either direction of an exchange, and contents as parts.
 
-A seal (``thoughtSignature``) stays on the very content whose part had it. What a part holds
-beyond its data is its residue: nothing of a part is unknown to the content that it became.
+A signature (``thoughtSignature``) stays on the very content whose part had it. What a part holds
+beyond its data is its extras: nothing of a part is unknown to the content that it became.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.decoding import is_blank
+from vibe_llms.dialects.extras import keep_native, make_native, merge, without
 from vibe_llms.dialects.generate_content.calling.media import read_media, write_media
 from vibe_llms.dialects.generate_content.fields import open_object, write_json
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
@@ -23,7 +24,6 @@ from vibe_llms.dialects.media_types import (
     read_words,
     takes_type,
 )
-from vibe_llms.dialects.residues import keep_native, merge, seal_native, without
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -41,7 +41,7 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.models.attributes import ModelAttributes
 
-SEAL: Final = "thoughtSignature"
+SIGNATURE: Final = "thoughtSignature"
 VENDOR_CALLS: Final = ("executableCode", "toolCall")
 VENDOR_RESULTS: Final = ("codeExecutionResult", "toolResponse")
 """What the vendor executes itself, and what came of it."""
@@ -77,27 +77,29 @@ def read_content(given: Mapping[str, Any]) -> AnyContent:
     if part.get("thought") and data in ("text", None):
         return _read_thought(part)
     if data == "text" and isinstance(part["text"], str):
-        residue = read_residue(part)
+        extras = read_extras(part)
         # An empty text says nothing, and would not be sent if its native did not vouch for it.
-        keep = keep_native if part["text"] else seal_native
-        return TextualContent(part["text"], native=keep(PROTOCOL, residue))
+        keep = keep_native if part["text"] else make_native
+        return TextualContent(part["text"], native=keep(PROTOCOL, extras))
     if data in ("inlineData", "fileData"):
         media = read_media(part)
         if media is not None:
             return media
     kind: str = data or next(iter(part), "part")
-    return NativeContent(kind=kind, native=seal_native(PROTOCOL, part))
+    return NativeContent(kind=kind, native=make_native(PROTOCOL, part))
 
 
-def read_residue(part: Mapping[str, Any]) -> dict[str, Any]:
+def read_extras(part: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a part of text holds beside its text; that it is no thought says nothing."""
-    residue = without(part, "text")
-    return residue if residue.get("thought", True) else without(residue, "thought")
+    extras = without(part, "text")
+    return extras if extras.get("thought", True) else without(extras, "thought")
 
 
 def _read_thought(part: Mapping[str, Any]) -> ReasoningContent:
-    native = seal_native(PROTOCOL, without(part, "thought", "text", SEAL))
-    return ReasoningContent(text=part.get("text") or "", seal=part.get(SEAL) or None, native=native)
+    native = make_native(PROTOCOL, without(part, "thought", "text", SIGNATURE))
+    return ReasoningContent(
+        text=part.get("text") or "", signature=part.get(SIGNATURE) or None, native=native
+    )
 
 
 def read_vendor_part(
@@ -111,7 +113,7 @@ def read_vendor_part(
     """
     name = next(name for name in (*VENDOR_CALLS, *VENDOR_RESULTS) if name in part)
     block = open_object(part[name])
-    native = seal_native(PROTOCOL, part)
+    native = make_native(PROTOCOL, part)
     identity = block.get("id") or invocation_id
     kind = str(block.get("toolType") or "code_execution").lower()
     if name in VENDOR_CALLS:
@@ -160,8 +162,8 @@ class PartsWriter:
                 return self._write_text(content, path, canister)
             case RefusalContent():
                 self.ledger.coerce(path, "a refusal goes as text")
-                residue = self.ledger.open(content.native, path, canister)
-                return merge({"text": content.text}, residue)
+                extras = self.ledger.open(content.native, path, canister)
+                return merge({"text": content.text}, extras)
             case ReasoningContent():
                 return self.write_thought(content, path, canister)
             case NativeContent():
@@ -185,8 +187,8 @@ class PartsWriter:
         settled = self.ledger.settle_file(content, path, canister)
         if settled is None:
             return None
-        residue = self.ledger.open(content.native, path, canister)
-        return write_media(settled, residue, path, self.ledger, self.quirks)
+        extras = self.ledger.open(content.native, path, canister)
+        return write_media(settled, extras, path, self.ledger, self.quirks)
 
     def write_native(
         self, content: NativeContent, path: str, canister: AnyCanister
@@ -203,12 +205,12 @@ class PartsWriter:
     ) -> dict[str, Any] | None:
         self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
         self.withhold_citations(content, path)
-        residue = self.ledger.open(content.native, path, canister)
+        extras = self.ledger.open(content.native, path, canister)
         admitted = content.native is not None and self.ledger.admits(content.native, canister)
         if not content.text and not admitted:
             self.ledger.drop(path, "an empty text is refused")
             return None
-        return merge({"text": content.text}, residue)
+        return merge({"text": content.text}, extras)
 
     def withhold_citations(self, content: TextualContent, path: str) -> None:
         """Takes down that the citations of a text do not go."""
@@ -223,8 +225,8 @@ class PartsWriter:
             self.ledger.withhold(path, "a thought of another model means nothing here")
             return None
         part = {"thought": True, **self.tell_thought(content, path)}
-        if content.seal:
-            part[SEAL] = content.seal
+        if content.signature:
+            part[SIGNATURE] = content.signature
         return merge(part, self.ledger.open(content.native, path, canister))
 
     def tell_thought(self, content: ReasoningContent, path: str) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from vibe_llms.dialects import generate_content as dialect
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.generate_content.calling.invocations import nativize_schema, restore_schema
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
-from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
@@ -32,7 +32,7 @@ def nativize_request(
     """Returns the body of a request, and what it could not carry.
 
     Args:
-        provider: Whose request it is: what another one sealed is withheld.
+        provider: Whose request it is: what another one signed is withheld.
         streaming: Says the path, not the body.
         processors: Write the parts; by default those of the dialect.
 

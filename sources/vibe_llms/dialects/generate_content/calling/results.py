@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
-from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.contents import (
     MEDIA_CLASSES,
@@ -27,7 +27,7 @@ from vibe_llms.messages.views import BOUNDARY
 def write_result(
     result: ResultCanister,
     name: str,
-    residue: Mapping[str, Any],
+    extras: Mapping[str, Any],
     path: str,
     writer: PartsWriter,
     *,
@@ -63,7 +63,7 @@ def write_result(
         shown = []
     elif shown:
         writer.ledger.coerce(path, "media in a result follow it: this model takes them so")
-    return [merge({"functionResponse": block}, residue), *shown]
+    return [merge({"functionResponse": block}, extras), *shown]
 
 
 def _report_types(result: ResultCanister, path: str, writer: PartsWriter) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vibe_llms.dialects.extras import keep_native, leave, make_native, without
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
 from vibe_llms.dialects.invocations import NO_ARGUMENTS
-from vibe_llms.dialects.residues import keep_native, leave, seal_native, without
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -37,7 +37,7 @@ def normalize_invocables(
                         name=name,
                         description="",
                         schema=None,
-                        native=seal_native(PROTOCOL, {kind: value}),
+                        native=make_native(PROTOCOL, {kind: value}),
                     )
                 ]
             invocables += read
@@ -57,7 +57,7 @@ def _derive_names(kind: str) -> Any:
 
 
 def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDescription:
-    residue = leave(function, "name", "description", "parametersJsonSchema", "parameters")
+    extras = leave(function, "name", "description", "parametersJsonSchema", "parameters")
     schema: JsonObject | None = function.get("parametersJsonSchema")
     if schema is None and function.get("parameters") is not None:
         schema = normalize_schema_form(function["parameters"])
@@ -65,13 +65,13 @@ def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDesc
         schema = NO_ARGUMENTS
     description = function.get("description") or ""
     # A description is ours to demand, not the vendor's: a native vouches for its absence.
-    keep = keep_native if description.strip() else seal_native
+    keep = keep_native if description.strip() else make_native
     return InvocableDescription(
         name=function["name"],
         description=description,
         schema=schema,
         enforced=enforced,
-        native=keep(PROTOCOL, residue),
+        native=keep(PROTOCOL, extras),
     )
 
 
@@ -108,7 +108,7 @@ def remove_choice(native: dict[str, Any], choice: str) -> dict[str, Any]:
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:
     """Returns the schema in a client's request, ``None`` where there is none.
 
-    A request for JSON of any form is left to its residue.
+    A request for JSON of any form is left to its extras.
     """
     config = camelize(camelize(native).get("generationConfig") or {})
     if isinstance(config.get("responseJsonSchema"), Mapping):

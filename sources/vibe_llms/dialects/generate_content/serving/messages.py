@@ -7,7 +7,8 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.generate_content.calling.calls import read_call_residue
+from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native, without
+from vibe_llms.dialects.generate_content.calling.calls import read_call_extras
 from vibe_llms.dialects.generate_content.calling.parts import (
     VENDOR_CALLS,
     VENDOR_RESULTS,
@@ -18,7 +19,6 @@ from vibe_llms.dialects.generate_content.calling.parts import (
 from vibe_llms.dialects.generate_content.fields import camelize, write_json
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
-from vibe_llms.dialects.residues import NAMELESS, keep_native, leave, seal_native, without
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
@@ -68,14 +68,14 @@ def _is_single(contents: object) -> bool:
 
 
 def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
-    """Returns the role, the parts and the residue of a content; a text stands for one part."""
+    """Returns the role, the parts and the extras of a content; a text stands for one part."""
     if isinstance(content, str):
         return "user", [{"text": content}], {}
     fields = camelize(content)
     role = fields.get("role")
-    residue = leave(fields, "role", "parts")
+    extras = leave(fields, "role", "parts")
     parts = fields.get("parts") or []
-    return role or "user", [parts] if isinstance(parts, Mapping) else list(parts), residue
+    return role or "user", [parts] if isinstance(parts, Mapping) else list(parts), extras
 
 
 def _read_system(content: str | Mapping[str, Any] | Sequence[Any]) -> SupervisorCanister:
@@ -83,8 +83,8 @@ def _read_system(content: str | Mapping[str, Any] | Sequence[Any]) -> Supervisor
         content = {"parts": [{"text": each} if isinstance(each, str) else each for each in content]}
     if isinstance(content, Mapping) and "text" in content:
         content = {"parts": [content]}
-    _, parts, residue = _open_content(content)
-    native = keep_native(PROTOCOL, {"content": residue} if residue else {})
+    _, parts, extras = _open_content(content)
+    native = keep_native(PROTOCOL, {"content": extras} if extras else {})
     return SupervisorCanister([read_content(part) for part in parts], native=native)
 
 
@@ -95,19 +95,19 @@ class _ContentsReader:
     _unanswered: list[tuple[str, str]] = attrs.field(factory=list, init=False)
 
     def read(self, content: str | Mapping[str, Any]) -> Iterator[AnyCanister]:
-        role, parts, residue = _open_content(content)
+        role, parts, extras = _open_content(content)
         if role == "model":
-            yield from self._read_turn([open_part(part) for part in parts], residue)
+            yield from self._read_turn([open_part(part) for part in parts], extras)
         elif role in ("user", "function", "tool"):
-            yield from self._read_input([open_part(part) for part in parts], residue)
+            yield from self._read_input([open_part(part) for part in parts], extras)
         else:
             raise RequestError(path="role", detail=f"There is no role {role!r}.")
 
     def _read_turn(
-        self, parts: Sequence[dict[str, Any]], residue: dict[str, Any]
+        self, parts: Sequence[dict[str, Any]], extras: dict[str, Any]
     ) -> Iterator[AnyCanister]:
         turn_id = produce_identity()
-        wrapper = {"content": residue} if residue else {}
+        wrapper = {"content": extras} if extras else {}
         contents: list[AnyContent] = []
         vendor_id = ""
 
@@ -150,19 +150,19 @@ class _ContentsReader:
             turn_id=turn_id,
             native=keep_native(
                 PROTOCOL,
-                {**read_call_residue(part), **wrapper, **({} if call.get("id") else NAMELESS)},
+                {**read_call_extras(part), **wrapper, **({} if call.get("id") else NAMELESS)},
             ),
         )
 
     def _read_input(
-        self, parts: Sequence[dict[str, Any]], residue: dict[str, Any]
+        self, parts: Sequence[dict[str, Any]], extras: dict[str, Any]
     ) -> Iterator[AnyCanister]:
         contents: list[AnyContent] = []
         previous: str | None = None
 
         def compose_wrapper(role: str) -> dict[str, Any]:
             if previous is None:
-                return residue | ({"joined": False} if role == "result" else {})
+                return extras | ({"joined": False} if role == "result" else {})
             both_results = previous == role == "result"
             return {} if both_results else {"joined": True}
 
@@ -199,7 +199,7 @@ def _read_spoken(part: dict[str, Any]) -> AnyContent:
     """Returns the content of a part; one that belongs to the other side stays what it is."""
     for name in ("functionCall", "functionResponse", *VENDOR_CALLS, *VENDOR_RESULTS):
         if name in part:
-            return NativeContent(kind=name, native=seal_native(PROTOCOL, part))
+            return NativeContent(kind=name, native=make_native(PROTOCOL, part))
     return read_content(part)
 
 
@@ -221,18 +221,18 @@ def read_result(
     response = block.get("response")
     rest = leave(block, "id", "name", "response", "parts")
     is_error = isinstance(response, Mapping) and "error" in response and "output" not in response
-    residue = without(part, "functionResponse")
+    extras = without(part, "functionResponse")
     if rest:
-        residue["functionResponse"] = rest
+        extras["functionResponse"] = rest
     if content:
-        residue["content"] = dict(content)
+        extras["content"] = dict(content)
     media = [read_content(each) for each in block.get("parts") or ()]
     return ResultCanister(
         [*_read_response(response), *media],
         invocation_id=block.get("id") or invocation_id,
         name=block.get("name"),
         is_error=is_error,
-        native=keep_native(PROTOCOL, residue),
+        native=keep_native(PROTOCOL, extras),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vibe_llms.dialects.extras import keep_native, without
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.serving.invocations import (
@@ -15,7 +16,6 @@ from vibe_llms.dialects.generate_content.serving.invocations import (
 )
 from vibe_llms.dialects.generate_content.serving.messages import normalize_messages
 from vibe_llms.dialects.generate_content.tables import FIELDS, LEVELS, THINKING_FIELDS, TOP_FIELDS
-from vibe_llms.dialects.residues import keep_native, without
 from vibe_llms.dialects.serving import fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
@@ -63,7 +63,7 @@ def normalize_request(
 def normalize_controls(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Mapping[str, JsonValue]]:
-    """Returns the control values in a request; what is no control is left to its residue.
+    """Returns the control values in a request; what is no control is left to its extras.
 
     Args:
         attributes: Of the model that shall be asked: a control that it has not is none. Without

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.generate_content.calling.messages import ContentsWriter
 from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
 from vibe_llms.dialects.generate_content.calling.usage import add_counts
@@ -14,7 +15,6 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.tables import normalize_stop
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.serving import keeps_word, tell_stop
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import ReasoningContent, TextualContent
@@ -86,8 +86,8 @@ class _AnswerPartsWriter(PartsWriter):
         if is_own or not (content.text or content.summary):
             return super().write_thought(content, path, canister)
         self.ledger.open(content.native, path, canister)
-        if content.seal:
-            self.ledger.withhold(f"{path}.seal", "the seal is another vendor's")
+        if content.signature:
+            self.ledger.withhold(f"{path}.signature", "the signature is another vendor's")
         return {"thought": True, **self.tell_thought(content, path)}
 
 

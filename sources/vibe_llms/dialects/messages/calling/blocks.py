@@ -7,12 +7,12 @@ from typing import Any, assert_never
 
 import attrs
 
+from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_type, ensure_capability
 from vibe_llms.dialects.messages.calling.contents import nativize_citations
 from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
 from vibe_llms.dialects.messages.quirks import Quirks
-from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -170,23 +170,23 @@ class BlocksWriter:
     def _write_reasoning(
         self, content: ReasoningContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
-        """Writes reasoning that this vendor sealed; any other it would refuse."""
+        """Writes reasoning that this vendor signed; any other it would refuse."""
         native = content.native
         if native is None or not self.ledger.admits(native, canister):
-            self.ledger.withhold(path, "reasoning goes only to the vendor that sealed it")
+            self.ledger.withhold(path, "reasoning goes only to the vendor that signed it")
             return None
-        residue = self.ledger.open(native, path, canister)
-        if residue.get("type") == "redacted_thinking":
+        extras = self.ledger.open(native, path, canister)
+        if extras.get("type") == "redacted_thinking":
             reason = "what is redacted has nothing to be read"
             self.ledger.omit(content, path, "text", "summary", reason=reason)
-            return {**residue, "data": content.seal or ""}
-        if content.seal is None and not self.quirks.takes_unsealed_reasoning:
+            return {**extras, "data": content.signature or ""}
+        if content.signature is None and not self.quirks.takes_unsigned_reasoning:
             self.ledger.withhold(path, "reasoning without its signature is refused")
             return None
         if content.summary:
             self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
-        block = {"type": "thinking", "thinking": content.text, "signature": content.seal or ""}
-        return merge(block, residue)
+        block = {"type": "thinking", "thinking": content.text, "signature": content.signature or ""}
+        return merge(block, extras)
 
     def _write_native(
         self, content: NativeContent, path: str, canister: AnyCanister | None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vibe_llms.dialects.decoding import read_text
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.media import (
     normalize_document,
@@ -13,7 +14,6 @@ from vibe_llms.dialects.messages.calling.media import (
     normalize_upload,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -33,12 +33,12 @@ def normalize_block(block: Mapping[str, Any]) -> AnyContent:
             native = keep_native(PROTOCOL, leave_text(block))
             content = TextualContent(text, citations=citations, native=native)
         case {"type": "thinking", "thinking": str(text)}:
-            seal = read_text(block.get("signature")) or None
-            native = seal_native(PROTOCOL, leave_thinking(block))
-            content = ReasoningContent(text=text, seal=seal, native=native)
-        case {"type": "redacted_thinking", "data": str(seal)}:
-            native = seal_native(PROTOCOL, leave(block, "data"))
-            content = ReasoningContent(seal=seal, native=native)
+            signature = read_text(block.get("signature")) or None
+            native = make_native(PROTOCOL, leave_thinking(block))
+            content = ReasoningContent(text=text, signature=signature, native=native)
+        case {"type": "redacted_thinking", "data": str(signature)}:
+            native = make_native(PROTOCOL, leave(block, "data"))
+            content = ReasoningContent(signature=signature, native=native)
         case {"type": "image"}:
             content = normalize_image(block)
         case {"type": "document"}:
@@ -59,7 +59,7 @@ def keep_block(block: Mapping[str, Any]) -> NativeContent:
         case _:
             text = ""
     kind = str(block.get("type") or "block")
-    return NativeContent(kind=kind, native=seal_native(PROTOCOL, block), text=text)
+    return NativeContent(kind=kind, native=make_native(PROTOCOL, block), text=text)
 
 
 def leave_text(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def normalize_citation(native: Mapping[str, Any]) -> Citation:
         title=read_text(native.get("title")) or read_text(native.get("document_title")),
         url=read_text(native.get("url")) or (source if "://" in source else None),
         file_id=read_text(native.get("file_id")),
-        native=seal_native(PROTOCOL, native),
+        native=make_native(PROTOCOL, native),
     )
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES
-from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.models.controls import check_controls

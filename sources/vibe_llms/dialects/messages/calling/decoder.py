@@ -19,13 +19,13 @@ from vibe_llms.dialects.decoding import (
     produce_truncation,
     read_text,
 )
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.messages.calling.contents import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
 from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
 from vibe_llms.dialects.messages.calling.usage import normalize_usage
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import STOP_REASONS
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.events.stream import (
     Channel,
     ContentCitedEvent,
@@ -186,7 +186,7 @@ class Decoder:
                 self._keep_event(kind or "event", fields)
 
     def _keep_event(self, kind: str, fields: Mapping[str, Any], index: int | None = None) -> None:
-        native = seal_native(PROTOCOL, fields)
+        native = make_native(PROTOCOL, fields)
         self._events.append(NativeEvent(kind=kind, native=native, index=index))
 
     def _begin(self, message: Mapping[str, Any]) -> None:
@@ -262,7 +262,7 @@ _KNOWN_DELTAS: Final = {
 }
 _CHANNELS: Final[dict[str, Channel]] = {
     "input_json_delta": "arguments",
-    "signature_delta": "seal",
+    "signature_delta": "signature",
     "text_delta": "text",
     "thinking_delta": "text",
 }

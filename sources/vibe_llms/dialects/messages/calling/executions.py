@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.residues import seal_native
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import TextualContent
 
@@ -49,7 +49,7 @@ def normalize_invocation(block: Mapping[str, Any]) -> InvocationCanister:
         name=block["name"],
         arguments=write_arguments(block.get("input")),
         owner=Owner.VENDOR,
-        native=seal_native(PROTOCOL, block),
+        native=make_native(PROTOCOL, block),
     )
 
 
@@ -68,7 +68,7 @@ def normalize_result(block: Mapping[str, Any], names: Mapping[str, str]) -> Resu
         name=names.get(block["tool_use_id"]),
         is_error=block.get("is_error") is True or kind.endswith("_error"),
         owner=Owner.VENDOR,
-        native=seal_native(PROTOCOL, block),
+        native=make_native(PROTOCOL, block),
     )
 
 

@@ -9,6 +9,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.decoding import read_text
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.messages.calling.contents import (
     keep_block,
     leave_invocation,
@@ -24,7 +25,6 @@ from vibe_llms.dialects.messages.calling.executions import (
     write_arguments,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -94,9 +94,9 @@ class GrowingBlock:
             case "reasoning":
                 if text := str(block.get("thinking") or ""):
                     events.append(ContentDeltaEvent(self.index, text))
-                seal = read_text(block.get("signature")) or read_text(block.get("data"))
-                if seal:
-                    events.append(ContentDeltaEvent(self.index, seal, "seal"))
+                signature = read_text(block.get("signature")) or read_text(block.get("data"))
+                if signature:
+                    events.append(ContentDeltaEvent(self.index, signature, "signature"))
         return events
 
     def grow(self, kind: str, delta: Mapping[str, Any]) -> bool:
@@ -132,9 +132,9 @@ class GrowingBlock:
             case "text":
                 native = keep_native(PROTOCOL, leave_text(self.block))
             case "reasoning" if self.block.get("type") == "redacted_thinking":
-                native = seal_native(PROTOCOL, leave(self.block, "data"))
+                native = make_native(PROTOCOL, leave(self.block, "data"))
             case "reasoning":
-                native = seal_native(PROTOCOL, leave_thinking(self.block))
+                native = make_native(PROTOCOL, leave_thinking(self.block))
             case "invocation":
                 if not any(self._arguments):
                     text = write_arguments(self.block.get("input"))
@@ -150,7 +150,7 @@ class GrowingBlock:
         if self.owner is Owner.OURS:
             return keep_native(PROTOCOL, leave_invocation(self.block))
         self._read_arguments()
-        return seal_native(PROTOCOL, self.block)
+        return make_native(PROTOCOL, self.block)
 
     def _read_arguments(self) -> None:
         """Puts arguments that came in pieces into the block itself, if they make sense."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.invocations import is_vendors_own
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS
-from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -66,10 +66,10 @@ def _write_tool(
     tool: dict[str, Any] = {"name": invocable.name, "input_schema": invocable.schema}
     if invocable.description:
         tool["description"] = invocable.description
-    residue = ledger.open(invocable.native, path)
+    extras = ledger.open(invocable.native, path)
     if invocable.enforced:
         tool["strict"] = True
-    return merge(tool, residue)
+    return merge(tool, extras)
 
 
 def nativize_schema(schema: JsonObject | None) -> JsonObject:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.decoding import read_text
+from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.payloads import encode_payload
-from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent, Native
 
@@ -26,8 +26,8 @@ def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
     if read is None:
         return None
     facts, rest = read
-    residue = leave(block, "type", "source") | ({"source": rest} if rest else {})
-    return ImageContent(**facts, native=_own(facts, residue))
+    extras = leave(block, "type", "source") | ({"source": rest} if rest else {})
+    return ImageContent(**facts, native=_own(facts, extras))
 
 
 def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
@@ -36,19 +36,19 @@ def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
     if read is None:
         return None
     facts, rest = read
-    residue = leave(block, "type", "source", "title", "context")
-    residue |= {"source": rest} if rest else {}
+    extras = leave(block, "type", "source", "title", "context")
+    extras |= {"source": rest} if rest else {}
     return FileContent(
         **facts,
         title=read_text(block.get("title")),
         context=read_text(block.get("context")),
-        native=_own(facts, residue),
+        native=_own(facts, extras),
     )
 
 
-def _own(facts: Mapping[str, Any], residue: Mapping[str, Any]) -> Native | None:
-    """Returns the residue of a medium; of an uploaded file also nothing: it says whose that is."""
-    return (seal_native if "file_id" in facts else keep_native)(PROTOCOL, residue)
+def _own(facts: Mapping[str, Any], extras: Mapping[str, Any]) -> Native | None:
+    """Returns the extras of a medium; of an uploaded file also nothing: it says whose that is."""
+    return (make_native if "file_id" in facts else keep_native)(PROTOCOL, extras)
 
 
 def normalize_upload(block: Mapping[str, Any]) -> FileContent | None:
@@ -134,27 +134,27 @@ def nativize_image(
     for name in ("detail", "name"):
         if getattr(content, name) is not None:
             ledger.drop(f"{path}.{name}", "a picture has no such field here")
-    residue = ledger.open(content.native, path, canister)
-    return merge({"type": "image", "source": _write_source(content, path)}, residue)
+    extras = ledger.open(content.native, path, canister)
+    return merge({"type": "image", "source": _write_source(content, path)}, extras)
 
 
 def nativize_document(
     content: FileContent, path: str, canister: AnyCanister | None, ledger: Ledger
 ) -> dict[str, Any]:
     """Returns a block. Raises RequestError where the bytes are not there."""
-    residue = ledger.open(content.native, path, canister)
-    if residue.get("type") == "container_upload" and content.file_id is not None:
-        return {**residue, "file_id": content.file_id}
+    extras = ledger.open(content.native, path, canister)
+    if extras.get("type") == "container_upload" and content.file_id is not None:
+        return {**extras, "file_id": content.file_id}
     title = content.title
     if content.name is not None and title is None:
         ledger.coerce(f"{path}.name", "the name of the file goes as its title")
         title = content.name
     elif content.name is not None:
         ledger.drop(f"{path}.name", "a document has a title here, and no name beside it")
-    source = _write_file_source(content, path, residue.pop("source", {}), ledger)
+    source = _write_file_source(content, path, extras.pop("source", {}), ledger)
     told = {"title": title, "context": content.context}
     told = {name: text for name, text in told.items() if text is not None}
-    return merge({"type": "document", "source": source, **told}, residue)
+    return merge({"type": "document", "source": source, **told}, extras)
 
 
 def _write_file_source(

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.residues import merge, read_native
 from vibe_llms.exceptions import ParseError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -65,7 +65,7 @@ def nativize_canisters(
     """Returns ``system`` and ``messages``.
 
     Args:
-        provider: Whose request it is; what other providers sealed is withheld.
+        provider: Whose request it is; what other providers signed is withheld.
         continuation: The model goes on with its own last turn.
 
     Raises:
@@ -108,14 +108,14 @@ class _MessagesWriter:
             case UserCanister():
                 self._write_user(canister, path)
             case DocumentCanister():
-                residue = self.ledger.open(canister.native, path)
-                self._add("user", path, _write_document(canister, path, self.blocks), residue)
+                extras = self.ledger.open(canister.native, path)
+                self._add("user", path, _write_document(canister, path, self.blocks), extras)
             case ResultCanister(owner=Owner.OURS):
                 self._write_result(canister, path)
             case AssistantCanister():
-                residue = self.ledger.open(canister.native, path, canister)
+                extras = self.ledger.open(canister.native, path, canister)
                 content = self.blocks.write(canister.content, path, canister)
-                self._add("assistant", path, content, residue, self._goes_on(canister))
+                self._add("assistant", path, content, extras, self._goes_on(canister))
             case InvocationCanister(owner=Owner.OURS):
                 content = [write_invocation(canister, path, self.ledger)]
                 self._add("assistant", path, content, {}, self._goes_on(canister))
@@ -164,36 +164,36 @@ class _MessagesWriter:
         role: str,
         path: str,
         content: list[Block],
-        residue: dict[str, Any],
+        extras: dict[str, Any],
         goes_on: bool = False,
     ) -> None:
         if goes_on:
             message = self.messages[-1][1]
             message["content"] += content
-            message.update(residue)
+            message.update(extras)
         else:
-            self.messages.append((path, {"role": role, "content": content, **residue}))
+            self.messages.append((path, {"role": role, "content": content, **extras}))
 
     def _write_supervisor(self, canister: SupervisorCanister, path: str) -> None:
-        residue = self.ledger.open(canister.native, path)
+        extras = self.ledger.open(canister.native, path)
         content = self.blocks.write_texts(canister.content, path, canister)
-        if not self.messages and not residue:
+        if not self.messages and not extras:
             self.system += content
         elif self.quirks.takes_supervisors:
-            self._add("system", path, content, residue)
+            self._add("system", path, content, extras)
         else:
             self.ledger.coerce(path, "instructions amid the conversation go as the user's words")
             self._add("user", path, content, {})
 
     def _write_user(self, canister: UserCanister, path: str) -> None:
-        residue = self.ledger.open(canister.native, path)
+        extras = self.ledger.open(canister.native, path)
         follows = isinstance(self._last, ResultCanister) and self._last.owner is Owner.OURS
         content = self.blocks.write(canister.content, path, canister)
-        self._add("user", path, content, residue, follows and "role" not in residue)
+        self._add("user", path, content, extras, follows and "role" not in extras)
 
     def _write_result(self, canister: ResultCanister, path: str) -> None:
-        residue = self.ledger.open(canister.native, path, canister)
-        wrapper = residue.pop("message", {})
+        extras = self.ledger.open(canister.native, path, canister)
+        wrapper = extras.pop("message", {})
         block: Block = {"type": "tool_result", "tool_use_id": canister.invocation_id}
         if content := self.blocks.write(canister.content, path, canister):
             block["content"] = content
@@ -202,7 +202,7 @@ class _MessagesWriter:
         last = self._last
         follows = isinstance(last, ResultCanister) and last.owner is Owner.OURS
         goes_on = follows and "role" not in wrapper
-        self._add("user", path, [merge(block, residue)], wrapper, goes_on)
+        self._add("user", path, [merge(block, extras)], wrapper, goes_on)
 
 
 def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) -> Block:

@@ -7,11 +7,11 @@ from typing import Any
 
 from vibe_llms.absence import ABSENT
 from vibe_llms.dialects import messages as dialect
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
-from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
@@ -32,7 +32,7 @@ def nativize_request(
 
     Args:
         attributes: Of the model that is asked; the body names it.
-        provider: Whose request it is; what other providers sealed is withheld.
+        provider: Whose request it is; what other providers signed is withheld.
         streaming: Whether the answer shall come piece by piece.
         processors: Write the parts; by default those of the dialect.
 
@@ -42,12 +42,12 @@ def nativize_request(
     model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
     parts = nativize_parts(request, model, processors or produce_processors(quirks))
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    residue = ledger.open(request.native, "request")
+    extras = ledger.open(request.native, "request")
     body: dict[str, Any] = {"model": attributes.address.name or request.model}
     schema = nativize_schema(request.schema)
-    for part in (parts.controls, parts.invocations, schema, parts.messages, residue):
+    for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)
-    _complete_choice(body, residue.get("tool_choice"), ledger)
+    _complete_choice(body, extras.get("tool_choice"), ledger)
     _complete_limit(body, attributes, quirks, ledger)
     if streaming:
         body["stream"] = True

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.invocations import find_free_name
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -42,13 +42,13 @@ def _read_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescr
             name=find_free_name(_name_own_tool(tool), taken),
             description=str(tool.get("description") or ""),
             schema=None,
-            native=seal_native(PROTOCOL, tool),
+            native=make_native(PROTOCOL, tool),
         )
-    residue = leave(tool, "name", "description", "input_schema", "strict")
+    extras = leave(tool, "name", "description", "input_schema", "strict")
     description = tool.get("description") or ""
-    native = keep_native(PROTOCOL, residue)
+    native = keep_native(PROTOCOL, extras)
     if not description.strip():  # a client may leave it out; only beside a native may we
-        native = seal_native(PROTOCOL, residue | leave(tool, *(tool.keys() - {"description"})))
+        native = make_native(PROTOCOL, extras | leave(tool, *(tool.keys() - {"description"})))
         description = ""
     return InvocableDescription(
         name=tool["name"],

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.dialects.extras import keep_native, leave
 from vibe_llms.dialects.messages.calling.contents import leave_invocation, normalize_block
 from vibe_llms.dialects.messages.calling.executions import (
     is_invocation,
@@ -16,7 +17,6 @@ from vibe_llms.dialects.messages.calling.executions import (
     write_arguments,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.residues import keep_native, leave
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
@@ -63,27 +63,27 @@ class _MessagesReader:
     def _read(
         self, message: Mapping[str, Any], path: str, previous: AnyCanister | None
     ) -> Iterator[AnyCanister]:
-        residue = leave(message, "role", "content")
+        extras = leave(message, "role", "content")
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
         match message["role"]:
             case "system":
                 if path == "messages[0]":  # else it would come back as the request's own
-                    residue["role"] = "system"
+                    extras["role"] = "system"
                 contents = tuple(map(normalize_block, blocks))
-                yield SupervisorCanister(contents, native=keep_native(PROTOCOL, residue))
+                yield SupervisorCanister(contents, native=keep_native(PROTOCOL, extras))
             case "user":
                 if isinstance(previous, ResultCanister) and previous.owner is Owner.OURS:
-                    residue["role"] = "user"  # else the two would come back as one message
-                yield from self._read_user(blocks, residue)
+                    extras["role"] = "user"  # else the two would come back as one message
+                yield from self._read_user(blocks, extras)
             case "assistant":
-                yield from self._read_turn(blocks, residue)
+                yield from self._read_turn(blocks, extras)
             case role:
                 raise RequestError(path=path, detail=f"There is no role {role!r}.")
 
-    def _read_user(self, blocks: Any, residue: dict[str, Any]) -> Iterator[AnyCanister]:
+    def _read_user(self, blocks: Any, extras: dict[str, Any]) -> Iterator[AnyCanister]:
         said: list[AnyContent] = []
-        native = residue
+        native = extras
         for block in blocks:
             if block["type"] != "tool_result":
                 said.append(normalize_block(block))
@@ -100,20 +100,20 @@ class _MessagesReader:
         content = block.get("content") or ()
         if isinstance(content, str):
             content = ({"type": "text", "text": content},)
-        residue = leave(block, "type", "tool_use_id", "content", "is_error")
-        residue |= {"message": wrapper} if wrapper else {}
+        extras = leave(block, "type", "tool_use_id", "content", "is_error")
+        extras |= {"message": wrapper} if wrapper else {}
         return ResultCanister(
             tuple(map(normalize_block, content)),
             invocation_id=block["tool_use_id"],
             name=self._names.get(block["tool_use_id"]),
             is_error=block.get("is_error") is True,
-            native=keep_native(PROTOCOL, residue),
+            native=keep_native(PROTOCOL, extras),
         )
 
-    def _read_turn(self, blocks: Any, residue: dict[str, Any]) -> Iterator[AnyCanister]:
+    def _read_turn(self, blocks: Any, extras: dict[str, Any]) -> Iterator[AnyCanister]:
         turn_id = produce_identity()
         said: list[AnyContent] = []
-        native: Native | None = keep_native(PROTOCOL, residue)
+        native: Native | None = keep_native(PROTOCOL, extras)
         for block in blocks:
             canister = self._read_call(block, turn_id)
             if canister is None:

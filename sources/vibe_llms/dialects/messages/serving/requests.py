@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.extras import keep_native, leave
 from vibe_llms.dialects.messages.calling.controls import SAMPLING_FIELDS, thinks_adaptively
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.serving.invocations import (
@@ -14,7 +15,6 @@ from vibe_llms.dialects.messages.serving.invocations import (
 )
 from vibe_llms.dialects.messages.serving.messages import normalize_messages
 from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES
-from vibe_llms.dialects.residues import keep_native, leave
 from vibe_llms.dialects.serving import fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable

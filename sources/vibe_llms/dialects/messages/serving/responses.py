@@ -41,7 +41,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     origin = response.metadata.origin
     content: list[Block] = []
     blocks = _ResponseBlocksWriter(
-        ledger=ledger, quirks=Quirks(takes_unsealed_reasoning=True), keeps_empty=True
+        ledger=ledger, quirks=Quirks(takes_unsigned_reasoning=True), keeps_empty=True
     )
     for index, canister in enumerate(response.canisters):
         content += _write(canister, f"canisters[{index}]", blocks)
@@ -73,15 +73,17 @@ def _write(canister: AnyCanister, path: str, blocks: BlocksWriter) -> list[Block
 
 
 class _ResponseBlocksWriter(BlocksWriter):
-    """Shows a client the reasoning of any vendor; only its seal is withheld."""
+    """Shows a client the reasoning of any vendor; only its signature is withheld."""
 
     def _write_reasoning(
         self, content: ReasoningContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
         if content.native is not None and self.ledger.admits(content.native, canister):
             return super()._write_reasoning(content, path, canister)
-        if content.seal is not None:
-            self.ledger.withhold(f"{path}.seal", "the seal of another vendor means nothing here")
+        if content.signature is not None:
+            self.ledger.withhold(
+                f"{path}.signature", "the signature of another vendor means nothing here"
+            )
         text = content.text or "\n\n".join(content.summary)
         if content.text and content.summary:
             self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")

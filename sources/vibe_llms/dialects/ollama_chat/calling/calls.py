@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.residues import NAMELESS, leave
+from vibe_llms.dialects.extras import NAMELESS, leave
 from vibe_llms.messages.losses import Loss, LossKind
 
 COMMON_FIELDS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls"})
@@ -15,18 +15,18 @@ COMMON_FIELDS: Final = frozenset({"role", "content", "thinking", "images", "tool
 
 
 def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    """Returns the name, the arguments as text, and the residue of an invocation."""
+    """Returns the name, the arguments as text, and the extras of an invocation."""
     function = call["function"]
     name, arguments = function["name"], function.get("arguments")
     if not isinstance(name, str):
         raise TypeError("the name of a function is no text")
-    residue = leave(call, "id", "function")
+    extras = leave(call, "id", "function")
     if inner := leave(function, "name", "arguments"):
-        residue["function"] = inner
+        extras["function"] = inner
     if not call.get("id"):
-        residue |= NAMELESS
+        extras |= NAMELESS
     text = arguments if isinstance(arguments, str) else encode_arguments(arguments or {})
-    return name, text, residue
+    return name, text, extras
 
 
 def tell_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:

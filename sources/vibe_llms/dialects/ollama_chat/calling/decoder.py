@@ -20,6 +20,7 @@ from vibe_llms.dialects.decoding import (
     produce_emptiness,
     produce_truncation,
 )
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.ollama_chat.calling.calls import (
     COMMON_FIELDS,
     read_call,
@@ -30,7 +31,6 @@ from vibe_llms.dialects.ollama_chat.calling.media import read_media
 from vibe_llms.dialects.ollama_chat.calling.usage import USAGE_FIELDS, normalize_usage
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.tables import STOP_REASONS
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -163,7 +163,7 @@ class Decoder:
         if data.get("error"):
             raise produce_error(data, provider=self._provider, model=self._model)
         if self._ended or ("message" not in data and "done" not in data):
-            native = seal_native(PROTOCOL, data)
+            native = make_native(PROTOCOL, data)
             self._events.append(NativeEvent(kind=next(iter(data), "empty"), native=native))
             return
         if not self._begun:
@@ -242,7 +242,7 @@ class Decoder:
             self._events.append(ContentFinishedEvent(index=index, item=item))
 
     def _read_invocation(self, call: Mapping[str, Any]) -> None:
-        name, arguments, residue = read_call(call)
+        name, arguments, extras = read_call(call)
         path = f"message.tool_calls[{self._calls}]"
         self._events += (LossEvent(loss=loss) for loss in tell_text_arguments(call, path))
         identity = call.get("id") or self._make_up_id(name, arguments)
@@ -251,7 +251,7 @@ class Decoder:
         self._events += (
             ContentStartedEvent(index=index, kind="invocation", invocation_id=identity, name=name),
             ContentDeltaEvent(index, arguments, "arguments"),
-            ContentFinishedEvent(index=index, native=keep_native(PROTOCOL, residue)),
+            ContentFinishedEvent(index=index, native=keep_native(PROTOCOL, extras)),
         )
 
     def _make_up_id(self, name: str, arguments: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.invocations import is_vendors_own
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.residues import merge
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -51,9 +51,9 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
     if is_own and item.native is not None and not ledger.admits(item.native):
         ledger.withhold(path, f"{item.name} is another vendor's own tool")
         return None
-    residue = ledger.open(item.native, path)
+    extras = ledger.open(item.native, path)
     if is_own:
-        return residue  # a tool that is of this protocol alone is whole in its native
+        return extras  # a tool that is of this protocol alone is whole in its native
     schema: Any = item.schema
     if schema is None:
         ledger.coerce(path, "a tool of free text takes it as its argument 'input'")
@@ -66,7 +66,7 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
         ledger.drop(f"{path}.enforced", "this protocol cannot hold a model to a tool's schema")
     function = {"name": item.name, "description": item.description, "parameters": schema}
     tool: dict[str, Any] = {"type": "function", "function": function}
-    return merge(tool, residue)
+    return merge(tool, extras)
 
 
 def nativize_schema(schema: JsonObject | None) -> JsonObject:

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 import attrs
 
+from vibe_llms.dialects.extras import NAMELESS, merge
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import (
     NO_RESULT,
@@ -23,7 +24,6 @@ from vibe_llms.dialects.history import (
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.calling.parts import Parts, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.residues import NAMELESS, merge
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -50,7 +50,7 @@ def nativize_canisters(
     """Returns ``{"messages": […]}``.
 
     Args:
-        provider: Whose request it is; residues of other providers stay behind.
+        provider: Whose request it is; extras of other providers stay behind.
 
     Raises:
         CapabilityError: The model is known not to take what a canister holds.
@@ -94,7 +94,7 @@ class MessagesWriter:
         """Returns the one message of a turn; none where nothing of it may be said here."""
         gathered = Parts()
         calls: list[JsonObject] = []
-        residue: dict[str, Any] = {}
+        extras: dict[str, Any] = {}
         shown = 0
         for canister, path in ((placed.canister, placed.path) for placed in turn):
             if getattr(canister, "owner", None) is Owner.VENDOR:
@@ -102,23 +102,23 @@ class MessagesWriter:
                 continue
             shown += 1
             if isinstance(canister, InvocationCanister):
-                calls.append(self._write_call(canister, path, residue))
+                calls.append(self._write_call(canister, path, extras))
                 continue
             if calls and canister.content:
                 self.ledger.coerce(path, "what follows an invocation in its turn goes before it")
             self.parts.add(gathered, canister.content, path, is_spoken=True)
-            residue |= self.ledger.open(canister.native, path, canister)
+            extras |= self.ledger.open(canister.native, path, canister)
         if not shown:
             return []
         message: dict[str, Any] = {"role": "assistant", **gathered.compose()}
         if calls:
             message["tool_calls"] = calls
-        return [merge(message, residue)]
+        return [merge(message, extras)]
 
     def _write_call(
-        self, canister: InvocationCanister, path: str, residue: dict[str, Any]
+        self, canister: InvocationCanister, path: str, extras: dict[str, Any]
     ) -> JsonObject:
-        """Writes one invocation; what its native says of the whole message joins the residue."""
+        """Writes one invocation; what its native says of the whole message joins the extras."""
         self.ledger.omit(canister, path, "content", reason="an invocation has no contents here")
         function = {"name": canister.name, "arguments": self._write_arguments(canister, path)}
         call: dict[str, Any] = {"id": canister.invocation_id, "function": function}
@@ -127,7 +127,7 @@ class MessagesWriter:
             del call["id"]
             self._nameless.add(canister.invocation_id)
         with reading_natives(canister, path):
-            residue |= kept.pop("message", {})
+            extras |= kept.pop("message", {})
             call = merge(call, kept)
         self._names[canister.invocation_id] = canister.name
         return call

@@ -138,8 +138,10 @@ class PartsWriter:
             self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
         if text:
             parts.thoughts.append(text)
-        if content.seal is not None:
-            self.ledger.withhold(f"{path}.seal", "only the vendor that set the seal can read it")
+        if content.signature is not None:
+            self.ledger.withhold(
+                f"{path}.signature", "only the vendor that set the signature can read it"
+            )
         self.ledger.omit_native(content.native, path)
 
     def _add_medium(

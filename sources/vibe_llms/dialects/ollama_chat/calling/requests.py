@@ -31,14 +31,14 @@ def nativize_request(
 
     Args:
         attributes: Of the model that is asked; its name is the body's.
-        provider: Whose request it is; residues of other providers stay behind.
+        provider: Whose request it is; extras of other providers stay behind.
         processors: Write the parts; by default those of the dialect.
 
     Raises:
         RequestError: The request cannot be said, or a control or a medium does not fit.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    residue = ledger.open(request.native, "request")
+    extras = ledger.open(request.native, "request")
     model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
     parts = nativize_parts(request, model, processors or produce_processors(quirks))
     body: dict[str, Any] = {
@@ -49,20 +49,20 @@ def nativize_request(
         **parts.invocations,
         **nativize_schema(request.schema),
     }
-    _add_residue(body, residue)
+    _add_extras(body, extras)
     return Translation(body, (*parts.losses, *ledger.losses))
 
 
-def _add_residue(body: dict[str, Any], residue: dict[str, Any]) -> None:
+def _add_extras(body: dict[str, Any], extras: dict[str, Any]) -> None:
     """Adds what has no common word; where it only refines a common one, that one must hold."""
-    if residue.get("think") is True and body.get("think") == UNSAID_LEVEL:
+    if extras.get("think") is True and body.get("think") == UNSAID_LEVEL:
         body["think"] = True
-    options = residue.pop("options", None)
+    options = extras.pop("options", None)
     if isinstance(options, Mapping):
         body["options"] = {**options, **body.get("options", {})}
     elif options is not None:
         body.setdefault("options", options)
-    for name, value in residue.items():
+    for name, value in extras.items():
         body.setdefault(name, value)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vibe_llms.dialects.extras import keep_native, leave
 from vibe_llms.dialects.invocations import NO_ARGUMENTS
 from vibe_llms.dialects.ollama_chat.calling.invocations import ANY_OBJECT
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.residues import keep_native, leave
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -38,9 +38,9 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
         name = str(tool.get("name") or tool["type"])
         native = keep_native(PROTOCOL, tool)
         return InvocableDescription(name=name, description="", schema=None, native=native)
-    residue = leave(tool, "function")
-    if residue.get("type") == "function":
-        del residue["type"]
+    extras = leave(tool, "function")
+    if extras.get("type") == "function":
+        del extras["type"]
     name, description = function["name"], function.get("description")
     if not isinstance(description, str) or not description.strip():
         description = name  # ours is mandatory, and a client may give none
@@ -50,12 +50,12 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
     if not isinstance(schema, Mapping):
         schema = NO_ARGUMENTS
     if inner := leave(function, "name", "description", "parameters"):
-        residue["function"] = inner
+        extras["function"] = inner
     return InvocableDescription(
         name=name,
         description=description,
         schema=schema,
-        native=keep_native(PROTOCOL, residue),
+        native=keep_native(PROTOCOL, extras),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.dialects.extras import keep_native, leave
 from vibe_llms.dialects.ollama_chat.calling.calls import (
     COMMON_FIELDS,
     read_call,
@@ -14,7 +15,6 @@ from vibe_llms.dialects.ollama_chat.calling.calls import (
 )
 from vibe_llms.dialects.ollama_chat.calling.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
-from vibe_llms.dialects.residues import keep_native, leave
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
@@ -64,23 +64,23 @@ class _MessagesReader:
     _pending: list[_Pending] = attrs.field(factory=list, init=False)
 
     def read(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
-        residue = leave(message, *COMMON_FIELDS)
+        extras = leave(message, *COMMON_FIELDS)
         role = message["role"]
-        contents = _read_contents(message, residue)
+        contents = _read_contents(message, extras)
         if role not in ("assistant", "tool") and (thinking := message.get("thinking")):
-            residue["thinking"] = thinking
+            extras["thinking"] = thinking
         if role != "assistant" and (calls := message.get("tool_calls")):
-            residue["tool_calls"] = calls
+            extras["tool_calls"] = calls
         if role == "assistant":
-            yield from self._read_turn(message, contents, residue, path)
+            yield from self._read_turn(message, contents, extras, path)
         elif role == "tool":
-            yield self._read_result(contents, residue, path)
+            yield self._read_result(contents, extras, path)
         elif role == "user":
-            yield UserCanister(contents, native=keep_native(PROTOCOL, residue))
+            yield UserCanister(contents, native=keep_native(PROTOCOL, extras))
         elif isinstance(role, str):
             if role != "system":  # a model's template may know further ones
-                residue["role"] = role
-            yield SupervisorCanister(contents, native=keep_native(PROTOCOL, residue))
+                extras["role"] = role
+            yield SupervisorCanister(contents, native=keep_native(PROTOCOL, extras))
         else:
             raise RequestError(path=path, detail=f"A role is a text, not {role!r}.")
 
@@ -88,7 +88,7 @@ class _MessagesReader:
         self,
         message: Mapping[str, Any],
         contents: list[AnyContent],
-        residue: dict[str, Any],
+        extras: dict[str, Any],
         path: str,
     ) -> Iterator[AnyCanister]:
         turn_id = produce_identity()
@@ -98,16 +98,16 @@ class _MessagesReader:
             contents.insert(0, ReasoningContent(text=thinking))
         calls = message.get("tool_calls") or ()
         if contents or not calls:
-            native = keep_native(PROTOCOL, residue)
+            native = keep_native(PROTOCOL, extras)
             yield AssistantCanister(contents, turn_id=turn_id, native=native)
-            residue = {}
+            extras = {}
         for index, call in enumerate(calls):
             name, arguments, kept = read_call(call)
             place = f"{path}.tool_calls[{index}]"
             self.losses += tell_text_arguments(call, place)
             identity = call.get("id") or self._make_up_id(place)
-            if residue:
-                kept["message"], residue = residue, {}
+            if extras:
+                kept["message"], extras = extras, {}
             self._pending.append(_Pending(identity, name, identity != call.get("id")))
             yield InvocationCanister(
                 invocation_id=identity,
@@ -118,17 +118,17 @@ class _MessagesReader:
             )
 
     def _read_result(
-        self, contents: list[AnyContent], residue: dict[str, Any], path: str
+        self, contents: list[AnyContent], extras: dict[str, Any], path: str
     ) -> ResultCanister:
-        given = residue.pop("tool_call_id", None)
-        name = residue.pop("tool_name", None)
-        answered = self._answer(given, name or residue.get("name"))
+        given = extras.pop("tool_call_id", None)
+        name = extras.pop("tool_name", None)
+        answered = self._answer(given, name or extras.get("name"))
         identity = answered.invocation_id if answered else given or self._make_up_id(path)
         return ResultCanister(
             contents,
             invocation_id=identity,
             name=name or (answered.name if answered else None),
-            native=keep_native(PROTOCOL, residue),
+            native=keep_native(PROTOCOL, extras),
         )
 
     def _answer(self, given: str | None, name: str | None) -> _Pending | None:
@@ -149,13 +149,13 @@ class _MessagesReader:
         return f"call_{place}"
 
 
-def _read_contents(message: Mapping[str, Any], residue: dict[str, Any]) -> list[AnyContent]:
+def _read_contents(message: Mapping[str, Any], extras: dict[str, Any]) -> list[AnyContent]:
     """Returns the pictures, which a template puts first, and the text."""
     contents: list[AnyContent] = []
     if images := message.get("images"):
         media = read_media(images)
         if media is None:
-            residue["images"] = images
+            extras["images"] = images
         else:
             contents += media
     text = message.get("content")

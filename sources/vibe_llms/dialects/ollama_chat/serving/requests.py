@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.extras import keep_native, leave
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.serving.invocations import (
     normalize_invocables,
@@ -12,7 +13,6 @@ from vibe_llms.dialects.ollama_chat.serving.invocations import (
 )
 from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
 from vibe_llms.dialects.ollama_chat.tables import LEVELS, OPTIONS, UNSAID_LEVEL
-from vibe_llms.dialects.residues import keep_native, leave
 from vibe_llms.dialects.serving import fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, is_answerable
@@ -46,10 +46,10 @@ def _normalize_request(
     messages = normalize_messages(native)
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
-    controls, residue = split_controls(native, attributes)
-    residue |= leave(native, *_COMMON_FIELDS)
+    controls, extras = split_controls(native, attributes)
+    extras |= leave(native, *_COMMON_FIELDS)
     if native.get("format") and schema.value is None:
-        residue["format"] = native["format"]
+        extras["format"] = native["format"]
     canisters = messages.value
     request = Request(
         canisters=canisters,
@@ -58,7 +58,7 @@ def _normalize_request(
         invocables=tools.value[0],
         schema=schema.value,
         continuation=bool(canisters) and not is_answerable(canisters[-1]),
-        native=keep_native(PROTOCOL, residue),
+        native=keep_native(PROTOCOL, extras),
     )
     return Translation(request, (*messages.losses, *tools.losses))
 
@@ -79,7 +79,7 @@ def split_controls(
 ) -> tuple[dict[str, JsonValue], dict[str, Any]]:
     """Returns the controls of a request, and what remains of its ``options`` and ``think``."""
     controls: dict[str, JsonValue] = {}
-    residue: dict[str, Any] = {}
+    extras: dict[str, Any] = {}
     options = native.get("options")
     if isinstance(options, Mapping):
         left: dict[str, Any] = {}
@@ -91,17 +91,17 @@ def split_controls(
             else:
                 left[option] = value
         if left:
-            residue["options"] = left
+            extras["options"] = left
     elif options is not None:
-        residue["options"] = options
+        extras["options"] = options
     think = native.get("think")
     if think is not None:
         effort = _normalize_think(think)
         if effort is not None and fits_control("reasoning_effort", effort, attributes):
             controls["reasoning_effort"] = effort
         if think is True or "reasoning_effort" not in controls:
-            residue["think"] = think
-    return controls, residue
+            extras["think"] = think
+    return controls, extras
 
 
 def _normalize_think(think: object) -> str | None:

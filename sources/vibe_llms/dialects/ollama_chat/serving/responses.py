@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.calling.messages import MessagesWriter
 from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.tables import STOP_REASONS
-from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_stop
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
@@ -37,7 +37,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     ledger = Ledger(protocol=PROTOCOL)
     origin = response.metadata.origin
     native = response.metadata.native
-    residue = ledger.open(native, "metadata")
+    extras = ledger.open(native, "metadata")
     message = _write_message(response, ledger)
     body: dict[str, Any] = {
         "model": origin.model,
@@ -47,7 +47,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         **_nativize_reason(origin, ledger, calls=bool(message.get("tool_calls"))),
         **nativize_usage(origin.usage, ledger),
     }
-    return Translation(merge(body, residue), ledger.losses)
+    return Translation(merge(body, extras), ledger.losses)
 
 
 def _write_message(response: Response, ledger: Ledger) -> JsonObject:

@@ -7,35 +7,35 @@ from typing import Any
 
 import msgspec
 
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import compose_data_url
-from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.responses.calling.hosted import read_answer
 from vibe_llms.messages.canisters import Owner, ResultCanister
 from vibe_llms.messages.contents import ImageContent, TextualContent
 
 
 def write_answer(
-    result: ResultCanister, kind: str, residue: Mapping[str, Any], path: str, ledger: Ledger
+    result: ResultCanister, kind: str, extras: Mapping[str, Any], path: str, ledger: Ledger
 ) -> dict[str, Any]:
     """Returns the item that answers a call.
 
     Args:
         kind: The type of the item that is waited for.
-        residue: What the vendor's own item says, where the result came as one.
+        extras: What the vendor's own item says, where the result came as one.
     """
-    if residue.get("type") == kind:
-        if _is_untouched(result, residue):
+    if extras.get("type") == kind:
+        if _is_untouched(result, extras):
             name = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
-            return {**residue, **({name: result.invocation_id} if residue.get(name) else {})}
+            return {**extras, **({name: result.invocation_id} if extras.get(name) else {})}
         if kind == "computer_call_output":
-            return merge(_write_screen(result, path, ledger), residue)
+            return merge(_write_screen(result, path, ledger), extras)
     return _write_new(kind, result, path, ledger)
 
 
-def _is_untouched(result: ResultCanister, residue: Mapping[str, Any]) -> bool:
+def _is_untouched(result: ResultCanister, extras: Mapping[str, Any]) -> bool:
     """Tells whether the result still says what the vendor's item does."""
-    read = read_answer(residue, Owner.OURS)
+    read = read_answer(extras, Owner.OURS)
     return read.content == result.content and read.is_error == result.is_error
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.dialects.extras import is_mark, merge
 from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
-from vibe_llms.dialects.residues import is_mark, merge
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.answers import write_answer
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
@@ -51,16 +51,16 @@ class CallsWriter:
         for index, content in enumerate(canister.content):
             reason = f"a call has no place for {content.type}"
             self.ledger.drop(f"{path}.content[{index}]", reason)
-        residue = self.ledger.open(native, path, canister)
-        item = self._write_call(canister, path, residue)
+        extras = self.ledger.open(native, path, canister)
+        item = self._write_call(canister, path, extras)
         self._written[canister.invocation_id] = item
         return item
 
     def _write_call(
-        self, canister: InvocationCanister, path: str, residue: Mapping[str, Any]
+        self, canister: InvocationCanister, path: str, extras: Mapping[str, Any]
     ) -> dict[str, Any]:
-        if "type" in residue:
-            return self._write_hosted(canister, path, residue)
+        if "type" in extras:
+            return self._write_hosted(canister, path, extras)
         is_custom = canister.form == "text"
         item: dict[str, Any] = {
             "type": "custom_tool_call" if is_custom else "function_call",
@@ -68,23 +68,23 @@ class CallsWriter:
             "name": canister.name,
             "input" if is_custom else "arguments": write_arguments(canister, PROTOCOL),
         }
-        if self._needs_id(canister, residue):
+        if self._needs_id(canister, extras):
             item["id"] = produce_item_id("ctc" if is_custom else "fc", canister.id)
             item |= {} if is_custom else {"status": "completed"}
-        return merge(item, residue)
+        return merge(item, extras)
 
     def _needs_id(
-        self, canister: InvocationCanister | ResultCanister, residue: Mapping[str, Any]
+        self, canister: InvocationCanister | ResultCanister, extras: Mapping[str, Any]
     ) -> bool:
         """Tells whether an item of a response has no id, because another protocol gave it."""
         told = canister.origin is not None and canister.origin.protocol == PROTOCOL
-        return self.is_answer and not told and "id" not in residue
+        return self.is_answer and not told and "id" not in extras
 
     def _write_hosted(
-        self, canister: InvocationCanister, path: str, residue: Mapping[str, Any]
+        self, canister: InvocationCanister, path: str, extras: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Returns the vendor's own item, with what was changed in our words since."""
-        item = dict(residue)
+        item = dict(extras)
         read = hosted.read_call(item)
         if read.arguments != canister.arguments:
             self._amend(item, canister, path)
@@ -112,11 +112,11 @@ class CallsWriter:
         if canister.owner is Owner.VENDOR:
             return self._write_outcome(canister, path)
         call = self._written.get(canister.invocation_id, {})
-        residue = dict(self.ledger.open(canister.native, path, canister))
-        asked = hosted.ANSWERS.get(str(call.get("type"))) if call else residue.get("type")
+        extras = dict(self.ledger.open(canister.native, path, canister))
+        asked = hosted.ANSWERS.get(str(call.get("type"))) if call else extras.get("type")
         if asked in hosted.OUTPUTS:
-            return write_answer(canister, str(asked), residue, path, self.ledger)
-        kind = residue.pop("type", None)
+            return write_answer(canister, str(asked), extras, path, self.ledger)
+        kind = extras.pop("type", None)
         if call.get("type") == "custom_tool_call":
             kind = "custom_tool_call_output"
         elif kind != "custom_tool_call_output" or call:
@@ -125,11 +125,11 @@ class CallsWriter:
             self.ledger.drop(f"{path}.is_error", "there is no word for it: the contents must say")
         output = self.parts.write_content(canister.content, path, canister)
         item = {"type": kind, "call_id": canister.invocation_id, "output": output}
-        if self._needs_id(canister, residue):
+        if self._needs_id(canister, extras):
             item |= {"id": produce_item_id("fco", canister.id), "status": "completed"}
         if not canister.invocation_id:
             del item["call_id"]
-        return merge(item, residue)
+        return merge(item, extras)
 
     def _write_outcome(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
         """Returns what a vendor executed itself, if it is an item by itself."""
@@ -138,11 +138,11 @@ class CallsWriter:
             reason = "what a vendor executed itself is shown to that vendor alone"
             self.ledger.withhold(path, reason)
             return None
-        residue = self.ledger.open(native, path, canister)
-        within = residue.get("$within")
+        extras = self.ledger.open(native, path, canister)
+        within = extras.get("$within")
         if within is None:
-            return residue
-        for name in sorted(name for name in residue if not is_mark(name)):
+            return extras
+        for name in sorted(name for name in extras if not is_mark(name)):
             self.ledger.drop(f"{path}.native", f"{name}: its call says it all")
         call = self._written.get(str(within))
         if call is None:

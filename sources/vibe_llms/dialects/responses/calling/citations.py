@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.residues import seal_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import Citation
@@ -20,7 +20,7 @@ def read_citation(annotation: Mapping[str, Any]) -> Citation:
         title=_access(annotation, "title", str) or _access(annotation, "filename", str),
         url=_access(annotation, "url", str),
         file_id=_access(annotation, "file_id", str),
-        native=seal_native(PROTOCOL, annotation),
+        native=make_native(PROTOCOL, annotation),
     )
 
 

@@ -19,7 +19,7 @@ from vibe_llms.dialects.decoding import (
     produce_emptiness,
     produce_truncation,
 )
-from vibe_llms.dialects.responses.calling.endings import Ending, read_ending
+from vibe_llms.dialects.responses.calling.endings import ResponseEnding, read_ending
 from vibe_llms.dialects.responses.calling.errors import produce_error
 from vibe_llms.dialects.responses.calling.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
@@ -72,7 +72,7 @@ class Decoder:
         self._items = ItemsTable()
         self._texts = self._items.texts
         self._begun = False
-        self._ending: Ending | None = None
+        self._ending: ResponseEnding | None = None
         self._finished = False
         self._losses: tuple[LossEvent, ...] = ()
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.residues import leave, seal_native
+from vibe_llms.dialects.extras import leave, make_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
 from vibe_llms.messages.canisters import StopReason
@@ -41,7 +41,7 @@ class Outline:
 
 
 @attrs.frozen
-class Ending:
+class ResponseEnding:
     """Why a response ended, in our words and in the vendor's, and what else it said."""
 
     stop_reason: StopReason
@@ -49,7 +49,9 @@ class Ending:
     native: Native
 
 
-def read_ending(response: Mapping[str, Any], outline: Outline, event: Mapping[str, Any]) -> Ending:
+def read_ending(
+    response: Mapping[str, Any], outline: Outline, event: Mapping[str, Any]
+) -> ResponseEnding:
     """Returns why a response ended. The vendor does not say that it waits for results.
 
     Args:
@@ -69,7 +71,7 @@ def read_ending(response: Mapping[str, Any], outline: Outline, event: Mapping[st
     else:
         rest |= {"incomplete_details": details} if details is not None else {}
         stop_reason, word = _find_reason(outline), status
-    return Ending(stop_reason, word, seal_native(PROTOCOL, rest))
+    return ResponseEnding(stop_reason, word, make_native(PROTOCOL, rest))
 
 
 def _find_reason(outline: Outline) -> StopReason:

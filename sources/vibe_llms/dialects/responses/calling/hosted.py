@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.payloads import decode_exactly
-from vibe_llms.dialects.residues import seal_native
 from vibe_llms.dialects.responses.calling.media import read_image
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
@@ -83,7 +83,7 @@ def read_call(item: Mapping[str, Any]) -> InvocationCanister:
         arguments=arguments,
         form="text" if form == "text" else "json",
         owner=find_owner(item),
-        native=seal_native(PROTOCOL, kept),
+        native=make_native(PROTOCOL, kept),
     )
 
 
@@ -139,7 +139,7 @@ def read_outcome(item: Mapping[str, Any], invocation: InvocationCanister) -> Res
         name=invocation.name,
         owner=Owner.VENDOR,
         is_error=bool(item.get("error")),
-        native=seal_native(PROTOCOL, {"$within": invocation.invocation_id}),
+        native=make_native(PROTOCOL, {"$within": invocation.invocation_id}),
     )
 
 
@@ -194,7 +194,7 @@ def read_answer(item: Mapping[str, Any], owner: Owner) -> ResultCanister:
         name=OUTPUTS.get(kind) or kind.removesuffix("_output").removesuffix("_call"),
         is_error=item.get("status") == "failed" or item.get("approve") is False,
         owner=owner,
-        native=seal_native(PROTOCOL, kept),
+        native=make_native(PROTOCOL, kept),
     )
 
 

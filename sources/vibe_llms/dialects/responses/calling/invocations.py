@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.invocations import is_closed, is_vendors_own, open_tool
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -49,10 +49,10 @@ def _nativize_tool(
             ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
             return None
         return open_tool(ledger.open(native, path))
-    residue = ledger.open(native, path)
+    extras = ledger.open(native, path)
     if invocable.schema is None:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
-        return merge({"type": "custom", "name": invocable.name, **described}, residue)
+        return merge({"type": "custom", "name": invocable.name, **described}, extras)
     tool: dict[str, Any] = {
         "type": "function",
         "name": invocable.name,
@@ -61,8 +61,8 @@ def _nativize_tool(
         "strict": invocable.enforced,
     }
     if invocable.enforced:
-        residue.pop("strict", None)
-    return merge(tool, residue)
+        extras.pop("strict", None)
+    return merge(tool, extras)
 
 
 def point_at(tool: Mapping[str, Any]) -> JsonObject:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.residues import NAMELESS, keep_native, leave, seal_native
+from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.parts import read_part
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -118,7 +118,7 @@ def _read_contents(content: Any, text_type: str) -> list[AnyContent]:
 
 
 def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
-    """Reads reasoning; empty fields stay as they are, for they may belong to what is sealed."""
+    """Reads reasoning; empty fields stay as they are, for they may belong to what is signed."""
     summary, content = item.get("summary") or (), item.get("content") or ()
     if not (_are_plain(summary, "summary_text") and _are_plain(content, "reasoning_text")):
         return _read_native(item)
@@ -129,8 +129,8 @@ def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
     reasoning = ReasoningContent(
         text="".join(texts),
         summary=tuple(part["text"] for part in summary),
-        seal=item.get("encrypted_content") or None,
-        native=seal_native(PROTOCOL, rest),
+        signature=item.get("encrypted_content") or None,
+        native=make_native(PROTOCOL, rest),
     )
     return AssistantCanister((reasoning,))
 
@@ -184,7 +184,7 @@ def _read_native(item: Mapping[str, Any]) -> AnyCanister:
     text = item.get("text")
     content = NativeContent(
         kind=kind,
-        native=seal_native(PROTOCOL, item),
+        native=make_native(PROTOCOL, item),
         text=text if isinstance(text, str) else "",
     )
     native = mark_item()
@@ -197,4 +197,4 @@ def _read_native(item: Mapping[str, Any]) -> AnyCanister:
 
 def mark_item() -> Native:
     """Returns what says of a canister that its native content is an item, not a part."""
-    return seal_native(PROTOCOL, {"$item": True})
+    return make_native(PROTOCOL, {"$item": True})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import TYPES_BY_SUFFIX, name_file
 from vibe_llms.dialects.payloads import (
@@ -14,7 +15,6 @@ from vibe_llms.dialects.payloads import (
     encode_payload,
     read_url,
 )
-from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.contents import (
     AudioContent,
@@ -36,12 +36,12 @@ def read_image(part: Mapping[str, Any]) -> ImageContent | None:
         return ImageContent(**read_url(url, "image/*"), detail=detail, native=native)
     if isinstance(file_id, str):
         del rest["file_id"]
-        native = seal_native(PROTOCOL, rest)
+        native = make_native(PROTOCOL, rest)
         return ImageContent(mime_type="image/*", file_id=file_id, detail=detail, native=native)
     return None
 
 
-def write_image(content: ImageContent, path: str, residue: Mapping[str, Any]) -> dict[str, Any]:
+def write_image(content: ImageContent, path: str, extras: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the ``input_image``. Raises RequestError where the bytes are not there."""
     part: dict[str, Any] = {"type": "input_image", "detail": content.detail or "auto"}
     if content.url and content.data is None:
@@ -50,7 +50,7 @@ def write_image(content: ImageContent, path: str, residue: Mapping[str, Any]) ->
         part["file_id"] = content.file_id
     else:
         part["image_url"] = compose_data_url(content, path)
-    return merge(part, residue)
+    return merge(part, extras)
 
 
 def read_file(part: Mapping[str, Any]) -> FileContent | None:
@@ -65,7 +65,7 @@ def read_file(part: Mapping[str, Any]) -> FileContent | None:
         return _read_file_data(data, name, mime_type, rest)
     if isinstance(file_id, str):
         del rest["file_id"]
-        native: Native | None = seal_native(PROTOCOL, rest)
+        native: Native | None = make_native(PROTOCOL, rest)
         return FileContent(mime_type=mime_type, file_id=file_id, name=name, native=native)
     if isinstance(url, str):
         del rest["file_url"]
@@ -84,12 +84,12 @@ def _read_file_data(
     bare = decode_exactly(data)
     if bare is None:
         return None
-    native = seal_native(PROTOCOL, rest | {"$bare": True})
+    native = make_native(PROTOCOL, rest | {"$bare": True})
     return FileContent(mime_type=mime_type, data=bare, name=name, native=native)
 
 
 def write_file(
-    content: FileContent, path: str, residue: Mapping[str, Any], ledger: Ledger
+    content: FileContent, path: str, extras: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, Any]:
     """Returns the ``input_file``. Raises RequestError where the bytes are not there."""
     part: dict[str, Any] = {"type": "input_file"}
@@ -99,14 +99,14 @@ def write_file(
     elif content.file_id is not None and content.data is None:
         part["file_id"] = content.file_id
     else:
-        compose = encode_payload if residue.get("$bare") else compose_data_url
+        compose = encode_payload if extras.get("$bare") else compose_data_url
         part["file_data"] = compose(content, path)
         if not name:
             name = name_file(content)
             ledger.synthesize(f"{path}.name", "the vendor takes no file without a name")
     if name is not None:
         part["filename"] = name
-    return merge(part, residue)
+    return merge(part, extras)
 
 
 def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
@@ -118,15 +118,15 @@ def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
     if data is None:
         return None
     mime_type = "audio/mpeg" if word == "mp3" else f"audio/{word or 'wav'}"
-    native = seal_native(PROTOCOL, leave(part, "type", "input_audio"))
+    native = make_native(PROTOCOL, leave(part, "type", "input_audio"))
     return AudioContent(mime_type=mime_type, data=data, native=native)
 
 
-def write_audio(content: AudioContent, path: str, residue: Mapping[str, Any]) -> dict[str, Any]:
+def write_audio(content: AudioContent, path: str, extras: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the ``input_audio``. Raises RequestError where the bytes are not there."""
     word = AUDIO_FORMATS.get(content.mime_type) or content.mime_type.removeprefix("audio/")
     audio = {"data": encode_payload(content, path), "format": word}
-    return merge({"type": "input_audio", "input_audio": audio}, residue)
+    return merge({"type": "input_audio", "input_audio": audio}, extras)
 
 
 def _guess_type(name: str | None) -> str:

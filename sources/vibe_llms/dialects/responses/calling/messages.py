@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.extras import NAMELESS, is_mark, make_native, merge
 from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import HistoryRules, Placed, pair_results, repair_history
 from vibe_llms.dialects.ledger import Ledger, reading_natives
-from vibe_llms.dialects.residues import NAMELESS, is_mark, merge, seal_native
 from vibe_llms.dialects.responses.calling import calls
 from vibe_llms.dialects.responses.calling.items import NATIVE_ITEMS
 from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
@@ -57,7 +57,7 @@ def nativize_canisters(
     """Returns ``{"input": […]}``, with ``instructions`` where the conversation was begun by them.
 
     Args:
-        provider: Whose request it is: what another one has sealed does not go.
+        provider: Whose request it is: what another one has signed does not go.
         is_stored: Whether the vendor may know earlier reasoning by its id alone.
         is_held: Whether the vendor puts what it holds before these canisters; results then may
             answer invocations that are not among them.
@@ -121,7 +121,7 @@ def _is_instructions(canister: AnyCanister) -> bool:
     return canister.native == INSTRUCTIONS and isinstance(canister.content[0], TextualContent)
 
 
-INSTRUCTIONS: Final = seal_native(PROTOCOL, {"$place": "instructions"})
+INSTRUCTIONS: Final = make_native(PROTOCOL, {"$place": "instructions"})
 """What says of a canister that it stood in ``instructions``, and not among the items."""
 
 
@@ -175,8 +175,8 @@ class ItemsWriter:
             for index, content in enumerate(canister.content):
                 self._write_native(content, f"{path}.content[{index}]", canister)
             return
-        residue = self.ledger.open(canister.native, path, canister)
-        if residue.get("$nothing"):
+        extras = self.ledger.open(canister.native, path, canister)
+        if extras.get("$nothing"):
             return
         role, contents, shift = "user", canister.content, 0
         if isinstance(canister, SupervisorCanister):
@@ -185,29 +185,29 @@ class ItemsWriter:
             contents, shift = frame_document(canister)
             self.ledger.coerce(path, "a document goes as the user's words, between marks")
         written = self.parts.write_content(contents, path, canister, shift=shift)
-        self._add(merge({"role": role, "content": written}, residue), path)
+        self._add(merge({"role": role, "content": written}, extras), path)
 
     def _write_said(self, canister: AssistantCanister, path: str) -> None:
         """Writes what the model said: texts in one message, all else as items between them."""
-        residue = self.ledger.open(canister.native, path, canister)
-        is_item = bool(residue.get("$item"))
+        extras = self.ledger.open(canister.native, path, canister)
+        is_item = bool(extras.get("$item"))
         run: list[tuple[AnyContent, str]] = []
         count = 0
         for index, content in enumerate(canister.content):
             place = f"{path}.content[{index}]"
             if isinstance(content, ReasoningContent):
-                count += self._end_message(run, canister, path, residue, count)
+                count += self._end_message(run, canister, path, extras, count)
                 item = write_reasoning(
                     content, place, canister, self.parts, is_answer=self.is_answer
                 )
                 self._add(item, place)
             elif isinstance(content, NativeContent) and (is_item or content.kind in NATIVE_ITEMS):
-                count += self._end_message(run, canister, path, residue, count)
+                count += self._end_message(run, canister, path, extras, count)
                 self._write_native(content, place, canister)
             else:
                 run.append((content, place))
-        count += self._end_message(run, canister, path, residue, count)
-        told = "" if count else ", ".join(sorted(name for name in residue if not is_mark(name)))
+        count += self._end_message(run, canister, path, extras, count)
+        told = "" if count else ", ".join(sorted(name for name in extras if not is_mark(name)))
         if told:
             self.ledger.drop(f"{path}.native", f"{told}: there is no message to say it of")
 
@@ -216,7 +216,7 @@ class ItemsWriter:
         run: list[tuple[AnyContent, str]],
         canister: AssistantCanister,
         path: str,
-        residue: Mapping[str, Any],
+        extras: Mapping[str, Any],
         count: int,
     ) -> int:
         """Writes the message of the contents gathered; returns how many messages that were."""
@@ -230,7 +230,7 @@ class ItemsWriter:
         if not parts:
             return 0
         # An id names one message: what became of the first has it.
-        told = residue if count == 0 else {k: v for k, v in residue.items() if k != "id"}
+        told = extras if count == 0 else {k: v for k, v in extras.items() if k != "id"}
         self._add(self._write_message(parts, canister, path, told, count), path)
         return 1
 
@@ -239,15 +239,15 @@ class ItemsWriter:
         parts: list[dict[str, Any]],
         canister: AssistantCanister,
         path: str,
-        residue: Mapping[str, Any],
+        extras: Mapping[str, Any],
         count: int,
     ) -> dict[str, Any]:
-        listed = "id" in residue or self.is_answer
+        listed = "id" in extras or self.is_answer
         bare = parts[0].keys() == {"type", "text", "annotations"} and not parts[0]["annotations"]
         if not listed and len(parts) == 1 and bare and parts[0]["type"] == "output_text":
             # The type may be missing at OpenAI; llama.cpp knows this item by it alone.
             plain = {"type": "message", "role": "assistant", "content": parts[0]["text"]}
-            return merge(plain, residue)
+            return merge(plain, extras)
         message: dict[str, Any] = {
             "type": "message",
             "id": calls.produce_item_id("msg", canister.id, count),
@@ -255,11 +255,11 @@ class ItemsWriter:
             "status": "completed",
             "content": parts,
         }
-        if residue.keys() & NAMELESS.keys():
+        if extras.keys() & NAMELESS.keys():
             del message["id"]
-        elif "id" not in residue:
+        elif "id" not in extras:
             self.ledger.synthesize(f"{path}.native", "id: a message of several parts needs one")
-        return merge(message, residue)
+        return merge(message, extras)
 
     def _write_native(self, content: AnyContent, path: str, canister: AnyCanister) -> None:
         self._add(self.parts.write_part(content, path, canister, "input_text"), path)

@@ -8,9 +8,9 @@ from typing import Any, assert_never
 import attrs
 import msgspec
 
+from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_type, ensure_capability
-from vibe_llms.dialects.residues import keep_native, leave, merge, seal_native
 from vibe_llms.dialects.responses.calling.citations import read_citation, write_citations
 from vibe_llms.dialects.responses.calling.media import (
     read_audio,
@@ -58,7 +58,7 @@ def read_part(part: Any, text_type: str) -> AnyContent:
             content = read_audio(part)
     if content is not None:
         return content
-    return NativeContent(kind=str(part["type"]), native=seal_native(PROTOCOL, part))
+    return NativeContent(kind=str(part["type"]), native=make_native(PROTOCOL, part))
 
 
 def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) -> TextualContent:
@@ -124,9 +124,9 @@ class PartsWriter:
             case TextualContent():
                 return self._write_text(content, path, canister, text_type)
             case RefusalContent():
-                residue = self.ledger.open(content.native, path, canister)
+                extras = self.ledger.open(content.native, path, canister)
                 if text_type == "output_text":
-                    return merge({"type": "refusal", "refusal": content.text}, residue)
+                    return merge({"type": "refusal", "refusal": content.text}, extras)
                 self.ledger.coerce(path, "only a model refuses: it goes as text")
                 return {"type": text_type, "text": content.text}
             case ImageContent() | AudioContent() | VideoContent() | FileContent():
@@ -146,15 +146,15 @@ class PartsWriter:
     def _write_text(
         self, content: TextualContent, path: str, canister: AnyCanister, text_type: str
     ) -> dict[str, Any]:
-        residue = self.ledger.open(content.native, path, canister)
+        extras = self.ledger.open(content.native, path, canister)
         self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
         part: dict[str, Any] = {"type": text_type, "text": content.text}
-        kind = residue.get("type", text_type)
+        kind = extras.get("type", text_type)
         if kind == "output_text":
             part["annotations"] = write_citations(content.citations, path, self.ledger, canister)
         elif content.citations:
             self.ledger.withhold(path, "citations have a place only in what the model said")
-        return merge(part, residue)
+        return merge(part, extras)
 
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister, text_type: str
@@ -170,19 +170,19 @@ class PartsWriter:
         if settled is None:
             return None
         content = settled
-        residue = self.ledger.open(content.native, path, canister)
+        extras = self.ledger.open(content.native, path, canister)
         match content:
             case ImageContent():
                 self.ledger.omit(content, path, "name", reason="a picture goes without its name")
-                return write_image(content, path, residue)
+                return write_image(content, path, extras)
             case FileContent():
                 names = ("context", "title") if content.name else ("context",)
                 self.ledger.omit(content, path, *names, reason="a file goes by its name alone")
-                return write_file(content, path, residue, self.ledger)
+                return write_file(content, path, extras, self.ledger)
             case AudioContent() if self._takes_audio(content) and content.content_id:
                 names = ("name", "transcript")
                 self.ledger.omit(content, path, *names, reason="sound goes by itself")
-                return write_audio(content, path, residue)
+                return write_audio(content, path, extras)
         self.ledger.drop(path, f"this vendor takes no {content.type} ({content.mime_type})")
         return None
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.residues import seal_native
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.responses.calling.citations import read_citation
 from vibe_llms.dialects.responses.calling.endings import Outline
 from vibe_llms.dialects.responses.calling.items import read_item
@@ -237,7 +237,7 @@ class ItemsTable:
         place = event.get("output_index")
         state = self._by_place.get(place) if isinstance(place, int) else None
         index = state.contents[0].index if state is not None and state.contents else None
-        native = seal_native(PROTOCOL, event)
+        native = make_native(PROTOCOL, event)
         self.events.append(NativeEvent(kind=kind, native=native, index=index))
 
     def add_sound(self, kind: str, event: Mapping[str, Any]) -> None:

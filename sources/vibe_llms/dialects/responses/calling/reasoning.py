@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vibe_llms.dialects.residues import merge
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.responses.calling.calls import produce_item_id
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.messages.canisters import AssistantCanister
@@ -25,15 +25,15 @@ def write_reasoning(
     """
     ledger, native = parts.ledger, content.native
     if native is not None and ledger.admits(native, canister):
-        residue = ledger.open(native, path, canister)
-        item = _write(content, residue.get("$lengths") or ())
-        told = {name: value for name, value in residue.items() if name not in item or value}
+        extras = ledger.open(native, path, canister)
+        item = _write(content, extras.get("$lengths") or ())
+        told = {name: value for name, value in extras.items() if name not in item or value}
         return merge(item, told)
     if not (is_answer or parts.quirks.takes_reasoning):
         ledger.withhold(path, "this vendor takes no reasoning but its own")
         return None
-    if content.seal is not None:
-        ledger.withhold(f"{path}.seal", "another vendor sealed it")
+    if content.signature is not None:
+        ledger.withhold(f"{path}.signature", "another vendor signed it")
     item = _write(content, ())
     item.pop("encrypted_content", None)
     if not (item.get("content") or item["summary"]):
@@ -56,6 +56,6 @@ def _write(content: ReasoningContent, lengths: Any) -> dict[str, Any]:
                 texts.append(rest[:length])
                 rest = rest[length:]
         item["content"] = [{"type": "reasoning_text", "text": text} for text in texts]
-    if content.seal is not None:
-        item["encrypted_content"] = content.seal
+    if content.signature is not None:
+        item["encrypted_content"] = content.signature
     return item

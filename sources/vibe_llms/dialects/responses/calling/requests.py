@@ -1,7 +1,7 @@
 """A whole request in the vendor's words.
 
 By default the vendor is asked to store nothing: our conversation is the whole of it, and goes
-with every request. Reasoning then comes back sealed, so that it can go too. Whoever wants the
+with every request. Reasoning then comes back signed, so that it can go too. Whoever wants the
 vendor to hold the state says so in ``Request.native``: ``store``, ``previous_response_id`` or
 ``conversation``. The vendor then puts what it holds before the canisters of the request, so that
 these are to be only what is new.
@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects import responses as dialect
+from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
-from vibe_llms.dialects.residues import merge, without
 from vibe_llms.dialects.responses.calling.invocations import nativize_schema
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -43,7 +43,7 @@ def nativize_request(
     """Returns the body of a request.
 
     Args:
-        provider: Whose request it is: what another one has sealed does not go.
+        provider: Whose request it is: what another one has signed does not go.
         streaming: Whether the answer is to come bit by bit.
         processors: Write the parts; by default those of the dialect.
 
@@ -53,15 +53,15 @@ def nativize_request(
         RequestError: The bytes of a medium are not there.
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    residue = ledger.open(request.native, "request")
-    defaults = compose_defaults(attributes, quirks, residue)
+    extras = ledger.open(request.native, "request")
+    defaults = compose_defaults(attributes, quirks, extras)
     model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
     parts = nativize_parts(request, model, processors or produce_processors(quirks))
     native: dict[str, Any] = {"model": attributes.address.name, **defaults, **parts.messages}
     for part in (parts.controls, parts.invocations, nativize_schema(request.schema)):
         native = merge(native, part)
-    native = merge(native, _fit_residue(request, residue))
-    _place_format(native, request, residue)
+    native = merge(native, _fit_extras(request, extras))
+    _place_format(native, request, extras)
     # Null says of the store, and of what is included, that a client has left it to the vendor.
     native = {name: value for name, value in native.items() if value is not None}
     if not native["input"] and _is_held(native):
@@ -70,30 +70,30 @@ def nativize_request(
         native["stream"] = True
     elif native.pop("stream_options", None):
         ledger.drop("request.native", "stream_options: the answer is not to come bit by bit")
-    losses = (*ledger.losses, *parts.losses, *_survey_losses(request, residue))
+    losses = (*ledger.losses, *parts.losses, *_survey_losses(request, extras))
     return Translation(native, losses)
 
 
-def _fit_residue(request: Request, residue: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the residue without what a change of the common words has overtaken."""
-    fitting = dict(residue)
-    if residue.get("$choice") != request.invocation_choice:
+def _fit_extras(request: Request, extras: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the extras without what a change of the common words has overtaken."""
+    fitting = dict(extras)
+    if extras.get("$choice") != request.invocation_choice:
         fitting.pop("tool_choice", None)
-    if _find_format(residue) is not None:
-        fitting["text"] = without(residue["text"], "format")
+    if _find_format(extras) is not None:
+        fitting["text"] = without(extras["text"], "format")
     return fitting
 
 
-def _find_format(residue: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _find_format(extras: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Returns what was said of the form of the answer, beyond its schema."""
-    text = residue.get("text")
+    text = extras.get("text")
     told = text.get("format") if isinstance(text, Mapping) else None
     return told if isinstance(told, Mapping) else None
 
 
-def _place_format(native: dict[str, Any], request: Request, residue: Mapping[str, Any]) -> None:
+def _place_format(native: dict[str, Any], request: Request, extras: Mapping[str, Any]) -> None:
     """Says of the form of the answer what else was said of it, as far as that fits the schema."""
-    told = _find_format(residue)
+    told = _find_format(extras)
     if told is None:
         return
     kind, ours = told.get("type"), native["text"].get("format", {})
@@ -109,8 +109,8 @@ def _is_held(native: Mapping[str, Any]) -> bool:
     return any(native.get(name) for name in (*HELD, "prompt"))
 
 
-def _survey_losses(request: Request, residue: Mapping[str, Any]) -> list[Loss]:
-    told = _find_format(residue)
+def _survey_losses(request: Request, extras: Mapping[str, Any]) -> list[Loss]:
+    told = _find_format(extras)
     if request.schema is None or told is not None or is_closed(request.schema):
         return []
     reason = "the vendor enforces only closed schemas whose properties are all required"
@@ -121,35 +121,35 @@ def produce_processors(quirks: Quirks) -> Processors:
     """Makes those of a vendor with these quirks; tokens are estimated."""
 
     def write_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        residue = Ledger(protocol=PROTOCOL).open(request.native, "request")
-        defaults = compose_defaults(model.attributes, quirks, residue)
-        store = residue.get("store", defaults.get("store"))
+        extras = Ledger(protocol=PROTOCOL).open(request.native, "request")
+        defaults = compose_defaults(model.attributes, quirks, extras)
+        store = extras.get("store", defaults.get("store"))
         return dialect.nativize_canisters(
             request.canisters,
             model.attributes,
             quirks,
             provider=model.provider,
             is_stored=store is not False,
-            is_held=any(residue.get(name) for name in HELD),
+            is_held=any(extras.get(name) for name in HELD),
         )
 
     return produce_usual(dialect, quirks, messages=write_messages)
 
 
 def compose_defaults(
-    attributes: ModelAttributes, quirks: Quirks, residue: Mapping[str, Any]
+    attributes: ModelAttributes, quirks: Quirks, extras: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Returns what is asked for unless the request says otherwise: that nothing be stored.
 
     Args:
-        residue: What the request says in the words of this protocol.
+        extras: What the request says in the words of this protocol.
     """
-    if not quirks.is_stateless or any(residue.get(name) for name in (*HELD, "background")):
+    if not quirks.is_stateless or any(extras.get(name) for name in (*HELD, "background")):
         return {}
-    if residue.get("store", False) is not False:
+    if extras.get("store", False) is not False:
         return {}
     defaults: dict[str, Any] = {"store": False}
-    # A model that does not reason refuses to seal; one that does hardly needs to be asked.
+    # A model that does not reason refuses to sign; one that does hardly needs to be asked.
     if attributes.access_capability("supports_reasoning") is Capability.YES:
         defaults["include"] = [SEALED_REASONING]
     return defaults

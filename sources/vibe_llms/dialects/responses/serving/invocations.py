@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_tool
-from vibe_llms.dialects.residues import keep_native, leave, seal_native
 from vibe_llms.dialects.responses.calling.invocations import point_at
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
@@ -35,7 +35,7 @@ def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> Invocable
             name=find_free_name(name, taken),
             description=str(tool.get("description") or ""),
             schema=None,
-            native=seal_native(PROTOCOL, keep_tool(tool)),
+            native=make_native(PROTOCOL, keep_tool(tool)),
         )
     description = str(tool.get("description") or "")
     if not description.strip():
@@ -46,7 +46,7 @@ def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> Invocable
         enforced = rest.pop("strict", None)
         if enforced is None:  # then the vendor tries to enforce the schema, as far as it can
             rest["strict"] = None
-    keep = keep_native if description and kind == "function" else seal_native
+    keep = keep_native if description and kind == "function" else make_native
     return InvocableDescription(
         name=tool["name"],
         description=description,

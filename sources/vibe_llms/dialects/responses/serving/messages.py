@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 import attrs
 
-from vibe_llms.dialects.residues import seal_native
+from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.responses.calling.items import read_item
 from vibe_llms.dialects.responses.calling.messages import INSTRUCTIONS
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -42,7 +42,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         canisters += read_items(given, "input")
     else:
         # A vendor that holds the conversation can be asked without a word more.
-        canisters.append(UserCanister((), native=seal_native(PROTOCOL, {"$nothing": True})))
+        canisters.append(UserCanister((), native=make_native(PROTOCOL, {"$nothing": True})))
     return Translation(tuple(canisters))
 
 

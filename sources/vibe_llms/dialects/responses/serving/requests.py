@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.residues import leave, seal_native
+from vibe_llms.dialects.extras import leave, make_native
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.invocations import normalize_invocables, normalize_schema
@@ -60,13 +60,13 @@ def _normalize_request(
         invocation_choice=choice,
         schema=schema.value,
         continuation=not is_answerable(canisters.value[-1]),
-        native=seal_native(PROTOCOL, _collect_residue(native, rest, choice, invocables.value)),
+        native=make_native(PROTOCOL, _collect_extras(native, rest, choice, invocables.value)),
     )
     losses = (*canisters.losses, *invocables.losses, *schema.losses)
     return Translation(request, losses)
 
 
-def _collect_residue(
+def _collect_extras(
     native: Mapping[str, Any], rest: dict[str, Any], choice: str, invocables: Any
 ) -> dict[str, Any]:
     if nativize_invocables(*invocables).value.get("tool_choice") == rest.get("tool_choice"):
@@ -77,8 +77,8 @@ def _collect_residue(
     if is_told(rest.get("instructions")):
         del rest["instructions"]
     # What a client has not said is for the vendor to decide, and not for our defaults.
-    residue = {"store": None, "include": None, **leave(rest, *_READ)}
-    return residue | ({"$choice": choice} if "tool_choice" in residue else {})
+    extras = {"store": None, "include": None, **leave(rest, *_READ)}
+    return extras | ({"$choice": choice} if "tool_choice" in extras else {})
 
 
 def _collect_format(wanted: Mapping[str, Any]) -> dict[str, Any]:

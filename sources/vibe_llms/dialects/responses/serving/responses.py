@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.residues import merge
 from vibe_llms.dialects.responses.calling.calls import produce_item_id
 from vibe_llms.dialects.responses.calling.messages import ItemsWriter
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
@@ -59,10 +59,10 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     if origin.usage is not None:
         verbatim = origin.protocol == PROTOCOL
         native["usage"] = nativize_usage(origin.usage, verbatim=verbatim)
-    residue = ledger.open(metadata.native, "native")
-    if "status" in residue:
-        del native["incomplete_details"]  # the vendor's own stand in the residue as well
-    return Translation(merge(native, residue), ledger.losses)
+    extras = ledger.open(metadata.native, "native")
+    if "status" in extras:
+        del native["incomplete_details"]  # the vendor's own stand in the extras as well
+    return Translation(merge(native, extras), ledger.losses)
 
 
 def _compose_status(response: Response, ledger: Ledger) -> dict[str, Any]:

@@ -16,14 +16,14 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import Finding
-from vibe_llms.instruments.channels.batches.asking import Asking, Wording
-from vibe_llms.instruments.channels.batches.crews import perform_all
 from vibe_llms.instruments.channels.batches.items import (
     BatchItem,
     BatchReport,
     BatchTally,
 )
-from vibe_llms.instruments.channels.batches.runs import Run
+from vibe_llms.instruments.channels.batches.runs import BatchRun
+from vibe_llms.instruments.channels.batches.work import ModelWork, Wording
+from vibe_llms.instruments.channels.batches.workers import perform_all
 from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
@@ -162,7 +162,7 @@ class BatchChannel(Closing, Generic[T]):
         """
         self.tally = tally = BatchTally(total=_measure(inputs) if total is None else total)
         async with AsyncExitStack() as stack:
-            run: Run[T] = Run(
+            run: BatchRun[T] = BatchRun(
                 self._work,
                 self.journal,
                 tally,
@@ -205,13 +205,13 @@ class BatchChannel(Closing, Generic[T]):
 
     async def close(self) -> None:
         """Frees what only this batch's model needed. May be called again."""
-        if isinstance(self._work, Asking):
+        if isinstance(self._work, ModelWork):
             await self._work.close()
 
 
 def _produce_work(
     work: Work, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
-) -> Asking | Callable[[Any], Awaitable[Any]]:
+) -> ModelWork | Callable[[Any], Awaitable[Any]]:
     wording = Wording(prompt=prompt)
     if isinstance(work, SyncModel | SyncEngine):
         work = work.asynchronous
@@ -219,13 +219,13 @@ def _produce_work(
         if parser is not None and not isinstance(parser, Parser):
             parser = Parser(parser)
         model = Model(work) if isinstance(work, str) else work
-        return Asking(model, options, wording, parser, is_owner=isinstance(work, str))
+        return ModelWork(model, options, wording, parser, is_owner=isinstance(work, str))
     given = dict(options)
     given |= {} if parser is None else {"parser": parser}
     if isinstance(work, Engine):
         if given:
             raise TypeError(f"Say {', '.join(sorted(given))} to the engine, not to its batch.")
-        return Asking(work, {}, wording)
+        return ModelWork(work, {}, wording)
     given |= {} if prompt is None else {"prompt": prompt}
     if given:
         raise TypeError(f"A function takes no {', '.join(sorted(given))}: those are a model's.")

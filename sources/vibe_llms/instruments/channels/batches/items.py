@@ -43,7 +43,7 @@ class BatchInput:
 
 
 @attrs.frozen(kw_only=True)
-class Outcome(Generic[T]):
+class ItemOutcome(Generic[T]):
     """What came of the work on one input.
 
     Attributes:

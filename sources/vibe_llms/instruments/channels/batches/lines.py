@@ -44,7 +44,7 @@ class Head(msgspec.Struct, gc=False):
         return self.index if self.id is None else self.id
 
 
-class Line(msgspec.Struct, gc=False, kw_only=True):
+class JournalLine(msgspec.Struct, gc=False, kw_only=True):
     """One item; what an item does not have is null, so that every line has the same fields."""
 
     batch: str | msgspec.UnsetType = msgspec.UNSET
@@ -68,7 +68,7 @@ def _plainify(value: Any) -> Any:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_plainify).encode
-_decode_line = msgspec.json.Decoder(Line).decode
+_decode_line = msgspec.json.Decoder(JournalLine).decode
 _decode_head = msgspec.json.Decoder(Head).decode
 
 
@@ -99,7 +99,7 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
         CodecError: What the function returned cannot be written as JSON.
     """
     origin = item.origin
-    line = Line(
+    line = JournalLine(
         batch=batch or msgspec.UNSET,
         input=input_digest or msgspec.UNSET,
         index=item.index,
@@ -166,7 +166,7 @@ def _write_origin(origin: Origin) -> dict[str, str | None]:
     }
 
 
-def _read_origin(line: Line) -> Origin | None:
+def _read_origin(line: JournalLine) -> Origin | None:
     given = line.origin
     if given is None:
         return None

@@ -23,10 +23,15 @@ from vibe_llms.exceptions import (
     Stage,
     TrustError,
 )
-from vibe_llms.instruments.channels.batches.asking import Asking
-from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally, Outcome
+from vibe_llms.instruments.channels.batches.items import (
+    BatchInput,
+    BatchItem,
+    BatchTally,
+    ItemOutcome,
+)
 from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
+from vibe_llms.instruments.channels.batches.work import ModelWork
 
 T = TypeVar("T")
 
@@ -39,7 +44,7 @@ _SURVIVING_SECONDS = 1.0
 none."""
 
 
-class Run(Generic[T]):
+class BatchRun(Generic[T]):
     """One run of a batch: what its workers do with each input.
 
     Args:
@@ -56,7 +61,7 @@ class Run(Generic[T]):
 
     def __init__(
         self,
-        work: Asking | Callable[[Any], Awaitable[T]],
+        work: ModelWork | Callable[[Any], Awaitable[T]],
         path: Path | None,
         tally: BatchTally,
         *,
@@ -64,8 +69,8 @@ class Run(Generic[T]):
         retries_failed: bool,
         yields_stored: bool,
     ) -> None:
-        self._asking = work if isinstance(work, Asking) else None
-        self._function = None if isinstance(work, Asking) else work
+        self._asking = work if isinstance(work, ModelWork) else None
+        self._function = None if isinstance(work, ModelWork) else work
         self._path = path
         self._tally = tally
         self._progress = progress
@@ -74,7 +79,7 @@ class Run(Generic[T]):
         self._journal: ItemJournal | None = None
         self._batch = ""
         self._names: set[str] = set()
-        self._work: Callable[[Any], Awaitable[Outcome[Any]]] = self._call
+        self._work: Callable[[Any], Awaitable[ItemOutcome[Any]]] = self._call
         self.findings: tuple[Finding, ...] = ()
 
     async def open(self, stack: AsyncExitStack) -> None:
@@ -168,9 +173,9 @@ class Run(Generic[T]):
     async def _identify(self, value: Any) -> Any:
         return value if self._asking is None else await self._asking.wording.identify(value)
 
-    async def _call(self, value: Any) -> Outcome[Any]:
+    async def _call(self, value: Any) -> ItemOutcome[Any]:
         assert self._function is not None
-        return Outcome(value=await self._function(value))
+        return ItemOutcome(value=await self._function(value))
 
     def _describe(self) -> Any:
         """Says what the work is, so that another is told from it."""

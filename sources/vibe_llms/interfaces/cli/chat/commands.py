@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from vibe_llms.exceptions import ConverseError, RequestError, UnknownNameError
-from vibe_llms.interfaces.cli.chat.standings import Standing
+from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.interfaces.cli.output import reveal, reveal_head
 
@@ -84,8 +84,8 @@ async def compact(loop: ChatLoop, argument: str) -> None:
         f"This is now the conversation {loop.session.conversation.id}, which begins with the "
         f"model's summary{summary.describe_usage()}; {former} stays as it was."
     )
-    if loop.session.standing is Standing.UNANSWERED and len(loop.session.conversation) > 1:
-        loop.output.say(Standing.UNANSWERED.value)
+    if loop.session.status is ChatStatus.UNANSWERED and len(loop.session.conversation) > 1:
+        loop.output.say(ChatStatus.UNANSWERED.value)
 
 
 async def tools(loop: ChatLoop, argument: str) -> None:

@@ -11,7 +11,7 @@ from vibe_llms.interfaces.cli.chat.commands import perform
 from vibe_llms.interfaces.cli.chat.input import ChatInput
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.session import INPUT_ROLES, ChatSession
-from vibe_llms.interfaces.cli.chat.standings import Standing
+from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.errors import compose_lines
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.messages.canisters import InvocationCanister
@@ -105,7 +105,7 @@ class ChatLoop:
                 )
             return
         if answer.cut:
-            goes_on = "" if self.session.standing is Standing.FINISHED else " /continue goes on."
+            goes_on = "" if self.session.status is ChatStatus.FINISHED else " /continue goes on."
             self.output.say(f"{answer.cut}{goes_on}")
         if any(isinstance(canister, InvocationCanister) for canister in answer.canisters):
             self.output.say(summarize(measure_canisters(answer.canisters)))

@@ -22,11 +22,11 @@ from vibe_llms.exceptions import (
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
-from vibe_llms.interfaces.cli.chat.standings import (
+from vibe_llms.interfaces.cli.chat.statuses import (
     GO_ON,
-    Standing,
+    ChatStatus,
     describe_cut,
-    read_standing,
+    read_status,
 )
 from vibe_llms.interfaces.cli.output import repair
 from vibe_llms.messages.canisters import (
@@ -61,7 +61,7 @@ _BLAMING = (RequestError, TranslationLossError, LimitError)
 
 
 @attrs.frozen(kw_only=True)
-class Answer:
+class TurnResult:
     """What came of a message.
 
     Attributes:
@@ -136,9 +136,9 @@ class ChatSession:
         return self._registry
 
     @property
-    def standing(self) -> Standing:
+    def status(self) -> ChatStatus:
         """Whether the last message waits for an answer, or the last answer for more."""
-        return read_standing(self.conversation.canisters)
+        return read_status(self.conversation.canisters)
 
     async def open(self) -> None:
         """Connects the tools, and makes sure that there is such a model and what it takes.
@@ -201,7 +201,7 @@ class ChatSession:
             raise
         self.keep(said)
 
-    async def answer(self, output: ChatOutput) -> Answer:
+    async def answer(self, output: ChatOutput) -> TurnResult:
         """Lets the model answer, and act; what has arrived is stored, however the answer ends.
 
         Raises:
@@ -217,7 +217,7 @@ class ChatSession:
         finally:
             output.finish()
 
-    async def _answer(self, output: ChatOutput) -> Answer:
+    async def _answer(self, output: ChatOutput) -> TurnResult:
         """Answers without tools: there is nothing for an engine to do."""
         model = self._produce_model()
         request = model.request(self.conversation, **self._compose_options())
@@ -239,7 +239,7 @@ class ChatSession:
         finally:
             self.keep(canisters)
         self._summaries += response.metadata.summaries
-        return Answer(
+        return TurnResult(
             text=response.text,
             origin=response.metadata.origin,
             duration_seconds=response.metadata.duration_seconds,
@@ -255,9 +255,9 @@ class ChatSession:
         last = self.conversation.last_message
         if last is None or last.role in INPUT_ROLES:
             return False
-        return self.standing in (Standing.UNFINISHED, Standing.BROKEN)
+        return self.status in (ChatStatus.UNFINISHED, ChatStatus.BROKEN)
 
-    async def _act(self, output: ChatOutput, registry: Registry | None) -> Answer:
+    async def _act(self, output: ChatOutput, registry: Registry | None) -> TurnResult:
         """Lets the engine ask the model, and execute what it invokes, until that is done."""
         from vibe_llms.instruments.engines import Engine
 
@@ -292,7 +292,7 @@ class ChatSession:
         origin = find_origin(outcome.canisters)
         if outcome.reason != "answered" and outcome.detail and not describe_cut(origin):
             output.say(outcome.detail)
-        return Answer(
+        return TurnResult(
             text=outcome.text,
             origin=origin,
             duration_seconds=outcome.readings.seconds,
@@ -306,12 +306,12 @@ class ChatSession:
         Raises:
             RequestError: The last answer is finished; or the model cannot take it.
         """
-        match self.standing:
-            case Standing.FINISHED:
+        match self.status:
+            case ChatStatus.FINISHED:
                 raise RequestError(
-                    detail=Standing.FINISHED.value, remedy="Say something, or /retry it."
+                    detail=ChatStatus.FINISHED.value, remedy="Say something, or /retry it."
                 )
-            case Standing.CUT | Standing.INTERRUPTED:
+            case ChatStatus.CUT | ChatStatus.INTERRUPTED:
                 await self.say(GO_ON)
                 return GO_ON
         return ""

@@ -21,7 +21,7 @@ _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @attrs.frozen
-class Line:
+class ScreenLine:
     """One line as the terminal gets it, and how many columns it takes there."""
 
     text: str
@@ -43,7 +43,7 @@ class Tail:
 
     _file: TextIO
     measure: Callable[[], os.terminal_size]
-    _shown: list[Line] = attrs.field(factory=list, init=False)
+    _shown: list[ScreenLine] = attrs.field(factory=list, init=False)
     _columns: int = attrs.field(default=0, init=False)
 
     @property
@@ -51,7 +51,7 @@ class Tail:
         """How many lines the tail may have: so few that it stays in sight when resized."""
         return max(3, self.measure().lines // 2)
 
-    def draw(self, lines: Sequence[Line]) -> None:
+    def draw(self, lines: Sequence[ScreenLine]) -> None:
         """Shows the last of the lines that there is room for, in place of the former ones."""
         lines = lines[-self.room :]
         if lines != self._shown or self.measure().columns != self._columns:
@@ -59,7 +59,7 @@ class Tail:
             self._write(f"{_BEGIN_UPDATE}{_BEGIN_CUTTING}{text}{_END_CUTTING}{_END_UPDATE}")
             self._shown = list(lines)
 
-    def settle(self, lines: Sequence[Line]) -> None:
+    def settle(self, lines: Sequence[ScreenLine]) -> None:
         """Shows lines for good, in place of the tail, which is empty then."""
         if not lines and not self._shown:
             return
@@ -67,7 +67,7 @@ class Tail:
         self._write(f"{_BEGIN_UPDATE}{self._compose(lines)}{end}{_END_UPDATE}")
         self._shown = []
 
-    def _compose(self, lines: Sequence[Line]) -> str:
+    def _compose(self, lines: Sequence[ScreenLine]) -> str:
         columns = self.measure().columns
         same = 0
         if columns == self._columns:
@@ -84,7 +84,7 @@ class Tail:
         text += "\r\n".join(f"{line.text}\x1b[K" for line in lines[same:])
         return text + ("\x1b[J" if rows > len(lines) - same else "")
 
-    def _count_rows(self, line: Line, columns: int) -> int:
+    def _count_rows(self, line: ScreenLine, columns: int) -> int:
         if columns >= self._columns:
             return 1
         rows, column = 1, 0

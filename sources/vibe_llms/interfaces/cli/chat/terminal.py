@@ -25,7 +25,7 @@ from vibe_llms.interfaces.cli.chat.output import (
     Remarks,
     describe_canister,
 )
-from vibe_llms.interfaces.cli.chat.tail import Line, Tail
+from vibe_llms.interfaces.cli.chat.tail import ScreenLine, Tail
 from vibe_llms.interfaces.cli.output import sanitize
 from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister
@@ -192,7 +192,7 @@ class TerminalOutput:
         if not lines:
             return
         if self._settled and not kind == self._settled == "note":
-            lines.insert(0, Line("", 0))
+            lines.insert(0, ScreenLine("", 0))
         self._settled = kind
         self._is_waiting = False
         self._tail.settle(lines)
@@ -225,7 +225,7 @@ class TerminalOutput:
         if rest.strip():
             lines = self._render(self._kind, self._crop(rest))
             if self._settled:
-                lines.insert(0, Line("", 0))
+                lines.insert(0, ScreenLine("", 0))
             self._is_waiting = False
             self._tail.draw(lines)
         self._drawn = time.monotonic()
@@ -239,7 +239,7 @@ class TerminalOutput:
         is_code = lines[0].lstrip().startswith(("```", "~~~"))
         return "".join((lines[:1] if is_code else []) + lines[-room:])
 
-    def _render(self, kind: str, text: str) -> list[Line]:
+    def _render(self, kind: str, text: str) -> list[ScreenLine]:
         size = self._measure()
         width = max(4, min(size.columns - 1, _MAXIMUM_COLUMNS))
         console = Console(
@@ -268,7 +268,7 @@ class TerminalOutput:
         return Text(text.strip("\n"), style=_STYLES.get(kind, ""))
 
 
-def _encode_line(segments: Iterable[Segment], console: Console) -> Line:
+def _encode_line(segments: Iterable[Segment], console: Console) -> ScreenLine:
     """Makes a line of what rich rendered, without the blanks that it ends in."""
     kept = [segment for segment in segments if not segment.control]
     while kept and not kept[-1].text.strip() and not _is_visible(kept[-1].style):
@@ -281,7 +281,7 @@ def _encode_line(segments: Iterable[Segment], console: Console) -> Line:
         else segment.text
         for segment in kept
     )
-    return Line(text, sum(segment.cell_length for segment in kept))
+    return ScreenLine(text, sum(segment.cell_length for segment in kept))
 
 
 def _is_visible(style: Style | None) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vibe_llms.conversations import Conversation, ConversationStore
-    from vibe_llms.interfaces.cli.chat.session import Answer, ChatSession
+    from vibe_llms.interfaces.cli.chat.session import ChatSession, TurnResult
     from vibe_llms.plain import JsonObject
 
 _IDENTITY_LETTERS = 16
@@ -206,9 +206,9 @@ def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
 
 def _has_open_end(session: ChatSession) -> bool:
     """Tells whether there is something to go on with, without a question."""
-    from vibe_llms.interfaces.cli.chat.standings import Standing
+    from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 
-    return len(session.conversation) > 0 and session.standing is not Standing.FINISHED
+    return len(session.conversation) > 0 and session.status is not ChatStatus.FINISHED
 
 
 def _read_stdin(session: ChatSession, text: str) -> str:
@@ -226,7 +226,9 @@ def _read_stdin(session: ChatSession, text: str) -> str:
     return text if text.strip() else said
 
 
-def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json: bool) -> Answer:
+def _answer(
+    session: ChatSession, text: str, options: dict[str, Any], *, as_json: bool
+) -> TurnResult:
     import io
     import sys
 
@@ -236,7 +238,7 @@ def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json
 
     output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
 
-    async def perform() -> Answer:
+    async def perform() -> TurnResult:
         try:
             instructions = await equip(session, options, output)
             await session.open()  # before anything is stored
@@ -254,15 +256,15 @@ def _answer(session: ChatSession, text: str, options: dict[str, Any], *, as_json
     return run(perform())
 
 
-def _tell_cut(session: ChatSession, answer: Answer) -> None:
+def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
     """Says that the answer is not whole, and what brings more of it."""
-    from vibe_llms.interfaces.cli.chat.standings import Standing
+    from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
     from vibe_llms.interfaces.cli.output import note
     from vibe_llms.interfaces.cli.program import compose_command
 
     if not answer.cut:
         return
-    if session.store is not None and session.standing is Standing.CUT:
+    if session.store is not None and session.status is ChatStatus.CUT:
         command = compose_command("ask", "--continue", session.conversation.id)
         note(f"{answer.cut} Go on with: {command}")
     else:
@@ -280,7 +282,7 @@ def _tell_identity(session: ChatSession, *, is_asked_for: bool) -> None:
         note(f"Kept as {identity}; go on with: {compose_command('chat', '--continue', identity)}")
 
 
-def _write_answer(session: ChatSession, answer: Answer) -> None:
+def _write_answer(session: ChatSession, answer: TurnResult) -> None:
     from vibe_llms.interfaces.cli.output import write_json
     from vibe_llms.messages.codec import produce_converter
 

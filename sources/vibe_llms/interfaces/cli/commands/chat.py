@@ -138,10 +138,10 @@ def _produce_session(
 
 
 def _greet(loop: ChatLoop) -> None:
-    from vibe_llms.interfaces.cli.chat.standings import Standing
+    from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 
     loop.output.replay(loop.session.conversation.canisters)
-    standing = loop.session.standing
-    if standing is not Standing.FINISHED:
-        loop.output.say(standing.value)
+    status = loop.session.status
+    if status is not ChatStatus.FINISHED:
+        loop.output.say(status.value)
     loop.output.say(f"{loop.session.model_name} · /help for commands, Ctrl-D to leave")

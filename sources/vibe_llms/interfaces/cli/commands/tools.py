@@ -283,7 +283,7 @@ def _sum(rows: Sequence[tuple[Registration, int]]) -> list[tuple[str, int, int]]
 
 def _find(rows: Sequence[tuple[Registration, int]], name: str) -> tuple[Registration, int]:
     from vibe_llms.exceptions import UnknownNameError
-    from vibe_llms.nearness import find_near
+    from vibe_llms.suggestions import find_near
 
     for row in rows:
         if row[0].invoker.name == name:

@@ -9,7 +9,7 @@ from collections import deque
 from vibe_llms.exceptions import LimitError
 
 
-class Seats:
+class Slots:
     """So many seats, taken in the order of asking. One value serves any number of event loops.
 
     ``asyncio.Semaphore`` belongs to one loop, but a loaded model is shared by the whole process.

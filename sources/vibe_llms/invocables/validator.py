@@ -1,4 +1,4 @@
-"""The other side of ``judging``: what runs in the process that applies schemas."""
+"""The other side of ``validator_process``: what runs in the process that applies schemas."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.invocables.checks import Check, compile_check
-from vibe_llms.invocables.faults import find_faults, produce_judge
+from vibe_llms.invocables.faults import find_faults, produce_schema_validator
+from vibe_llms.invocables.schema_compiler import Check, compile_check
 from vibe_llms.invocables.validation import refuse_schema
 
 
@@ -53,20 +53,20 @@ def _answer(question: bytes) -> dict[str, Any]:
     except ValueError as error:
         return {"faults": [("arguments", f"cannot be read: {error}")]}
     try:
-        return {"faults": _judge(json.dumps(schema), value, name)}
+        return {"faults": _validate(json.dumps(schema), value, name)}
     except RequestError as error:
         return {"refusal": error.detail}
     except MemoryError:
         return {"refusal": refuse_schema(name, "that takes too much memory.").detail}
 
 
-def _judge(text: str, value: Any, name: str) -> list[tuple[str, str]]:
+def _validate(text: str, value: Any, name: str) -> list[tuple[str, str]]:
     prepared = _prepare(text)
     if prepared.check is not None and _passes(prepared.check, value):
         return []
-    if prepared.judge is None:
-        prepared.judge = produce_judge(json.loads(text), name)
-    return [(fault.path, fault.rule) for fault in find_faults(prepared.judge, value, name)]
+    if prepared.validator is None:
+        prepared.validator = produce_schema_validator(json.loads(text), name)
+    return [(fault.path, fault.rule) for fault in find_faults(prepared.validator, value, name)]
 
 
 @attrs.define
@@ -74,7 +74,7 @@ class _Prepared:
     """What is made of a schema once."""
 
     check: Check | None
-    judge: Any = None
+    validator: Any = None
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,6 +1,6 @@
 """What only a vendor understands, beside the common words, and how both become one again.
 
-The residue of an object holds the vendor's own fields by their own names. What we note there
+The extras of an object hold the vendor's own fields by their own names. What we note there
 ourselves begins with ``$``; a field of the vendor's that does so is escaped.
 """
 
@@ -15,7 +15,7 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import Native
 
 MARK: Final = "$"
-"""What the names begin with under which a residue notes what no field of the vendor's says."""
+"""What the names begin with under which extras note what no field of the vendor's says."""
 
 NAMELESS: Final[Mapping[str, Any]] = {"$nameless": True}
 """What notes of a call, or a message, that it came without an id: it goes without one, too."""
@@ -27,7 +27,7 @@ def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def leave(fields: Mapping[str, Any], *known: str) -> dict[str, Any]:
-    """Returns the fields that are not known and say something, as a residue: null says nothing."""
+    """Returns the fields that are not known and say something, as extras: null says nothing."""
     return {
         MARK + name if name.startswith(MARK) else name: value
         for name, value in fields.items()
@@ -35,10 +35,10 @@ def leave(fields: Mapping[str, Any], *known: str) -> dict[str, Any]:
     }
 
 
-def merge(fields: Mapping[str, Any], residue: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the common words say with a residue laid over it; objects within are merged."""
+def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the common words say with extras laid over it; objects within are merged."""
     merged = dict(fields)
-    for key, value in residue.items():  # mostly there is none
+    for key, value in extras.items():  # mostly there are none
         if is_mark(key):
             continue
         name = unescape(key)
@@ -50,12 +50,12 @@ def merge(fields: Mapping[str, Any], residue: Mapping[str, Any]) -> dict[str, An
 
 
 def is_mark(name: str) -> bool:
-    """Tells whether a name in a residue is of something that we have noted."""
+    """Tells whether a name in extras is of something that we have noted."""
     return name.startswith(MARK) and not name.startswith(2 * MARK)
 
 
 def unescape(name: str) -> str:
-    """Returns the name that a field had before it was left in a residue."""
+    """Returns the name that a field had before it was left in extras."""
     return name[len(MARK) :] if name.startswith(2 * MARK) else name
 
 
@@ -73,9 +73,9 @@ def read_native(native: Native, path: str) -> dict[str, Any]:
 
 def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
     """Returns what has no common word as a native; None where there is nothing."""
-    return seal_native(protocol, fields) if fields else None
+    return make_native(protocol, fields) if fields else None
 
 
-def seal_native(protocol: str, fields: Mapping[str, Any]) -> Native:
-    """Returns fields, perhaps none, as a native: it also says whose a seal is."""
+def make_native(protocol: str, fields: Mapping[str, Any]) -> Native:
+    """Returns fields, perhaps none, as a native: it also says whose a signature is."""
     return Native(protocol=protocol, data=msgspec.json.encode(fields).decode("utf-8"))

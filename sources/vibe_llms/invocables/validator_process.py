@@ -24,10 +24,10 @@ from typing import IO, Any, Final
 from vibe_llms.invocables.validation import Fault, refuse_schema, shorten, show_value
 from vibe_llms.plain import JsonObject
 
-JUDGE_SECONDS: Final = 5.0
+VALIDATOR_SECONDS: Final = 5.0
 """How much time of the processor applying a schema once may take."""
 
-JUDGE_BYTES: Final = 2_147_483_648
+VALIDATOR_BYTES: Final = 2_147_483_648
 """How much memory the process may take."""
 
 IDLE_SECONDS: Final = 60.0
@@ -43,7 +43,7 @@ _SUSPECTS: Final = 3
 
 _PROGRAM: Final = (
     "import json, sys; paths = json.loads(sys.argv[1]); sys.path[:] = paths\n"
-    "from vibe_llms.invocables.judge import serve; serve(*map(float, sys.argv[2:]))"
+    "from vibe_llms.invocables.validator import serve; serve(*map(float, sys.argv[2:]))"
 )
 
 
@@ -55,12 +55,12 @@ class _Gone(Exception):
         self.status = status
 
 
-class _Judge:
+class _ValidatorProcess:
     """The process, as we hold it."""
 
     def __init__(self) -> None:
         paths = json.dumps([str(path) for path in sys.path if path])
-        limits = map(str, (JUDGE_SECONDS, JUDGE_BYTES, IDLE_SECONDS))
+        limits = map(str, (VALIDATOR_SECONDS, VALIDATOR_BYTES, IDLE_SECONDS))
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-c", _PROGRAM, paths, *limits],
             stdin=subprocess.PIPE,
@@ -118,7 +118,7 @@ def _read_line(outbox: IO[bytes]) -> bytes:
 
 
 _door = threading.Lock()
-_judge: _Judge | None = None
+_running: _ValidatorProcess | None = None
 
 
 def consult(schema: JsonObject, value: Any, name: str) -> tuple[Fault, ...]:
@@ -145,25 +145,25 @@ def consult(schema: JsonObject, value: Any, name: str) -> tuple[Fault, ...]:
 
 
 def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:
-    global _judge
+    global _running
     with _door:
-        for is_new in (_judge is None, True):
-            if _judge is None:
+        for is_new in (_running is None, True):
+            if _running is None:
                 try:
-                    _judge = _Judge()
+                    _running = _ValidatorProcess()
                 except OSError as error:
                     detail = f"the process that applies it cannot be started: {error}."
                     raise refuse_schema(name, detail) from error
             try:
-                answer: dict[str, Any] = _judge.ask(question)
+                answer: dict[str, Any] = _running.ask(question)
                 return answer
             except _Gone as gone:
-                _judge = None
+                _running = None
                 if not is_new and gone.status != -signal.SIGPROF:
                     continue  # it had waited long enough and left, or somebody ended it
                 raise refuse_schema(name, _explain_end(gone.status, schema)) from gone
             except BaseException:
-                _judge = None
+                _running = None
                 raise
     raise AssertionError
 
@@ -174,7 +174,7 @@ def _explain_end(status: int, schema: JsonObject) -> str:
     places = list(_find_suspects(schema, "$"))[:_SUSPECTS]
     said = f" Look at {', '.join(places)}." if places else ""
     return (
-        f"that takes more than {JUDGE_SECONDS:g} seconds of the processor: a pattern"
+        f"that takes more than {VALIDATOR_SECONDS:g} seconds of the processor: a pattern"
         f" backtracks, or alternatives and references multiply.{said}"
     )
 
@@ -206,11 +206,11 @@ def _walk(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 def dismiss() -> None:
     """Ends the process, if there is one; the next question starts another."""
-    global _judge
+    global _running
     with _door:
-        if _judge is not None:
-            _judge.end()
-            _judge = None
+        if _running is not None:
+            _running.end()
+            _running = None
 
 
 atexit.register(dismiss)
@@ -218,9 +218,9 @@ atexit.register(dismiss)
 
 def _forget() -> None:
     """The process belongs to the parent; a forked child starts one of its own."""
-    global _door, _judge
+    global _door, _running
     _door = threading.Lock()
-    _judge = None
+    _running = None
 
 
 if hasattr(os, "register_at_fork"):

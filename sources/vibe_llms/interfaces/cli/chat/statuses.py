@@ -18,7 +18,7 @@ _CUTS = {
 }
 
 
-class Standing(enum.Enum):
+class ChatStatus(enum.Enum):
     """What is open; the value says it to the user, and what /continue does about it."""
 
     FINISHED = "The last answer is finished."
@@ -29,7 +29,7 @@ class Standing(enum.Enum):
     BROKEN = "The last answer broke off before there were words; /continue asks again."
 
 
-def read_standing(canisters: Sequence[AnyCanister]) -> Standing:
+def read_status(canisters: Sequence[AnyCanister]) -> ChatStatus:
     """Reads the end of a conversation; what a supervisor says there is no message."""
     from vibe_llms.engine.tails import read_tail  # a single question never gets here
 
@@ -37,18 +37,18 @@ def read_standing(canisters: Sequence[AnyCanister]) -> Standing:
     while end and canisters[end - 1].role == "supervisor":
         end -= 1
     if not end:
-        return Standing.FINISHED
+        return ChatStatus.FINISHED
     if canisters[end - 1].role in ("user", "document"):
-        return Standing.UNANSWERED
+        return ChatStatus.UNANSWERED
     tail = read_tail(canisters[:end])
     if tail.is_broken_off:
         said = text_of(canisters[tail.start : end])
-        return Standing.INTERRUPTED if said else Standing.BROKEN
+        return ChatStatus.INTERRUPTED if said else ChatStatus.BROKEN
     if tail.is_paused or not tail.ends_in_words:
-        return Standing.UNFINISHED
+        return ChatStatus.UNFINISHED
     if tail.stop_reason in (StopReason.LIMIT, StopReason.OVERFLOW):
-        return Standing.CUT
-    return Standing.FINISHED
+        return ChatStatus.CUT
+    return ChatStatus.FINISHED
 
 
 def describe_cut(origin: Origin | None) -> str:

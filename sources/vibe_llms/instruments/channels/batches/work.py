@@ -10,8 +10,8 @@ import attrs
 
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
-from vibe_llms.instruments.answering import Outcome as Answered
-from vibe_llms.instruments.channels.batches.items import BatchItem, Outcome
+from vibe_llms.instruments.answering import Answer
+from vibe_llms.instruments.channels.batches.items import BatchItem, ItemOutcome
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters
@@ -25,7 +25,7 @@ _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
 
 T = TypeVar("T")
 
-Ask: TypeAlias = Callable[[Any], Awaitable[Outcome[Any]]]
+Ask: TypeAlias = Callable[[Any], Awaitable[ItemOutcome[Any]]]
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +66,7 @@ class Wording:
         return {"variables": value, "said": [[each.role, text_of(each)] for each in said]}
 
 
-class Asking:
+class ModelWork:
     """Puts each input to a model, or to an engine.
 
     Args:
@@ -109,11 +109,11 @@ class Asking:
         model.check(pattern)
         return self._ask if self._parser is None else self._parse
 
-    async def _ask(self, value: Any) -> Outcome[Any]:
+    async def _ask(self, value: Any) -> ItemOutcome[Any]:
         request = await self._fill(value)
         return produce_outcome(await _take_turns(lambda: self._model.answer(request, stream=False)))
 
-    async def _parse(self, value: Any) -> Outcome[Any]:
+    async def _parse(self, value: Any) -> ItemOutcome[Any]:
         assert self._parser is not None
         parser, request = self._parser, await self._fill(value)
         parsed = await _take_turns(lambda: self._model.parse_with_response(request, parser))
@@ -124,7 +124,7 @@ class Asking:
             losses=parsed.losses,
         )
 
-    async def _act(self, value: Any) -> Outcome[Any]:
+    async def _act(self, value: Any) -> ItemOutcome[Any]:
         assert isinstance(self._answering, Engine)
         outcome = await self._answering.answer(await self.wording.compose(value))
         _ensure_answered(outcome)
@@ -179,13 +179,13 @@ async def _take_turns(ask: Callable[[], Awaitable[T]]) -> T:
         pause = min(2 * pause, _LAST_PAUSE_SECONDS)
 
 
-def produce_outcome(answered: Answered, usage: Usage | None = None) -> Outcome[Any]:
+def produce_outcome(answered: Answer, usage: Usage | None = None) -> ItemOutcome[Any]:
     """Returns what came of an input as the text of its answer, with all that it used."""
     text, origin = answered.text, answered.origin
     used = answered.usage if usage is None else usage
     if origin is not None and origin.usage is not used:  # of several answers, or with summaries
         origin = attrs.evolve(origin, usage=used)
-    return Outcome(
+    return ItemOutcome(
         value=text,
         text=text,
         origin=origin,

@@ -22,8 +22,8 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.codec import decode_canister, encode_canister
-from vibe_llms.messages.conformity import renew
 from vibe_llms.messages.contents import Citation, ImageContent, ReasoningContent, TextualContent
+from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 

@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from vibe_llms.exceptions import LimitError
-from vibe_llms.providers.local.seats import Seats
+from vibe_llms.providers.local.slots import Slots
 
 
 async def test_seats_are_given_in_the_order_of_asking() -> None:
     """Whoever asks first sits first, and never more than there are seats."""
-    seats, order = Seats(1, 8), []
+    seats, order = Slots(1, 8), []
 
     async def sit(number: int) -> None:
         await seats.take()
@@ -29,7 +29,7 @@ async def test_seats_are_given_in_the_order_of_asking() -> None:
 @pytest.mark.parametrize("granted", [False, True])
 async def test_whoever_is_cancelled_takes_no_seat(granted: bool) -> None:
     """Also one whose seat was given in the very moment of the cancellation."""
-    seats = Seats(1, 8)
+    seats = Slots(1, 8)
     await seats.take()
     waiting = asyncio.create_task(seats.take())
     await asyncio.sleep(0)
@@ -47,7 +47,7 @@ async def test_whoever_is_cancelled_takes_no_seat(granted: bool) -> None:
 
 async def test_no_more_wait_than_the_limit_allows() -> None:
     """The error names the limit."""
-    seats = Seats(1, 1)
+    seats = Slots(1, 1)
     await seats.take()
     waiting = asyncio.create_task(seats.take())
     await asyncio.sleep(0)
@@ -61,7 +61,7 @@ async def test_no_more_wait_than_the_limit_allows() -> None:
 
 def test_a_seat_passes_from_one_event_loop_to_another() -> None:
     """One loaded model serves the loops of several threads, also after one is closed."""
-    seats, taken = Seats(1, 8), []
+    seats, taken = Slots(1, 8), []
 
     async def sit() -> None:
         await seats.take()

@@ -1,4 +1,4 @@
-"""Seals on reasoning: whoever changes what is sealed, or what came before, is found out."""
+"""Signatures on reasoning: whoever changes what is signed, or what came before, is found out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 
 KEY = b"the simulated vendors have one key, so that a conversation outlives a simulator"
 TAG_BYTES = 16
-OPEN_SEALS = frozenset({"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"})
+OPEN_SIGNATURES = frozenset(
+    {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
+)
 """What Google's documentation tells clients to send for invocations of other models."""
 
 
@@ -20,14 +22,14 @@ def _tag(*texts: str) -> bytes:
     return hmac.new(KEY, joined, hashlib.sha256).digest()[:TAG_BYTES]
 
 
-def seal(text: str, *, kind: str, prefix: str = "", carry: bool = False) -> str:
-    """Seals a text, alone and together with what came before it.
+def sign(text: str, *, kind: str, prefix: str = "", carry: bool = False) -> str:
+    """Signs a text, alone and together with what came before it.
 
     Args:
-        text: What is sealed.
-        kind: Whose seal it is; another protocol's is none.
+        text: What is signed.
+        kind: Whose signature it is; another protocol's is none.
         prefix: The conversation before, from :func:`canonicalize`.
-        carry: Whether the seal holds the text, as encrypted reasoning does.
+        carry: Whether the signature holds the text, as encrypted reasoning does.
     """
     payload = _tag(kind, text) + _tag(kind, prefix, text)
     if carry:
@@ -35,19 +37,21 @@ def seal(text: str, *, kind: str, prefix: str = "", carry: bool = False) -> str:
     return base64.b64encode(payload).decode("ascii")
 
 
-def is_intact(seal_text: object, text: str | None, *, kind: str, prefix: str | None = None) -> bool:
-    """Whether a seal is one of ours and fits.
+def is_intact(
+    signature_text: object, text: str | None, *, kind: str, prefix: str | None = None
+) -> bool:
+    """Whether a signature is one of ours and fits.
 
     Args:
-        seal_text: What the client sent back.
-        text: What it must seal; None for a seal that carries its text.
-        kind: Whose seal it must be.
-        prefix: The conversation before, where the seal is bound to it; None where it is not.
+        signature_text: What the client sent back.
+        text: What it must sign; None for a signature that carries its text.
+        kind: Whose signature it must be.
+        prefix: The conversation before, where the signature is bound to it; None where it is not.
     """
-    if not isinstance(seal_text, str):
+    if not isinstance(signature_text, str):
         return False
     try:
-        payload = base64.b64decode(seal_text, validate=True)
+        payload = base64.b64decode(signature_text, validate=True)
     except (binascii.Error, ValueError):
         return False
     if text is None:

@@ -1,6 +1,6 @@
-"""The order that the vendor insists on around function calls, and the seals on them.
+"""The order that the vendor insists on around function calls, and the signatures on them.
 
-Models from the third generation on refuse a function call of the running turn without a seal:
+Models from the third generation on refuse a function call of the running turn without a signature:
 the first one of each of their contents bears it. For a call that another model made, Google
 documents a word that stands for it and skips the check (ai.google.dev, "Thought signatures",
 questions: a history transferred from a different model; read 2026-11-22).
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.dialects.generate_content.calling.parts import SEAL
+from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE
 from vibe_llms.dialects.ledger import Ledger
 
 if TYPE_CHECKING:
     from vibe_llms.dialects.generate_content.calling.messages import WrittenContent
 
 SKIPPING_SEAL: Final = "skip_thought_signature_validator"
-"""What stands for the seal of a call that no model of this vendor has made."""
+"""What stands for the signature of a call that no model of this vendor has made."""
 
 BEGIN: Final = "(The conversation begins with a call.)"
 """What the user says where a conversation begins with a function call."""
@@ -45,17 +45,17 @@ def _append(before: WrittenContent, content: WrittenContent) -> None:
         before.add(part, path)
 
 
-def seal_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:
-    """Gives the calls of the running turn that lack a seal the word that stands for one."""
+def sign_calls(contents: Sequence[WrittenContent], ledger: Ledger) -> None:
+    """Gives the calls of the running turn that lack a signature the word that stands for one."""
     begin = max(
         (index for index, content in enumerate(contents) if _is_said_by_user(content)), default=-1
     )
     for content in contents[begin + 1 :]:
         calls = _find_calls(content)
-        if content.role != "model" or not calls or any(SEAL in part for part in content.parts):
+        if content.role != "model" or not calls or any(SIGNATURE in part for part in content.parts):
             continue
-        content.parts[calls[0]][SEAL] = SKIPPING_SEAL
-        reason = "a call of another model bears a word which stands for the seal it lacks"
+        content.parts[calls[0]][SIGNATURE] = SKIPPING_SEAL
+        reason = "a call of another model bears a word which stands for the signature it lacks"
         ledger.synthesize(content.paths[calls[0]], reason)
 
 

@@ -44,7 +44,7 @@ async def perform_all(
         ordered: Whether results come in the order of the inputs.
         window: How many inputs may be taken and not yet be handed out; at least ``concurrency``.
     """
-    crew = _Crew(source, perform, ordered=ordered, window=max(window, concurrency))
+    crew = _Workers(source, perform, ordered=ordered, window=max(window, concurrency))
     workers = [asyncio.ensure_future(crew.work()) for _ in range(concurrency)]
     for worker in workers:
         worker.add_done_callback(crew.leave)
@@ -68,7 +68,7 @@ async def perform_all(
         await crew.close()
 
 
-class _Crew(Generic[_In, _Out]):
+class _Workers(Generic[_In, _Out]):
     """What the workers of one batch share."""
 
     def __init__(
