@@ -103,7 +103,7 @@ class Driver:
         self._record = Record.read(context.survey())
         self._generator = Generator(asking, journal, registry, context)
         self._executor = Executor(journal, registry, context, self._record)
-        self._arbiter = ApprovalGate(context, self._record, approver, answers)
+        self._gate = ApprovalGate(context, self._record, approver, answers)
         self._command: Generate | None = None
         self._turns = 0
         self._worked = 0.0
@@ -173,7 +173,7 @@ class Driver:
                 case Await():
                     paused, deadline = await self._context.now(), clock.when()
                     clock.reschedule(None)
-                    if left := await self._arbiter.ask(command.calls):
+                    if left := await self._gate.ask(command.calls):
                         return left
                     waited = await self._context.now() - paused
                     started += waited

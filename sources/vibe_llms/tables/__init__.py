@@ -2,5 +2,5 @@
 
 ``kinds`` says what a value must be, ``reading`` reads plain tables, ``annotations`` says what the
 table of an attrs class may have, and ``documents`` reads files and knows the line of each key. May
-import the errors and nearness. It refuses to know what any table is about.
+import the errors and suggestions. It refuses to know what any table is about.
 """
