@@ -4,7 +4,8 @@ Everything it sends is composed beforehand; it parses of a request what it must,
 process of its own. A client is measured by its own CPU time. What is wanted is said in the path:
 ``/at-once/v1/chat/completions`` sends a stream in one write, ``/paced`` one write a chunk, and
 ``/slow`` one chunk in a while. ``"stream": true`` in the body asks for a stream; what is not
-streamed comes at once, behind ``/late`` after the time that a vendor takes at least.
+streamed comes at once, behind ``/late`` after the time that a vendor takes at least, and behind
+``/acting`` it is a call of the tool ``look`` each time, with an id of its own.
 
 Run as a program it serves until its standard input is closed, and prints its port first.
 """
@@ -157,8 +158,31 @@ def compose_answer(protocol: str) -> bytes:
         part = {"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []}
         item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"}
         return json.dumps(_describe_response([{**item, "content": [part]}], "completed")).encode()
-    message = {"role": "assistant", "content": "Hi", "refusal": None}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    return _compose_whole_chat({"content": "Hi"}, "stop")
+
+
+CALL_ID = b"call_00000000"
+"""Stands in a composed call for the id that each one gets."""
+
+
+def compose_call(protocol: str) -> bytes:
+    """Composes an answer that only calls the tool ``look``."""
+    called, arguments = CALL_ID.decode(), '{"at":"rain"}'
+    if protocol == "messages":
+        block = {"type": "tool_use", "id": called, "name": "look", "input": {"at": "rain"}}
+        return json.dumps(_describe_message([block], "tool_use")).encode()
+    if protocol == "responses":
+        item = {"id": called.replace("call", "fc"), "type": "function_call", "status": "completed"}
+        item |= {"call_id": called, "name": "look", "arguments": arguments}
+        return json.dumps(_describe_response([item], "completed")).encode()
+    function = {"name": "look", "arguments": arguments}
+    call = {"id": called, "type": "function", "function": function}
+    return _compose_whole_chat({"content": None, "tool_calls": [call]}, "tool_calls")
+
+
+def _compose_whole_chat(said: dict[str, Any], reason: str) -> bytes:
+    message = {"role": "assistant", "refusal": None, **said}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}
     common = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m"}
     return json.dumps({**common, "choices": [choice], "usage": usage}).encode()
@@ -176,6 +200,11 @@ def _frame(event: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(event), event)
 
 
+def _answer(body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return head.encode() + b"\r\n\r\n" + body
+
+
 class _Canned:
     """All that is ever sent, by protocol."""
 
@@ -191,13 +220,15 @@ class _Canned:
             name: [_frame(event) for event in compose(SLOW_CHUNKS)]
             for name, compose in _COMPOSERS.items()
         }
-        self.answers = {}
-        for name in _COMPOSERS:
-            body = compose_answer(name)
-            head = (
-                f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-            )
-            self.answers[name] = head.encode() + b"\r\n\r\n" + body
+        self.answers = {name: _answer(compose_answer(name)) for name in _COMPOSERS}
+        self._calls = {name: _answer(compose_call(name)) for name in _COMPOSERS}
+        self._called = 0
+
+    def call(self, protocol: str) -> bytes:
+        """Returns an answer that calls the tool, by an id that was not there before."""
+        self._called += 1
+        number = b"_%08d" % self._called
+        return self._calls[protocol].replace(CALL_ID[-9:], number)
 
 
 async def _serve_connection(
@@ -215,7 +246,8 @@ async def _serve_connection(
             if b'"stream":true' not in body.replace(b" ", b""):
                 if path.startswith("/late"):
                     await asyncio.sleep(LATE_SECONDS)
-                writer.write(canned.answers[protocol])
+                is_acting = path.startswith("/acting")
+                writer.write(canned.call(protocol) if is_acting else canned.answers[protocol])
             elif path.startswith("/at-once"):
                 writer.write(canned.bursts[protocol])
                 await writer.drain()

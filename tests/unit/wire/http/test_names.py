@@ -118,6 +118,20 @@ async def test_the_first_address_that_answers_is_taken() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+async def test_what_is_written_is_sent_at_once() -> None:
+    """Else a body that is too long to be written with its head waits for 40 ms."""
+    with listening() as there:
+        made = await connect([there])
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            asyncio.Protocol, sock=made
+        )
+
+        assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+        transport.close()
+        await asyncio.sleep(0)
+
+
 async def test_where_none_answers_the_first_says_why() -> None:
     """And where there is none, that is said."""
     with (
