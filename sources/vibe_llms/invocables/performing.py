@@ -12,12 +12,12 @@ import contextvars
 import functools
 import inspect
 import logging
-import sys
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import attrs
 
+from vibe_llms.eagerness import begin
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
@@ -78,25 +78,16 @@ async def perform_fitting(
             " go on. Do without it."
         )
     run = _run_in_thread if is_plain else _run
-    task = _start(run(invoker, bound, places))
-    task.add_done_callback(places.end_task)
+    task = begin(run(invoker, bound, places))
+    if task.done():  # it waited for nothing
+        places.leave()
+    else:
+        task.add_done_callback(places.end_task)
     try:
         outcome = await _watch(task, invoker, places, context)
     finally:
         context.cancel()
     return limit_outcome(outcome, invoker.output_limit_characters, invoker.output_limit_bytes)
-
-
-def _start(execution: Coroutine[Any, Any, Outcome]) -> asyncio.Task[Outcome]:
-    """Begins an execution as a task of its own, which can be given up.
-
-    Where Python can (from 3.12 on), its first steps are made at once: what waits for nothing is
-    done when this returns, and costs no turn of the event loop.
-    """
-    loop = asyncio.get_running_loop()
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(execution, loop=loop, eager_start=True)
-    return loop.create_task(execution)
 
 
 def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Bound | Outcome:
@@ -117,7 +108,6 @@ class _Places:
     Attributes:
         in_thread: A thread is at work, and its end is what counts; else the end of the task.
         is_given_up: Nobody waits for the execution any more, and it goes on.
-        waiter: Of whoever waits for it, or for its time to be over.
     """
 
     _invoker: Invoker
@@ -125,7 +115,6 @@ class _Places:
     in_thread: bool = attrs.field(default=False, init=False)
     is_given_up: bool = attrs.field(default=False, init=False)
     _held: list[Gate] = attrs.field(factory=list, init=False)
-    waiter: asyncio.Future[None] | None = attrs.field(default=None, init=False)
 
     async def acquire(self) -> None:
         """Takes all places. Raises GateBlockedError where none will become free."""
@@ -150,16 +139,10 @@ class _Places:
                 gate.release()
         self._held.clear()
 
-    def end_task(self, task: asyncio.Task[Outcome]) -> None:
+    def end_task(self, task: asyncio.Future[Outcome]) -> None:
         """Gives the places back with the end of the task, if no thread is at work."""
-        self.wake()
         if not self.in_thread:
             self.leave()
-
-    def wake(self) -> None:
-        """Lets whoever waits look again."""
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(None)
 
     def give_up(self) -> None:
         """Says that nobody waits for the execution any more, and that it goes on."""
@@ -170,14 +153,15 @@ class _Places:
 
 
 async def _watch(
-    task: asyncio.Task[Outcome],
+    task: asyncio.Future[Outcome],
     invoker: Invoker,
     places: _Places,
     context: InvocationContext,
 ) -> Outcome:
     """Waits for an execution as long as it may take; stops it when it is over, or cancelled."""
     try:
-        await _wait(task, places, invoker.time_limit_seconds)
+        if not task.done():
+            await asyncio.wait((task,), timeout=invoker.time_limit_seconds)
     except asyncio.CancelledError:
         await _stop(task, invoker, places, context)
         raise
@@ -191,28 +175,14 @@ async def _watch(
     return fail(_explain_time(invoker, places.is_given_up))
 
 
-async def _wait(task: asyncio.Task[Outcome], places: _Places, seconds: float | None) -> None:
-    """Waits until a task is done or so much time is over; less work than ``asyncio.wait``."""
-    if task.done():
-        return
-    loop = asyncio.get_running_loop()
-    places.waiter = loop.create_future()
-    timer = None if seconds is None else loop.call_later(seconds, places.wake)
-    try:
-        await places.waiter
-    finally:
-        if timer is not None:
-            timer.cancel()
-
-
 async def _stop(
-    task: asyncio.Task[Outcome], invoker: Invoker, places: _Places, context: InvocationContext
+    task: asyncio.Future[Outcome], invoker: Invoker, places: _Places, context: InvocationContext
 ) -> None:
     """Cancels an execution, and gives it up where that does not end it."""
     context.cancel()
     task.cancel()
     try:
-        await _wait(task, places, GRACE_SECONDS)
+        await asyncio.wait((task,), timeout=GRACE_SECONDS)
     finally:
         if not task.done():
             places.give_up()
@@ -233,8 +203,6 @@ async def _run(invoker: Invoker, bound: Bound, places: _Places) -> Outcome:
         raise
     except BaseException as error:  # whatever a function raises, a call has an outcome
         return _explain_failure(invoker, error)
-    finally:
-        places.wake()  # a turn of the event loop before the task could tell that it is done
     return _conclude(invoker, value)
 
 
