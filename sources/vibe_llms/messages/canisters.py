@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import attrs
@@ -81,12 +82,12 @@ class Usage:
     @property
     def total_input_tokens(self) -> int | None:
         """All input, cached or not; ``None`` where nothing is known."""
-        return _sum_known(*(getattr(self, name) for name in INPUT_BUCKETS))
+        return _sum_known(*_access_input(self))
 
     @property
     def total_output_tokens(self) -> int | None:
         """All output, reasoning or not; ``None`` where nothing is known."""
-        return _sum_known(*(getattr(self, name) for name in OUTPUT_BUCKETS))
+        return _sum_known(*_access_output(self))
 
     def __add__(self, other: Usage) -> Usage:
         """Adds two accounts, bucket by bucket; the vendors' own words do not add up."""
@@ -106,6 +107,8 @@ INPUT_BUCKETS = (
 )
 OUTPUT_BUCKETS = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
 """The names of the buckets; none of them overlaps another."""
+
+_access_input, _access_output = attrgetter(*INPUT_BUCKETS), attrgetter(*OUTPUT_BUCKETS)
 
 
 def _sum_known(*counts: int | None) -> int | None:

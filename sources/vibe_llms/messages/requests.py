@@ -45,7 +45,7 @@ def _ensure_invocables(
     return ensure_members(given, (InvocableDescription,), "invocables")
 
 
-@attrs.frozen(kw_only=True, field_transformer=conform_fields)
+@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Request:
     """One call of a model, without anything of the vendor's in it.
 
