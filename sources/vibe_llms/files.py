@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -50,28 +51,20 @@ def advise(error: OSError, *, is_named: bool = False) -> str:
     return remedies.get(error.errno or 0, _USUAL_REMEDY)
 
 
-class _Naming:
-    """See :func:`naming`; a class, as an append goes through three, and a generator costs more."""
-
-    __slots__ = ("draft", "path")
-
-    def __init__(self, path: Path | str, draft: str | None) -> None:
-        self.path = path
-        self.draft = draft
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if not isinstance(error, OSError) or error.errno is None:  # ours are such, and have none
-            return
-        if error.filename in (None, self.draft):
-            raise OSError(error.errno, error.strerror, os.fspath(self.path)) from error
-
-
-def naming(path: Path | str, draft: str | None = None) -> _Naming:
+@contextmanager
+def naming(path: Path | str, draft: str | None = None) -> Iterator[None]:
     """Lets an error of the operating system that names no file, or but its draft, name this one."""
-    return _Naming(path, draft)
+    try:
+        yield
+    except OSError as error:
+        name_file(error, path, draft)
+        raise
+
+
+def name_file(error: OSError, path: Path | str, draft: str | None = None) -> None:
+    """Does for one error what :func:`naming` does; what often goes well need not enter anything."""
+    if error.errno is not None and error.filename in (None, draft):  # ours have no number
+        error.filename = os.fspath(path)
 
 
 def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
@@ -81,13 +74,21 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
         OSError: It cannot be opened, or is a folder, a pipe or a device.
     """
     descriptor = os.open(path, flags | _AT_ONCE)
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
+    try:
+        ensure_regular(os.fstat(descriptor), path)
+    except OSError:
         os.close(descriptor)
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        raise OSError(errno.EINVAL, "This is a pipe or a device, not a file", path)
+        raise
     return descriptor
+
+
+def ensure_regular(found: os.stat_result, path: str) -> None:
+    """Raises OSError for what is no file that has an end: a folder, a pipe or a device."""
+    if stat.S_ISREG(found.st_mode):
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "This is a pipe or a device, not a file", path)
 
 
 def read_regular(path: str) -> bytes:

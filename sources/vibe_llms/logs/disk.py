@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from vibe_llms.files import naming, open_regular, synchronize_folder
+from vibe_llms.files import naming, synchronize_folder
 
 _FILE_MODE = 0o600  # what people tell a model is nobody else's business
 _FOLDER_MODE = 0o700
 _BINARY = getattr(os, "O_BINARY", 0)  # only Windows has another kind
+_APPENDING = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | _BINARY
 
 
 class Disk:
@@ -30,8 +31,11 @@ class Disk:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, _FILE_MODE)
 
     def open_to_append(self, path: str) -> int:
-        """Opens a file that exists, to read it and to write at its end."""
-        return open_regular(path, os.O_RDWR | os.O_APPEND)
+        """Opens a file that exists, to read it and to write at its end; a pipe is not waited for.
+
+        Whether it is a file is up to the caller, who looks at its size in any case.
+        """
+        return os.open(path, _APPENDING)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Writes all of the data, or raises OSError having written some of them."""

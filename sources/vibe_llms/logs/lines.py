@@ -60,7 +60,7 @@ def count_lines(descriptor: int, size: int) -> int:
 
 def find_torn_start(descriptor: int, size: int) -> int:
     """Returns where the whole appends of a file end: its size, unless the last one is torn."""
-    tail = read_at(descriptor, max(0, size - len(_MORE)), len(_MORE)) if size else b"\n"
+    tail = _read_once(descriptor, max(0, size - len(_MORE)), len(_MORE)) if size else b"\n"
     if tail.endswith(b"\n") and tail != _MORE:
         return size
     end = find_line_start(descriptor, size)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from vibe_llms.exceptions import StoreError
-from vibe_llms.files import naming
+from vibe_llms.files import name_file
 
 WAIT_SECONDS = 10.0
 """How long a lock is waited for. The longest that one is held is the copying of a parent's
@@ -63,12 +63,14 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
     while True:
         descriptor = _open(path)
         try:
-            with naming(path):
+            if not _try(descriptor, shared):
                 _wait(descriptor, path, shared, deadline)
             # Removed or replaced while we waited: what we hold then locks nobody out.
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, OSError):
+                name_file(error, path)
             os.close(descriptor)
             raise
         os.close(descriptor)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final, Self
 
 from vibe_llms.exceptions import Finding, StoreError
-from vibe_llms.files import naming, open_regular
+from vibe_llms.files import ensure_regular, name_file, naming, open_regular
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, write_new_file
 from vibe_llms.logs.lines import find_line_start, find_torn_start, read_at
@@ -63,9 +63,10 @@ class Log:
         self._tally = tally
         self.descriptor = descriptor if descriptor is not None else _open(path, disk, reading)
         try:
-            with naming(path):
-                start = self._settle(reading)
-        except BaseException:
+            start = self._settle(reading)
+        except BaseException as error:
+            if isinstance(error, OSError):
+                name_file(error, path)
             if descriptor is None:
                 os.close(self.descriptor)
             raise
@@ -76,6 +77,7 @@ class Log:
     def _settle(self, reading: bool) -> int:
         """Returns where the whole appends end, with what is torn behind them put right."""
         status = os.fstat(self.descriptor)
+        ensure_regular(status, self.path)
         size, self.modified_ns = status.st_size, status.st_mtime_ns
         start = find_torn_start(self.descriptor, size)
         if start < size:
@@ -113,19 +115,20 @@ class Log:
             OSError: They could not be written. Nothing of them is in the file, as after an
                 interrupt.
         """
-        with naming(self.path):
+        try:
             if self._is_torn:
                 self._take_back()
-            try:
-                self._disk.write(self.descriptor, data)
-                if certain:
-                    self._disk.synchronize(self.descriptor)
-                self.end = Tally(self.end.lines + lines, self.end.size + len(data))
-            except BaseException:  # also Ctrl-C: what is not acknowledged is taken back
-                self._is_torn = True
-                with suppress(OSError):  # then the next append, or whoever opens it next, does it
-                    self._take_back()
-                raise
+            self._disk.write(self.descriptor, data)
+            if certain:
+                self._disk.synchronize(self.descriptor)
+            self.end = Tally(self.end.lines + lines, self.end.size + len(data))
+        except BaseException as error:  # also Ctrl-C: what is not acknowledged is taken back
+            self._is_torn = True
+            with suppress(OSError):  # then the next append, or whoever opens it next, does it
+                self._take_back()
+            if isinstance(error, OSError):
+                name_file(error, self.path)
+            raise
         if certain:
             self._note(self.end)
 
@@ -144,8 +147,7 @@ class Log:
         """Writes down what is acknowledged by now."""
         former, self._certain = self._certain, end
         if self._tally is not None and end.lines > former.lines:
-            more = Tally(end.lines - former.lines, end.size - former.size)
-            advance_tally(self._disk, self._tally, self.descriptor, former.size, more)
+            advance_tally(self._disk, self._tally, self.descriptor, former, end)
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -203,7 +205,7 @@ class Log:
 
 
 def _open(path: str, disk: Disk, reading: bool) -> int:
-    return open_regular(path) if reading else disk.open_to_append(path)
+    return open_regular(path) if reading else disk.open_to_append(path)  # may be read-only
 
 
 def _describe_torn(path: str, fate: str, size: int) -> Finding:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from typing import NamedTuple
 
 from vibe_llms.exceptions import Finding
@@ -67,7 +66,7 @@ def encode_tally(tally: Tally) -> bytes:
     return _FORM % tally
 
 
-def advance_tally(disk: Disk, path: str, descriptor: int, size: int, more: Tally) -> None:
+def advance_tally(disk: Disk, path: str, descriptor: int, former: Tally, end: Tally) -> None:
     """Notes that lines were acknowledged behind those that a file had before.
 
     Never raises for what the disk does: the lines are kept, whether they are tallied or not.
@@ -75,19 +74,25 @@ def advance_tally(disk: Disk, path: str, descriptor: int, size: int, more: Tally
     Args:
         path: Of the tally, which is made where it is missing.
         descriptor: Of the file of lines.
-        size: Of that before the new lines.
-        more: The new lines and their bytes.
+        former: How many lines the caller had counted before the new ones, from wherever, and how
+            large the file was.
+        end: The same with the new lines.
     """
-    with suppress(OSError):
+    try:
         tally = os.open(path, _TO_NOTE, 0o600)
-        try:
-            known = _decode(os.read(tally, _SIZE_BYTES + 1))
-            if known is None or known.size != size:
-                # What is missing stays missing: the tally never goes down.
-                known = Tally(max(known.lines if known else 0, count_lines(descriptor, size)))
-            disk.note(tally, _FORM % (known.lines + more.lines, size + more.size))
-        finally:
-            os.close(tally)
+    except OSError:
+        return
+    try:
+        known = _decode(os.read(tally, _SIZE_BYTES + 1))
+        if known is not None and known.size == former.size:
+            lines = known.lines
+        else:  # what is missing stays missing: the tally never goes down
+            lines = max(known.lines if known else 0, count_lines(descriptor, former.size))
+        disk.note(tally, _FORM % (lines + end.lines - former.lines, end.size))
+    except OSError:
+        pass
+    finally:
+        os.close(tally)
 
 
 def find_loss(path: str, lines: int, place: str) -> Finding | None:

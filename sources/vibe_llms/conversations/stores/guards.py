@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import attrs
 
 from vibe_llms.conversations.stores import chain, removal
-from vibe_llms.conversations.stores.layout import Layout
+from vibe_llms.conversations.stores.layout import MESSAGES, TALLY, Layout
 from vibe_llms.logs import Log, locks
 from vibe_llms.logs.disk import Disk, make_folders
 
@@ -61,11 +61,11 @@ class Guards:
             reading: Change nothing, so that a disk may be full or read-only: a torn last
                 line is merely reported, rather than set aside.
         """
-        path = self.layout.messages(identity)
-        tally = self.layout.tally(identity)
+        folder = self.layout.folder(identity)
+        path = f"{folder}/{MESSAGES}"
         lock = self.lock(identity)
         try:
-            return Log(path, self.disk, lock=lock, tally=tally, reading=reading)
+            return Log(path, self.disk, lock=lock, tally=f"{folder}/{TALLY}", reading=reading)
         except FileNotFoundError as error:
             locks.release(lock)
             raise chain.describe_missing_messages(path) from error

@@ -143,10 +143,10 @@ class MemoryStore:
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
     def _access(self, identity: str) -> _Entry:
-        try:
-            return self._entries[ensure_identity(identity)]
-        except KeyError:
-            raise UnknownConversationError(identity=identity) from None
+        entry = self._entries.get(identity)
+        if entry is None:
+            raise UnknownConversationError(identity=ensure_identity(identity))
+        return entry
 
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
         """Begins a conversation."""
@@ -165,14 +165,12 @@ class MemoryStore:
         ensure_distinct(canisters)
         with self.contents.hold(), self._lock:
             entry = self._access(identity)
-            position = Position(size=len(entry.own), merged=entry.merged)
-            if after is not None and after.own_size != position.own_size:
+            if after is not None and after.own_size != len(entry.own) - entry.merged:
                 raise StaleConversationError(identity=identity)
-            stored = detach_media(canisters, self.contents)
-            entry.own.extend(stored)
-            if stored:
+            entry.own.extend(detach_media(canisters, self.contents))
+            if canisters:
                 now = access_now()
-                moment = find_moment(stored, now)
+                moment = find_moment(canisters, now)
                 entry.touched = now if moment is None else max(moment, entry.describe().updated)
             return Receipt(position=Position(size=len(entry.own), merged=entry.merged))
 

@@ -17,5 +17,8 @@ def find_moment(canisters: Sequence[AnyCanister], now: datetime) -> datetime | N
 
     It is long ago where somebody brings in what was said elsewhere.
     """
+    recent = now - _LATE
+    if canisters and canisters[-1].timestamp >= recent:  # as mostly, and the latest mostly last
+        return None
     last = max((canister.timestamp for canister in canisters), default=now)
-    return last if now - last > _LATE else None
+    return last if last < recent else None
