@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.eagerness import begin
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.eagerness import begin
 from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
 from vibe_llms.invocables.invokers import Bound, Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome, produce_outcome
