@@ -6,6 +6,8 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import attrs
+
 from vibe_llms.dialects.processors import Decoder, Dialect
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.messages.requests import Request
@@ -15,6 +17,7 @@ from vibe_llms.providers.credentials import acquire_key, advise_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
 from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable
 from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
+from vibe_llms.providers.tokenizers import VendorTokenizer
 from vibe_llms.providers.transports import ensure_files
 from vibe_llms.secrets import Secret
 
@@ -38,6 +41,7 @@ class Vendor(abc.ABC):
         server_command: What starts its server, where that can run on this machine.
         framing: How a streamed answer is cut.
         request_id_headers: Where it names an exchange.
+        count_field: Where it answers how many tokens a request has; empty where it counts none.
         further_settings: What the user can set besides, and what each must be.
     """
 
@@ -50,6 +54,7 @@ class Vendor(abc.ABC):
     server_command: ClassVar[str] = ""
     framing: ClassVar[Literal["sse", "ndjson"]] = "sse"
     request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "request-id")
+    count_field: ClassVar[str] = ""
     further_settings: ClassVar[Mapping[str, Kind]] = {}
 
     def __init__(self, context: ProviderContext) -> None:
@@ -97,7 +102,14 @@ class Vendor(abc.ABC):
         Args:
             client: By which the tokenizer may ask the vendor.
         """
-        return self.dialect.produce_processors(self.quirks)
+        processors = self.dialect.produce_processors(self.quirks)
+        if not self.count_field:
+            return processors
+        return attrs.evolve(processors, tokenizer=VendorTokenizer(client))
+
+    def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
+        """Returns the path, and what is asked there, to have the tokens of a request counted."""
+        raise NotImplementedError
 
     def nativize(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool

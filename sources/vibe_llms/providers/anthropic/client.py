@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlencode
 
-import attrs
-
 from vibe_llms.dialects import messages
 from vibe_llms.dialects.messages.calling.controls import SAMPLING_FIELDS
 from vibe_llms.dialects.messages.quirks import Quirks
@@ -18,8 +16,7 @@ from vibe_llms.providers.anthropic.clouds import (
     find_cloud_packages,
     produce_cloud_client,
 )
-from vibe_llms.providers.anthropic.tokenizer import AnthropicTokenizer
-from vibe_llms.providers.interfaces import ModelDescriptor, Processors
+from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings
@@ -39,6 +36,23 @@ SAMPLING_VERSION: Final = "2023-06-01"
 
 _PAGE: Final = 1000
 
+_UNCOUNTED: Final = frozenset(
+    {
+        "container",
+        "diagnostics",
+        "inference_geo",
+        "max_tokens",
+        "metadata",
+        "service_tier",
+        "stop_sequences",
+        "stream",
+        "temperature",
+        "top_k",
+        "top_p",
+    }
+)
+"""Parameters of a request that the call for counting does not have, and that count nothing."""
+
 
 class AnthropicVendor(Vendor):
     """The Messages API."""
@@ -48,6 +62,7 @@ class AnthropicVendor(Vendor):
     base_url_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
     request_id_headers: ClassVar[tuple[str, ...]] = ("request-id", "x-request-id")
+    count_field = "input_tokens"
     further_settings: ClassVar[Mapping[str, Kind]] = {
         "cloud": Choice(CLOUDS),
         "project": TEXT,
@@ -68,10 +83,10 @@ class AnthropicVendor(Vendor):
             raise ConfigurationError(findings=(finding,))
         return settings
 
-    def produce_processors(self, client: RemoteClient) -> Processors:
-        """Makes the dialect's processors, with a tokenizer that lets the vendor count."""
-        processors = super().produce_processors(client)
-        return attrs.evolve(processors, tokenizer=AnthropicTokenizer(client))
+    def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
+        """Returns what is asked in order to count a request."""
+        body = {name: value for name, value in native.items() if name not in _UNCOUNTED}
+        return "/v1/messages/count_tokens", body
 
     def prepare_body(self, native: JsonObject) -> JsonObject:
         """Returns the body without what goes as a header."""

@@ -11,9 +11,10 @@ import attrs
 from vibe_llms.dialects import generate_content
 from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.plain import JsonObject
-from vibe_llms.providers.google.tokenizer import GoogleTokenizer
-from vibe_llms.providers.interfaces import ModelDescriptor, Processors
+from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.providers.tokenizers import VendorTokenizer
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import WORD, Kind
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
 
 _PAGE = 1000
+
+
+def produce_vendor(context: ProviderContext) -> GoogleVendor:
+    """Makes what is Google's own: of its cloud where the settings name a project there."""
+    if "project" not in context.settings and "cloud" not in context.settings:
+        return GoogleVendor(context)
+    from vibe_llms.providers.google.vertex import VertexVendor
+
+    return VertexVendor(context)
 
 
 class GoogleVendor(Vendor):
@@ -34,6 +44,7 @@ class GoogleVendor(Vendor):
     base_url = "https://generativelanguage.googleapis.com"
     base_url_variables: ClassVar[tuple[str, ...]] = ("GOOGLE_GEMINI_BASE_URL",)
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    count_field = "totalTokens"
     further_settings: ClassVar[Mapping[str, Kind]] = {"api_version": WORD}
     version: ClassVar[str] = "v1beta"
     # Thoughts are asked for; data inline have no name here.
@@ -58,18 +69,19 @@ class GoogleVendor(Vendor):
         name = quote(model.name, safe="/@:-._~")
         return name if "/" in name else f"models/{name}"
 
-    def compose_count(self, native: JsonObject, model: ModelDescriptor) -> JsonObject:
-        """Returns what is asked in order to count a request."""
-        return {"generateContentRequest": {"model": self.compose_resource(model), **native}}
+    def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
+        """Returns what is asked in order to count a request, instructions and tools included."""
+        whole = {"model": self.compose_resource(model), **native}
+        return self.compose_method(model, "countTokens"), {"generateContentRequest": whole}
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Returns the key."""
         return {} if key is None else {"x-goog-api-key": key}
 
     def produce_processors(self, client: RemoteClient) -> Processors:
-        """Makes the dialect's processors, with a tokenizer that lets the vendor count."""
+        """Makes the dialect's processors, with a tokenizer that has texts counted as well."""
         processors = super().produce_processors(client)
-        return attrs.evolve(processors, tokenizer=GoogleTokenizer(client, self))
+        return attrs.evolve(processors, tokenizer=_GoogleTokenizer(client))
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks for the models that answer. Raises ConverseError."""
@@ -82,6 +94,19 @@ class GoogleVendor(Vendor):
             before, token = token, page.get("nextPageToken") or ""
             if not token or token == before:
                 return models
+
+
+class _GoogleTokenizer(VendorTokenizer):
+    """Has texts counted, too, which costs nothing there."""
+
+    async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
+        """Counts the tokens of a text as a user's message. Raises ConverseError."""
+        if not text:
+            return TokenCount(tokens=0)
+        path, _ = self._vendor.compose_count({}, model)
+        return await self._ask(
+            path, {"contents": [{"role": "user", "parts": [{"text": text}]}]}, model
+        )
 
 
 def _answers(model: Mapping[str, Any]) -> bool:

@@ -74,10 +74,11 @@ class VertexVendor(GoogleVendor):
         location = quote(self._access_location())
         return f"projects/{quote(self._access_project())}/locations/{location}/{name}"
 
-    def compose_count(self, native: JsonObject, model: ModelDescriptor) -> JsonObject:
+    def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Returns what is asked in order to count a request."""
         counted = ("contents", "systemInstruction", "tools", "generationConfig")
-        return {name: native[name] for name in counted if name in native}
+        body = {name: native[name] for name in counted if name in native}
+        return self.compose_method(model, "countTokens"), body
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Returns the access token."""

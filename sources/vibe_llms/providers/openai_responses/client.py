@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.dialects import responses
 from vibe_llms.dialects.responses.quirks import Quirks
-from vibe_llms.providers.interfaces import ModelDescriptor, Processors
-from vibe_llms.providers.openai_responses.tokenizer import OpenAIResponsesTokenizer
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.openai_service import SIBLINGS, OpenAIService
 from vibe_llms.providers.remote import RemoteClient
 
@@ -18,10 +16,27 @@ if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
 
 
+_COUNTED: Final = (
+    "conversation",
+    "input",
+    "instructions",
+    "model",
+    "parallel_tool_calls",
+    "previous_response_id",
+    "reasoning",
+    "text",
+    "tool_choice",
+    "tools",
+    "truncation",
+)
+"""What of a request counts, and is taken by the call (``input_token_count_params`` of openai)."""
+
+
 class OpenAIResponsesVendor(OpenAIService):
     """OpenAI's service, and those that answer like it."""
 
     dialect = responses
+    count_field = "input_tokens"
     # Instructions have the role that newer models know.
     quirks = Quirks(supervisor_role="developer", siblings=SIBLINGS)
 
@@ -29,10 +44,9 @@ class OpenAIResponsesVendor(OpenAIService):
         """Returns the path of the method that answers."""
         return "/responses"
 
-    def produce_processors(self, client: RemoteClient) -> Processors:
-        """Makes the dialect's processors, with a tokenizer that lets the vendor count."""
-        processors = super().produce_processors(client)
-        return attrs.evolve(processors, tokenizer=OpenAIResponsesTokenizer(client))
+    def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
+        """Returns what is asked in order to count a request."""
+        return "/responses/input_tokens", {n: native[n] for n in _COUNTED if n in native}
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks for the names of the models; of what they can do the list says nothing.

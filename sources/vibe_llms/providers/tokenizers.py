@@ -1,0 +1,62 @@
+"""Tokens counted by whoever makes them: a vendor that counts is asked; else they are estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from vibe_llms.exceptions import (
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+    Stage,
+    TransportError,
+)
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.counting import estimate_request
+from vibe_llms.models.tokens import count_text
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.remote import RemoteClient
+
+_LACKING: Final = (404, 405, 501)
+"""What servers answer that speak a protocol but for its counting."""
+
+
+class VendorTokenizer:
+    """Lets the vendor count requests, which is exact; where nobody counts, it estimates."""
+
+    def __init__(self, client: RemoteClient) -> None:
+        self._client = client
+        self._vendor = client.vendor
+
+    async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
+        """Counts the tokens of a text by itself, here: vendors count whole requests only."""
+        return count_text(text, model.attributes)
+
+    async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
+        """Counts the tokens of a request, overhead included. Raises ConverseError."""
+        native = self._client.nativize(request, model).value
+        path, body = self._vendor.compose_count(native, model)
+        try:
+            return await self._ask(path, body, model)
+        except (ProviderError, TransportError) as error:
+            if isinstance(error, ProviderError) and not _is_lacking(error):
+                raise
+            return estimate_request(request, model.attributes)
+
+    async def _ask(self, path: str, body: JsonObject, model: ModelDescriptor) -> TokenCount:
+        answer = await self._client.request_json("POST", path, body)
+        tokens = answer.get(self._vendor.count_field) if isinstance(answer, Mapping) else None
+        if not isinstance(tokens, int):
+            raise ConverseError(
+                detail=f"{model.provider} did not say how many tokens there are.",
+                stage=Stage.DECODE,
+            )
+        return TokenCount(tokens=tokens)
+
+
+def _is_lacking(error: ProviderError) -> bool:
+    return error.fault is ProviderFault.NOT_FOUND or error.status in _LACKING
