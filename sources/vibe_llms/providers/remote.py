@@ -6,7 +6,7 @@ client and model here do the rest: settings, key, transport, retries, limits and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -48,10 +48,12 @@ class RemoteProvider:
 
     Args:
         context: As given by the plugin manager.
-        vendor: What is the vendor's own; made when the first client is.
+        vendor: Makes what is the vendor's own, when the first client is made: mostly its class.
     """
 
-    def __init__(self, context: ProviderContext, vendor: type[Vendor]) -> None:
+    def __init__(
+        self, context: ProviderContext, vendor: Callable[[ProviderContext], Vendor]
+    ) -> None:
         self._context = context
         self._vendor = vendor
         self._transport: Transport | None = None

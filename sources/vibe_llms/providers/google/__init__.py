@@ -9,41 +9,11 @@ Vertex AI has been tried against a simulator only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from vibe_llms.providers.offering import REMOTE, offer_attributes, offer_provider
 
-from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import (
-    ANY_NAME,
-    ModelAttributesSpecification,
-    ProviderContext,
-    ProviderSpecification,
+survey_providers, produce_provider = offer_provider(
+    "Gemini, by Google",
+    REMOTE,
+    "vibe_llms.providers.google.client:produce_vendor",
 )
-from vibe_llms.resources import access_data
-
-if TYPE_CHECKING:
-    from vibe_llms.providers.interfaces import Provider
-
-
-@hook
-def survey_providers() -> list[ProviderSpecification]:
-    """Names what there is here: the service, under whatever names."""
-    return [ProviderSpecification(ANY_NAME, "Gemini, by Google", produce_provider)]
-
-
-@hook
-def survey_model_attributes() -> list[ModelAttributesSpecification]:
-    """Says what is known of the models of a provider that has a name of its own."""
-    return [ModelAttributesSpecification(ANY_NAME, access_data("providers", "google"))]
-
-
-def produce_provider(context: ProviderContext) -> Provider:
-    """Makes the provider."""
-    from vibe_llms.providers.remote import RemoteProvider
-
-    if "project" in context.settings or "cloud" in context.settings:
-        from vibe_llms.providers.google.vertex import VertexVendor
-
-        return RemoteProvider(context, VertexVendor)
-    from vibe_llms.providers.google.client import GoogleVendor
-
-    return RemoteProvider(context, GoogleVendor)
+survey_model_attributes = offer_attributes("google")

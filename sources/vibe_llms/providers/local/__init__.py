@@ -8,24 +8,10 @@ that every provider has: ``weights`` and ``fetching`` (where the model is), ``in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from vibe_llms.providers.offering import offer_provider
 
-from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
-
-if TYPE_CHECKING:
-    from vibe_llms.providers.interfaces import Provider
-
-
-@hook
-def survey_providers() -> list[ProviderSpecification]:
-    """Names the one provider that there is here."""
-    summary = "runs a model in this process, with llama.cpp; needs no key"
-    return [ProviderSpecification("local", summary, produce_provider)]
-
-
-def produce_provider(context: ProviderContext) -> Provider:
-    """Makes the provider."""
-    from vibe_llms.providers.local.client import LocalProvider
-
-    return LocalProvider(context)
+survey_providers, produce_provider = offer_provider(
+    "runs a model in this process, with llama.cpp; needs no key",
+    "vibe_llms.providers.local.client:LocalProvider",
+    name="local",
+)

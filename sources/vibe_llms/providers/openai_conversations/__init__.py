@@ -8,38 +8,11 @@ simulator only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from vibe_llms.providers.offering import REMOTE, offer_attributes, offer_provider
 
-from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import (
-    ANY_NAME,
-    ModelAttributesSpecification,
-    ProviderContext,
-    ProviderSpecification,
+survey_providers, produce_provider = offer_provider(
+    "OpenAI's models, by Chat Completions",
+    REMOTE,
+    "vibe_llms.providers.openai_conversations.client:OpenAIVendor",
 )
-from vibe_llms.resources import access_data
-
-if TYPE_CHECKING:
-    from vibe_llms.providers.interfaces import Provider
-
-
-@hook
-def survey_providers() -> list[ProviderSpecification]:
-    """Names what there is here: the service, under whatever names."""
-    summary = "OpenAI's models, by Chat Completions"
-    return [ProviderSpecification(ANY_NAME, summary, produce_provider)]
-
-
-@hook
-def survey_model_attributes() -> list[ModelAttributesSpecification]:
-    """Says what is known of the models of a provider that has a name of its own."""
-    directory = access_data("providers", "openai_conversations")
-    return [ModelAttributesSpecification(ANY_NAME, directory)]
-
-
-def produce_provider(context: ProviderContext) -> Provider:
-    """Makes the provider."""
-    from vibe_llms.providers.openai_conversations.client import OpenAIVendor
-    from vibe_llms.providers.remote import RemoteProvider
-
-    return RemoteProvider(context, OpenAIVendor)
+survey_model_attributes = offer_attributes("openai_conversations")

@@ -9,36 +9,11 @@ client object of the official library; it has been tried against a simulator onl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from vibe_llms.providers.offering import REMOTE, offer_attributes, offer_provider
 
-from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import (
-    ANY_NAME,
-    ModelAttributesSpecification,
-    ProviderContext,
-    ProviderSpecification,
+survey_providers, produce_provider = offer_provider(
+    "OpenAI, by its Responses",
+    REMOTE,
+    "vibe_llms.providers.openai_responses.client:OpenAIResponsesVendor",
 )
-from vibe_llms.resources import access_data
-
-if TYPE_CHECKING:
-    from vibe_llms.providers.interfaces import Provider
-
-
-@hook
-def survey_providers() -> list[ProviderSpecification]:
-    """Names what there is here: the service, under whatever names."""
-    return [ProviderSpecification(ANY_NAME, "OpenAI, by its Responses", produce_provider)]
-
-
-@hook
-def survey_model_attributes() -> list[ModelAttributesSpecification]:
-    """Says what is known of the models of a provider that has a name of its own."""
-    return [ModelAttributesSpecification(ANY_NAME, access_data("providers", "openai_responses"))]
-
-
-def produce_provider(context: ProviderContext) -> Provider:
-    """Makes the provider."""
-    from vibe_llms.providers.openai_responses.client import OpenAIResponsesVendor
-    from vibe_llms.providers.remote import RemoteProvider
-
-    return RemoteProvider(context, OpenAIResponsesVendor)
+survey_model_attributes = offer_attributes("openai_responses")

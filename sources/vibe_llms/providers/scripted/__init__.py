@@ -6,23 +6,10 @@ a script that ships (``scripted:echo``) or the path of one (``scripted:./mine.to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from vibe_llms.providers.offering import offer_provider
 
-from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
-
-if TYPE_CHECKING:
-    from vibe_llms.providers.interfaces import Provider
-
-
-@hook
-def survey_providers() -> list[ProviderSpecification]:
-    """Names the one provider that there is here."""
-    return [ProviderSpecification("scripted", "answers from a script", produce_provider)]
-
-
-def produce_provider(context: ProviderContext) -> Provider:
-    """Makes the provider."""
-    from vibe_llms.providers.scripted.client import ScriptedProvider
-
-    return ScriptedProvider(context)
+survey_providers, produce_provider = offer_provider(
+    "answers from a script",
+    "vibe_llms.providers.scripted.client:ScriptedProvider",
+    name="scripted",
+)

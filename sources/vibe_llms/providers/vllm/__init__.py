@@ -7,25 +7,11 @@ It speaks Chat Completions, and takes more: what is a control goes by its name (
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from vibe_llms.providers.offering import HOSTING, offer_provider
 
-from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
-
-if TYPE_CHECKING:
-    from vibe_llms.providers.interfaces import Provider
-
-
-@hook
-def survey_providers() -> list[ProviderSpecification]:
-    """Names the one provider that there is here."""
-    summary = "asks a vLLM server, by default the one on this machine; needs no key"
-    return [ProviderSpecification("vllm", summary, produce_provider)]
-
-
-def produce_provider(context: ProviderContext) -> Provider:
-    """Makes the provider."""
-    from vibe_llms.providers.hosting import HostingProvider
-    from vibe_llms.providers.vllm.client import VllmVendor
-
-    return HostingProvider(context, VllmVendor)
+survey_providers, produce_provider = offer_provider(
+    "asks a vLLM server, by default the one on this machine; needs no key",
+    HOSTING,
+    "vibe_llms.providers.vllm.client:VllmVendor",
+    name="vllm",
+)

@@ -1,0 +1,65 @@
+"""The hooks of a module that has one provider: they import nothing of it before it is wanted."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from vibe_llms.plugins.markers import hook
+from vibe_llms.plugins.specification import (
+    ANY_NAME,
+    ModelAttributesSpecification,
+    ProviderContext,
+    ProviderSpecification,
+)
+from vibe_llms.resources import access_data
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.interfaces import Provider
+
+REMOTE: Final = "vibe_llms.providers.remote:RemoteProvider"
+HOSTING: Final = "vibe_llms.providers.hosting:HostingProvider"
+
+
+def offer_provider(
+    summary: str, provider: str, vendor: str = "", *, name: str = ANY_NAME
+) -> tuple[Callable[[], list[ProviderSpecification]], Callable[[ProviderContext], Provider]]:
+    """Makes the hook ``survey_providers``, and the factory that it names.
+
+    Args:
+        summary: What the provider is, in one line.
+        provider: Its class, as ``module:Class``.
+        vendor: What that is made for besides its context, likewise; may be nothing.
+        name: What the user calls it; by default whatever the configuration does.
+    """
+
+    def produce_provider(context: ProviderContext) -> Provider:
+        parts = [_access(vendor)] if vendor else []
+        made: Provider = _access(provider)(context, *parts)
+        return made
+
+    @hook
+    def survey_providers() -> list[ProviderSpecification]:
+        return [ProviderSpecification(name, summary, produce_provider)]
+
+    return survey_providers, produce_provider
+
+
+def offer_attributes(folder: str) -> Callable[[], list[ModelAttributesSpecification]]:
+    """Makes the hook ``survey_model_attributes``, for providers that have names of their own.
+
+    Args:
+        folder: Below ``data/providers``, with what is known of their models.
+    """
+
+    @hook
+    def survey_model_attributes() -> list[ModelAttributesSpecification]:
+        return [ModelAttributesSpecification(ANY_NAME, access_data("providers", folder))]
+
+    return survey_model_attributes
+
+
+def _access(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
