@@ -154,7 +154,8 @@ class TestPerplexity(_Peer):
     """Chat Completions with sources, and without tools."""
 
     turn = 2
-    module = "vibe_llms.providers.perplexity"
+    module = "vibe_llms.providers.openai_compatible"
+    name = "perplexity"
     model = "sonar"
     simulate = "perplexity"
     invokes = False

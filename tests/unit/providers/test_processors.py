@@ -21,7 +21,6 @@ from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.ollama.client import OllamaVendor
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
 from vibe_llms.providers.openai_responses.client import OpenAIResponsesVendor
-from vibe_llms.providers.perplexity.client import PerplexityVendor
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.providers.vllm.client import VllmVendor
@@ -32,7 +31,6 @@ VENDORS: tuple[type[Vendor], ...] = (
     OllamaVendor,
     OpenAIResponsesVendor,
     OpenAIVendor,
-    PerplexityVendor,
     VllmVendor,
 )
 MAIL = InvocableDescription(
@@ -72,13 +70,12 @@ async def test_who_replaces_one_processor_changes_what_it_writes_and_nothing_els
             return mark(super().produce_processors(client), part)
 
     StrangersVendor.__module__ = vendor.__module__
-    invocables = () if vendor is PerplexityVendor else (MAIL,)
     ordinary, strangers = (produce_client(each, tmp_path) for each in (vendor, StrangersVendor))
     model = (await ordinary.access_model("some-model")).descriptor
     request = Request(
         canisters=[SupervisorCanister("Be brief."), UserCanister("Hello")],
         controls={"temperature": 0.5} if "temperature" in list_controls(model) else {},
-        invocables=invocables,
+        invocables=(MAIL,),
     )
 
     before = ordinary.nativize(request, model)
@@ -98,11 +95,10 @@ async def test_what_a_processor_writes_it_reads_back(tmp_path: Path, vendor: typ
     client = produce_client(vendor, tmp_path)
     model = (await client.access_model("some-model")).descriptor
     controls = {"temperature": 0.5} if "temperature" in list_controls(model) else {}
-    invocables = () if vendor is PerplexityVendor else (MAIL,)
     request = Request(
         canisters=[SupervisorCanister("Be brief."), UserCanister("Hello")],
         controls=controls,
-        invocables=invocables,
+        invocables=(MAIL,),
     )
     four = client.processors
 
@@ -112,7 +108,7 @@ async def test_what_a_processor_writes_it_reads_back(tmp_path: Path, vendor: typ
     ]
     told = four.invocations.nativize(request, model).value
     assert [each.name for each in four.invocations.normalize(told, model).value[0]] == [
-        each.name for each in invocables
+        each.name for each in request.invocables
     ]
     said = four.controls.nativize(request, model).value
     assert four.controls.normalize(said, model).value == controls

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError, Finding
@@ -14,9 +14,13 @@ from vibe_llms.providers.openai_compatible.kinds import (
     add_quirks,
     read_services,
 )
+from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings, read_settings
 from vibe_llms.suggestions import end_among
 from vibe_llms.tables.kinds import Kind, is_text
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.surveys import SurveyedModel
 
 
 def _check_kind(name: str) -> str:
@@ -53,6 +57,7 @@ class CompatibleVendor(CompletionsVendor):
             place = f"providers.{self.context.name}"
             message = f"It needs a base_url, or a kind: {', '.join(read_services())}."
             raise ConfigurationError(findings=(Finding(place=place, message=message),))
+        self._models = service.models if service else ()
         quirks = service.quirks if service else _UNKNOWN
         self.quirks = add_quirks(quirks, settings.values.get("quirks", {}))
         if service:
@@ -61,6 +66,14 @@ class CompatibleVendor(CompletionsVendor):
             self.needs_key = is_remote and bool(service.key_variables)  # type: ignore[misc]
             self.server_command = service.start  # type: ignore[misc]
         return settings
+
+    async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
+        """Asks for the models, where the service has a list of them. Raises ConverseError."""
+        if not self._models:
+            return await super().survey(client)
+        from vibe_llms.providers.surveys import SurveyedModel
+
+        return [SurveyedModel(name=name) for name in self._models]
 
     def _find_service(self) -> Service | None:
         name = self.context.settings.get("kind", self.context.name)

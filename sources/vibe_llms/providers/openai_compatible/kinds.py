@@ -28,6 +28,7 @@ class Service:
         base_url: With its version.
         key_variables: The environment variables of its key; none where it takes no key.
         base_url_variables: Those that name another address.
+        models: The names of its models, where it has no list to be asked for.
         start: The command that starts it, where it is a server of one's own, which needs no key.
         source: What the row was written from.
         date: When that was read, as ``2026-11-22``.
@@ -38,6 +39,7 @@ class Service:
     base_url: str
     key_variables: Strings = ()
     base_url_variables: Strings = ()
+    models: Strings = ()
     start: String = ""
     quirks: Quirks
     source: str
