@@ -3,10 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
-from vibe_llms.exceptions import (
-    ContextOverflowError,
-)
+from vibe_llms.dialects.decoding import read_text
+from vibe_llms.exceptions import ContextOverflowError, ProviderError, ProviderFault
+
+_NOTHING: Final[Mapping[int, ProviderFault]] = MappingProxyType({})
+
+_FAULTS_BY_STATUS: Final[Mapping[int, ProviderFault]] = {
+    401: ProviderFault.AUTHENTICATION,
+    402: ProviderFault.QUOTA,
+    403: ProviderFault.PERMISSION,
+    404: ProviderFault.NOT_FOUND,
+    408: ProviderFault.TIMEOUT,
+    409: ProviderFault.SERVER,
+    429: ProviderFault.RATE_LIMITED,
+    498: ProviderFault.OVERLOADED,
+    503: ProviderFault.OVERLOADED,
+    504: ProviderFault.TIMEOUT,
+    529: ProviderFault.OVERLOADED,
+}
+"""409 is a conflict with another request of the same moment, after which the clients of OpenAI and
+Anthropic ask again; 498 is Groq's for a tier without room."""
+
+
+def find_fault(status: int | None, others: Mapping[int, ProviderFault] = _NOTHING) -> ProviderFault:
+    """Returns what the status of an answer means, where nothing else says it.
+
+    Args:
+        others: What some of them mean to this vendor.
+    """
+    if status is None or status < 400:
+        return ProviderFault.UNKNOWN
+    usual = ProviderFault.SERVER if status >= 500 else ProviderFault.INVALID_REQUEST
+    return others.get(status) or _FAULTS_BY_STATUS.get(status, usual)
+
+
+def compose_error(
+    fault: ProviderFault,
+    message: str,
+    *,
+    provider: str,
+    status: int | None,
+    headers: Mapping[str, str] | None,
+    kind: Any = None,
+    code: Any = None,
+    request_id: Any = None,
+    retry_after_seconds: float | None = None,
+    remedy: str = "",
+) -> ProviderError:
+    """Makes the error of a vendor, of what its dialect has found and what the headers say.
+
+    Args:
+        kind, code: In the vendor's words.
+        request_id: What the body calls the exchange, where the headers do not.
+        retry_after_seconds: How long the body asks to wait, which counts before the headers.
+    """
+    waited = read_retry_after(headers) if retry_after_seconds is None else retry_after_seconds
+    return ProviderError(
+        provider=provider,
+        fault=fault,
+        detail=message,
+        remedy=remedy,
+        status=status,
+        vendor_type=None if kind is None else str(kind),
+        vendor_code=None if code is None else str(code),
+        request_id=read_request_id(headers) or read_text(request_id),
+        retry_after_seconds=waited,
+        should_retry=read_advice(headers),
+    )
 
 
 def read_request_id(headers: Mapping[str, str] | None) -> str | None:

@@ -11,16 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import (
-    produce_overflow,
-    read_advice,
-    read_request_id,
-    read_retry_after,
-)
+from vibe_llms.dialects.errors import compose_error, find_fault, produce_overflow
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
-    ProviderError,
     ProviderFault,
 )
 
@@ -128,25 +122,6 @@ FAULTS_BY_WORD: Final = FAULTS_BY_RESPONSE_CODE | {
 }
 """From a code or a type in the vendor's words, in lower case; codes are looked up first."""
 
-FAULTS_BY_STATUS: Final = {
-    400: _I,
-    401: _A,
-    402: _Q,
-    403: _P,
-    404: _N,
-    408: _T,
-    409: _S,
-    413: _I,
-    422: _I,
-    429: _R,
-    498: _O,
-    503: _O,
-    504: _T,
-    529: _O,
-}
-"""409 is a conflict with another request of the same moment: OpenAI's own client asks again;
-498 is Groq's for a tier without room."""
-
 _VAGUE_WORDS: Final = frozenset({"api_error", "invalid_request_error"})
 """Types that so many errors share that the status says more."""
 
@@ -202,16 +177,14 @@ def produce_openai_error(
         status = _read_status(code) or status
     if _is_overflow(words, message, status):
         return _produce_overflow(facts, message, model)
-    return ProviderError(
+    return compose_error(
+        _find_fault(words, status),
+        message,
         provider=provider,
-        fault=_find_fault(words, status),
-        detail=message,
         status=status,
-        vendor_type=None if kind is None else str(kind),
-        vendor_code=None if code is None else str(code),
-        request_id=read_request_id(headers),
-        retry_after_seconds=read_retry_after(headers),
-        should_retry=read_advice(headers),
+        headers=headers,
+        kind=kind,
+        code=code,
     )
 
 
@@ -257,9 +230,7 @@ def _find_fault(words: list[str], status: int | None) -> ProviderFault:
     for word in words:
         if word in FAULTS_BY_WORD and not (said and word in _VAGUE_WORDS):
             return FAULTS_BY_WORD[word]
-    if status is None or not said:
-        return ProviderFault.UNKNOWN
-    return FAULTS_BY_STATUS.get(status, _S if status >= 500 else _I)
+    return find_fault(status)
 
 
 def _is_overflow(words: list[str], message: str, status: int | None) -> bool:

@@ -11,7 +11,6 @@ from anthropic.types.shared.error_type import ErrorType
 from vibe_llms.dialects.messages import produce_error
 from vibe_llms.dialects.messages.calling.errors import (
     FAULTS_BY_CODE,
-    FAULTS_BY_STATUS,
     FAULTS_BY_TYPE,
 )
 from vibe_llms.exceptions import (
@@ -35,11 +34,16 @@ def explain(
     return error
 
 
-def test_every_code_type_and_status_of_the_sdk_is_in_a_table() -> None:
-    """Row by row: a row for everything else does not count."""
-    assert {code for _, code in ERROR_CLASSES if code is not None} == FAULTS_BY_CODE.keys()
-    assert {status for status, code in ERROR_CLASSES if code is None} <= FAULTS_BY_STATUS.keys()
+def test_every_code_type_and_status_of_the_sdk_has_a_meaning() -> None:
+    """A code has a row only where it says more than the status that comes with it."""
     assert FAULTS_BY_TYPE.keys() >= set(get_args(ErrorType))
+    assert {code for _, code in ERROR_CLASSES if code is not None} >= FAULTS_BY_CODE.keys()
+    for status, code in ERROR_CLASSES:
+        by_status = explain(status=status).fault
+        assert (by_status is ProviderFault.UNKNOWN) == (status == 499)
+        assert (explain(code=code or "", status=status).fault is by_status) == (
+            code not in FAULTS_BY_CODE
+        )
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.errors import produce_overflow
 from vibe_llms.dialects.openai_errors import produce_openai_error
 from vibe_llms.exceptions import (
-    ContextOverflowError,
     ConverseError,
     ProviderError,
     ProviderFault,
@@ -86,13 +86,7 @@ def produce_error(
     if not is_vague or not _OVERFLOW.search(error.detail):
         return error
     tokens, limit = (pattern.search(error.detail) for pattern in _SIZES)
-    return ContextOverflowError(
-        model=model,
-        tokens=int(tokens[1]) if tokens else None,
-        limit=int(limit[1]) if limit else None,
-        detail=error.detail if error.detail.endswith(".") else f"{error.detail}.",
-        path="canisters",
-    )
+    return produce_overflow(model, error.detail, tokens and tokens[1], limit and limit[1])
 
 
 def tells_failure(body: Mapping[str, Any], *, amid: bool = False) -> bool:

@@ -12,11 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import produce_overflow, read_retry_after
+from vibe_llms.dialects.errors import compose_error, find_fault, produce_overflow
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.exceptions import (
     ConverseError,
-    ProviderError,
     ProviderFault,
 )
 
@@ -64,19 +63,6 @@ FAULTS_BY_REASON: Final = {
 }
 """From the reason of an ``ErrorInfo`` (``google.api.ErrorReason``)."""
 
-FAULTS_BY_STATUS: Final = {
-    400: ProviderFault.INVALID_REQUEST,
-    401: ProviderFault.AUTHENTICATION,
-    402: ProviderFault.QUOTA,
-    403: ProviderFault.PERMISSION,
-    404: ProviderFault.NOT_FOUND,
-    408: ProviderFault.TIMEOUT,
-    429: ProviderFault.RATE_LIMITED,
-    499: ProviderFault.TIMEOUT,
-    503: ProviderFault.OVERLOADED,
-    504: ProviderFault.TIMEOUT,
-}
-
 _MESSAGES: Final = (
     ("FAILED_PRECONDITION", re.compile(r"billing", re.IGNORECASE), ProviderFault.QUOTA),
     ("FAILED_PRECONDITION", re.compile(r"location", re.IGNORECASE), ProviderFault.PERMISSION),
@@ -118,16 +104,15 @@ def produce_error(
     told = facts.get("details")
     details = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
     reason = next((str(each["reason"]) for each in details if each.get("reason")), None)
-    lowered = {name.lower(): value for name, value in (headers or {}).items()}
-    return ProviderError(
+    return compose_error(
+        _find_fault(word, reason, details, message, status),
+        message,
         provider=provider,
-        fault=_find_fault(word, reason, details, message, status),
-        detail=message,
         status=status,
-        vendor_type=word or None,
-        vendor_code=reason or (None if code is None else str(code)),
-        request_id=lowered.get("x-request-id"),
-        retry_after_seconds=_find_delay(details, headers),
+        headers=headers,
+        kind=word or None,
+        code=reason or code,
+        retry_after_seconds=_find_delay(details),
     )
 
 
@@ -154,11 +139,7 @@ def _find_fault(
         return ProviderFault.QUOTA
     if word in FAULTS_BY_STATUS_WORD:
         return FAULTS_BY_STATUS_WORD[word]
-    if status is None or status < 400:
-        return ProviderFault.UNKNOWN
-    return FAULTS_BY_STATUS.get(
-        status, ProviderFault.SERVER if status >= 500 else ProviderFault.INVALID_REQUEST
-    )
+    return find_fault(status, {499: ProviderFault.TIMEOUT})
 
 
 def _is_lasting(detail: Mapping[str, Any]) -> bool:
@@ -167,11 +148,9 @@ def _is_lasting(detail: Mapping[str, Any]) -> bool:
     return any(_LASTING.search(str(each.get("quotaId", ""))) for each in violations)
 
 
-def _find_delay(
-    details: list[Mapping[str, Any]], headers: Mapping[str, str] | None
-) -> float | None:
+def _find_delay(details: list[Mapping[str, Any]]) -> float | None:
     for detail in details:
         found = _DELAY.fullmatch(str(camelize(detail).get("retryDelay", "")))
         if found and math.isfinite(seconds := float(found[1])):
             return seconds
-    return read_retry_after(headers)
+    return None

@@ -12,16 +12,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.errors import (
+    compose_error,
+    find_fault,
     produce_overflow,
-    read_advice,
-    read_request_id,
-    read_retry_after,
 )
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
-    ProviderError,
     ProviderFault,
 )
 
@@ -38,109 +37,34 @@ _A, _I, _N, _O, _P, _Q, _R, _S, _T = (
 )
 
 FAULTS_BY_CODE: Final = {
-    "already_member": _I,
-    "api_key_scope_missing": _P,
-    "available_tools_limit_exceeded": _I,
-    "bundle_attachment_not_supported": _I,
-    "bundle_on_call": _I,
-    "cannot_invite_emails_with_unverified_domains": _I,
-    "cannot_remove_last_member": _I,
-    "cannot_sign_out_managed_member": _P,
-    "cannot_sign_out_membership_admin": _P,
-    "cannot_sign_out_owner": _P,
     "cannot_sign_out_primary_owner": _P,
-    "cannot_sign_out_privileged_member": _P,
-    "cannot_sign_out_self": _I,
     "claude_code_key_creator_not_member": _P,
-    "claude_code_version_too_old": _I,
-    "claude_tag_writes_not_enabled": _P,
     "cmek_context_unavailable": _S,
-    "cmek_feature_unsupported": _I,
     "cmek_key_disabled": _P,
     "cmek_key_network_blocked": _P,
     "cmek_key_unreachable": _S,
-    "compaction_block_ambiguous": _I,
-    "compaction_block_misplaced": _I,
-    "compaction_content_mismatch": _I,
-    "compaction_incomplete_turn": _I,
-    "compaction_nothing_to_summarize": _I,
-    "compaction_signature_invalid": _I,
-    "compaction_too_many_tool_references": _I,
-    "compaction_tool_changes_mismatch": _I,
-    "compaction_unavailable": _O,
-    "compliance_configuration_restricted": _P,
-    "concurrent_membership_change": _S,
     "contract_spend_limit_reached": _Q,
     "email_domain_not_allowed": _P,
     "enforced_spend_limit_reached": _Q,
-    "environment_archived": _I,
-    "environment_create_disabled": _P,
-    "environment_not_found": _N,
-    "environment_update_disabled": _P,
     "external_key_changed": _I,
-    "external_key_in_workspace_policy": _I,
-    "external_key_validation_failed": _I,
     "external_key_validation_timed_out": _T,
-    "file_expired": _N,
-    "file_not_downloadable": _I,
-    "heartbeat_precondition_failed": _I,
-    "image_dimensions_too_large": _I,
-    "invalid_config_type_change": _I,
-    "invalid_metadata": _I,
-    "invite_already_exists": _I,
     "key_profile_mismatch": _P,
-    "linked_organization_billing_unavailable": _Q,
-    "linked_organization_spend_limit_reached": _Q,
-    "org_api_key_limit_exceeded": _I,
-    "org_member_limit_exceeded": _I,
-    "organization_level_scoped_api_key_required": _P,
     "organization_not_enrolled_in_beta": _P,
     "organization_on_hold": _P,
     "organization_type_not_supported": _P,
     "parent_organization_required": _P,
     "plugin_name_taken": _I,
-    "ramp_limit_exceeded": _R,
-    "rbac_group_grants_owner_access": _I,
-    "rbac_group_managed_settings_not_found": _N,
-    "rbac_group_not_found": _N,
-    "rbac_group_order_limit_exceeded": _I,
-    "rbac_group_owner_access_unconfirmed": _I,
-    "rbac_role_not_found": _N,
-    "registration_pending": _O,
-    "request_body_encoding_invalid": _I,
-    "request_body_encoding_unsupported": _I,
     "request_body_timeout": _T,
-    "request_body_too_large_after_decoding": _I,
-    "sandbox_egress_restricted": _P,
-    "scan_failed": _I,
-    "scan_pending": _S,
-    "settings_document_limit_exceeded": _I,
-    "settings_history_limit_exceeded": _I,
     "skill_name_taken": _I,
     "skill_read_blocked_undecryptable": _I,
-    "slack_channel_set_up_environment_not_found": _N,
     "slack_channel_set_up_settings_conflict": _I,
-    "slack_channel_set_up_settings_refused": _I,
-    "spend_limits_admin_api_writes_not_enabled": _P,
     "storage_quota_exceeded": _Q,
-    "thread_already_continued": _I,
-    "thread_continue_in_flight": _I,
-    "thread_fingerprint_mismatch": _I,
-    "thread_not_found": _N,
-    "thread_unsupported_request": _I,
-    "tool_name_conflict": _I,
-    "tool_reference_unresolved": _I,
-    "unsupported_charset": _I,
-    "user_profile_billing_not_authorized": _P,
     "user_profile_not_billable": _Q,
     "user_profile_not_found": _N,
-    "user_profile_required": _I,
-    "workspace_api_key_limit_exceeded": _I,
-    "workspace_member_limit_exceeded": _I,
     "workspace_policy_violation": _P,
 }
-"""From ``error.details.error_code``. Source: ``ERROR_CLASSES`` of the PyPI distribution anthropic
-2.12.0."""
+"""From ``error.details.error_code``, where that says more than the status beside it. Source:
+``ERROR_CLASSES`` of the PyPI distribution anthropic 2.12.0."""
 
 FAULTS_BY_TYPE: Final = {
     "api_error": _S,
@@ -162,28 +86,8 @@ FAULTS_BY_TYPE: Final = {
 }
 """From ``error.type``: the vendor's ``ErrorType``, and words of those who answer like it."""
 
-FAULTS_BY_STATUS: Final = {
-    400: _I,
-    401: _A,
-    402: _Q,
-    403: _P,
-    404: _N,
-    408: _T,
-    409: _S,
-    412: _I,
-    413: _I,
-    422: _I,
-    429: _R,
-    431: _I,
-    499: ProviderFault.UNKNOWN,
-    500: _S,
-    501: _I,
-    502: _S,
-    503: _O,
-    504: _T,
-    529: _O,
-}
-"""409 is a lock that another request holds: the vendor's own client asks again."""
+_FAULTS_BY_STATUS: Final = {499: ProviderFault.UNKNOWN, 501: _I}
+"""Where a status means something else here than elsewhere."""
 
 _VAGUE_TYPES: Final = frozenset({"api_error", "invalid_request_error"})
 """Types that so many errors share that the status says more."""
@@ -218,21 +122,22 @@ def produce_error(
         headers: Of the answer: they name the exchange and say whether and when to ask again.
     """
     facts = _find_facts(body)
-    kind, code = _find_kind(facts), _find_code(facts)
+    details = facts.get("details")
+    kind = read_text(facts.get("type"))
+    code = read_text(details.get("error_code")) if isinstance(details, Mapping) else None
     message = str(facts.get("message") or "it gave no reason.")
     overflow = _OVERFLOW.search(message)
     if kind in _OVERFLOW_TYPES or (overflow and kind in (None, "invalid_request_error")):
         return _produce_overflow(facts, message, model, overflow)
-    return ProviderError(
+    return compose_error(
+        _find_fault(code, kind, status, message),
+        message,
         provider=provider,
-        fault=_find_fault(code, kind, status, message),
-        detail=message,
         status=status,
-        vendor_type=kind,
-        vendor_code=code,
-        request_id=_find_request_id(body, headers),
-        retry_after_seconds=read_retry_after(headers),
-        should_retry=read_advice(headers),
+        headers=headers,
+        kind=kind,
+        code=code,
+        request_id=body.get("request_id") if isinstance(body, Mapping) else None,
     )
 
 
@@ -249,17 +154,6 @@ def _find_facts(body: object) -> Mapping[str, Any]:
     return {"message": body.get("message") or body.get("Message") or body.get("detail")}
 
 
-def _find_kind(facts: Mapping[str, Any]) -> str | None:
-    kind = facts.get("type")
-    return kind if isinstance(kind, str) else None
-
-
-def _find_code(facts: Mapping[str, Any]) -> str | None:
-    details = facts.get("details")
-    code = details.get("error_code") if isinstance(details, Mapping) else None
-    return code if isinstance(code, str) else None
-
-
 def _find_fault(
     code: str | None, kind: str | None, status: int | None, message: str
 ) -> ProviderFault:
@@ -270,15 +164,7 @@ def _find_fault(
         return FAULTS_BY_TYPE[kind]
     if kind in (None, "invalid_request_error") and _MONEY.search(message):
         return _Q
-    if not has_status or status is None:
-        return ProviderFault.UNKNOWN
-    return FAULTS_BY_STATUS.get(status, _S if status >= 500 else _I)
-
-
-def _find_request_id(body: object, headers: Mapping[str, str] | None) -> str | None:
-    named = read_request_id(headers)
-    told = body.get("request_id") if isinstance(body, Mapping) else None
-    return named or (told if isinstance(told, str) else None)
+    return find_fault(status, _FAULTS_BY_STATUS)
 
 
 def _produce_overflow(

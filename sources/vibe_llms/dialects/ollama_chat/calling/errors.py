@@ -10,12 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import read_retry_after
+from vibe_llms.dialects.errors import compose_error, find_fault
 from vibe_llms.exceptions import (
     CapabilityError,
     ContextOverflowError,
     ConverseError,
-    ProviderError,
     ProviderFault,
     Stage,
 )
@@ -64,23 +63,6 @@ FAULTS_BY_SENTENCE: Final = tuple(
     )
 )
 """In the order in which they are looked at."""
-
-FAULTS_BY_STATUS: Final = {
-    400: ProviderFault.INVALID_REQUEST,
-    401: ProviderFault.AUTHENTICATION,
-    402: ProviderFault.QUOTA,
-    403: ProviderFault.PERMISSION,
-    404: ProviderFault.NOT_FOUND,
-    405: ProviderFault.INVALID_REQUEST,
-    408: ProviderFault.TIMEOUT,
-    413: ProviderFault.INVALID_REQUEST,
-    422: ProviderFault.INVALID_REQUEST,
-    429: ProviderFault.RATE_LIMITED,
-    500: ProviderFault.SERVER,
-    502: ProviderFault.SERVER,
-    503: ProviderFault.OVERLOADED,
-    504: ProviderFault.TIMEOUT,
-}
 
 _OVERFLOW: Final = re.compile(
     r"prompt (is )?too long|exceed\w* (the )?(max(imum)? |available )?context|"
@@ -137,20 +119,18 @@ def produce_error(
             stage=Stage.PROVIDER,
         )
     fault, remedy = _find_fault(message, status)
-    named = {name.lower(): value for name, value in (headers or {}).items()}
-    return ProviderError(
+    return compose_error(
+        fault,
+        f"{message.rstrip('.')}.",
         provider=provider,
-        fault=fault,
-        detail=f"{message.rstrip('.')}.",
-        remedy=remedy.format(model=model or "MODEL"),
         status=status,
-        vendor_code=code,
-        request_id=named.get("x-request-id"),
-        retry_after_seconds=read_retry_after(headers),
+        headers=headers,
+        code=code,
+        remedy=remedy.format(model=model or "MODEL"),
     )
 
 
-def _find_message(body: object) -> tuple[str, str | None]:
+def _find_message(body: object) -> tuple[str, Any]:
     """Returns the sentence, and the code where a proxy or the cloud has added one."""
     inner: Any = body
     code = None
@@ -158,14 +138,11 @@ def _find_message(body: object) -> tuple[str, str | None]:
         code = inner.get("code") or code
         inner = inner.get("error") or inner.get("message") or ""
     message = str(inner or "").strip() or "it gave no reason"
-    return message, None if code is None else str(code)
+    return message, code
 
 
 def _find_fault(message: str, status: int | None) -> tuple[ProviderFault, str]:
     for pattern, fault, remedy in FAULTS_BY_SENTENCE:
         if pattern.search(message):
             return fault, remedy
-    if status is None or status < 400:
-        return ProviderFault.SERVER if status is None else ProviderFault.UNKNOWN, ""
-    default = ProviderFault.SERVER if status >= 500 else ProviderFault.INVALID_REQUEST
-    return FAULTS_BY_STATUS.get(status, default), ""
+    return ProviderFault.SERVER if status is None else find_fault(status), ""
