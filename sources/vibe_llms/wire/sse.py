@@ -13,20 +13,14 @@ from vibe_llms.wire.frames import Frame, refuse_event
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark, which may open a stream."""
 
-_DIGITS = frozenset(b"0123456789")
-
 
 class SseFramer:
     """Cuts a stream into its server-sent events.
 
     Whole events are taken at once where they are of the usual form; what arrives in pieces, or
     is unusual, goes line by line. An event that the stream does not end (with an empty line) is
-    never returned, as the rules have it; :attr:`has_pending` tells of it.
-
-    Attributes:
-        heartbeats: How many comments there were, which servers send to keep a stream alive.
-        last_event_id: The last ``id`` of the events so far.
-        retry_milliseconds: How long the server wants us to wait before reconnecting, if it said.
+    never returned, as the rules have it; :attr:`has_pending` tells of it. What they have for
+    connecting again (``id`` and ``retry``) is passed by: an answer is never asked for twice.
     """
 
     __slots__ = (
@@ -34,15 +28,11 @@ class SseFramer:
         "_event",
         "_follows_return",
         "_head",
-        "_identity",
         "_is_midway",
         "_limit",
         "_line",
         "_name",
         "_opening",
-        "heartbeats",
-        "last_event_id",
-        "retry_milliseconds",
     )
 
     def __init__(self, limits: Limits) -> None:
@@ -53,12 +43,8 @@ class SseFramer:
         self._data = bytearray()  # of an event that has begun, a line feed after each line
         self._event = ""
         self._is_midway = False  # between two empty lines
-        self._identity = ""
         self._head = b"\n\n"  # with which the last named event began: as yet nothing can so
         self._name = ""
-        self.heartbeats = 0
-        self.last_event_id = ""
-        self.retry_milliseconds: int | None = None
 
     @property
     def has_pending(self) -> bool:
@@ -156,22 +142,15 @@ class SseFramer:
             raise refuse_event(self._limit)
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
-        if not name:
-            self.heartbeats += 1
-        elif name == b"data":
+        if name == b"data":
             self._data += value
             self._data += b"\n"
             if len(self._data) > self._limit:
                 raise refuse_event(self._limit)
         elif name == b"event":
             self._event = value.decode("utf-8", "replace")
-        elif name == b"id" and b"\0" not in value:
-            self._identity = value.decode("utf-8", "replace")
-        elif name == b"retry" and value and _DIGITS.issuperset(value):
-            self.retry_milliseconds = int(value[:18])
 
     def _end_event(self, frames: list[Frame]) -> None:
-        self.last_event_id = self._identity
         if self._data:
             frames.append(Frame(bytes(self._data[:-1]), self._event))
             self._data.clear()

@@ -25,24 +25,18 @@ class Oracle:
     """
 
     frames: list[Frame] = attrs.field(factory=list)
-    last_event_id: str = ""
-    retry_milliseconds: int | None = None
-    heartbeats: int = 0
 
     def interpret(self, stream: bytes) -> Oracle:
         """Decodes, cuts into lines, and follows the steps for each of them."""
         text = stream.decode("latin-1")  # bytes stay bytes; what is text is decoded where it is
         text = text.removeprefix("\xef\xbb\xbf")
-        data, event, identity = "", "", ""
+        data, event = "", ""
         for line in self.cut(text):
             if line == "":
-                self.last_event_id = identity
                 if data:
                     self.frames.append(Frame(data[:-1].encode("latin-1"), decode(event)))
                 data, event = "", ""
-            elif line.startswith(":"):
-                self.heartbeats += 1
-            else:
+            elif not line.startswith(":"):
                 field, colon, value = line.partition(":")
                 if colon and value.startswith(" "):
                     value = value[1:]
@@ -50,10 +44,6 @@ class Oracle:
                     event = value
                 elif field == "data":
                     data += value + "\n"
-                elif field == "id" and "\0" not in value:
-                    identity = decode(value)
-                elif field == "retry" and value and all(each in "0123456789" for each in value):
-                    self.retry_milliseconds = int(value)
         return self
 
     @staticmethod
@@ -132,13 +122,10 @@ usual_streams = st.lists(
 
 @given(st.one_of(streams, usual_streams), st.lists(st.integers(0, 10_000), max_size=12))
 def test_any_stream_cut_anywhere_gives_what_the_rules_say(stream: bytes, places: list[int]) -> None:
-    """Frames, id, retry and comments are those of a literal reading of the rules."""
+    """The frames are those of a literal reading of the rules."""
     oracle = Oracle().interpret(stream)
     framer = SseFramer(Limits())
     assert feed(framer, cut_at(stream, places)) == oracle.frames
-    assert framer.last_event_id == oracle.last_event_id
-    assert framer.retry_milliseconds == oracle.retry_milliseconds
-    assert framer.heartbeats == oracle.heartbeats
 
 
 @given(st.one_of(streams, usual_streams))
@@ -185,15 +172,6 @@ def test_an_event_that_was_not_ended_is_pending_and_never_returned() -> None:
     assert framer.finish() == []
     assert framer.feed(b"\n") == [Frame(b"b")]
     assert not framer.has_pending
-
-
-def test_an_id_counts_when_its_event_ends_and_not_with_a_nul() -> None:
-    """The id of an event that was cut is not the last one."""
-    framer = SseFramer(Limits())
-    framer.feed(b"id: 1\ndata: x\n\nid: 2\n")
-    assert framer.last_event_id == "1"
-    framer.feed(b"\nid: 3\0\n\n")
-    assert framer.last_event_id == "2"
 
 
 @pytest.mark.parametrize("size", [1, 7, 4096, 1 << 20])
