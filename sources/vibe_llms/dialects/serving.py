@@ -7,18 +7,22 @@ is to take it for the end. What the protocol's word does not say is told as a lo
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
-from vibe_llms.messages.canisters import Origin, StopReason
+from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason
+from vibe_llms.messages.contents import Native
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request, is_answerable
 from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import Control, check_control
 from vibe_llms.models.genera import Genus
-from vibe_llms.plain import JsonValue
+from vibe_llms.plain import JsonObject, JsonValue
 
 UNKNOWN_MODEL: Final = ModelAttributes(
     address=ModelAddress("client", "client"), genus=Genus.CONVERSER, controls=(), traced=()
@@ -44,6 +48,34 @@ def refuse_nonsense(what: str, protocol: str, path: str = "") -> Iterator[None]:
             detail=f"{what} makes no sense: {error!r}.",
             remedy=f"Compare it with the reference of {protocol}.",
         ) from error
+
+
+def compose_request(
+    canisters: Translation[tuple[AnyCanister, ...]],
+    controls: Mapping[str, JsonValue],
+    invocables: Translation[tuple[tuple[InvocableDescription, ...], str]],
+    schema: Translation[JsonObject | None],
+    *,
+    native: Native | None,
+    model: str = "",
+) -> Translation[Request]:
+    """Returns the request of a client, whose parts were read each by itself, and all losses.
+
+    Args:
+        native: What it says besides, in the words of its protocol.
+    """
+    said, (described, choice) = canisters.value, invocables.value
+    request = Request(
+        canisters=said,
+        model=model,
+        controls=controls,
+        invocables=described,
+        invocation_choice=choice,
+        schema=schema.value,
+        continuation=bool(said) and not is_answerable(said[-1]),
+        native=native,
+    )
+    return Translation(request, (*canisters.losses, *invocables.losses, *schema.losses))
 
 
 def keeps_word(origin: Origin, protocol: str) -> bool:

@@ -13,9 +13,9 @@ from vibe_llms.dialects.chat_completions.serving.invocations import (
 )
 from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
 from vibe_llms.dialects.extras import keep_native, leave, without
-from vibe_llms.dialects.serving import fits_control, refuse_nonsense
+from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.requests import Request, is_answerable
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject, JsonValue
 
@@ -42,6 +42,7 @@ _OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "to
 """Fields of a request which other processors read, whatever a model's data call a control."""
 
 
+@refuse_nonsense("The request", "Chat Completions")
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
@@ -54,13 +55,6 @@ def normalize_request(
     Raises:
         RequestError: The request makes no sense.
     """
-    with refuse_nonsense("The request", "Chat Completions"):
-        return _normalize_request(native, attributes)
-
-
-def _normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None
-) -> Translation[Request]:
     messages = normalize_messages(native)
     controls = normalize_controls(native, attributes)
     tools = normalize_invocables(native)
@@ -72,18 +66,8 @@ def _normalize_request(
     if choice != "auto" and native.get("tools"):
         kept.pop("function_call", None)
     kept |= _keep_format(native, schema.value)
-    canisters = messages.value
-    request = Request(
-        canisters=canisters,
-        model=str(native.get("model") or ""),
-        controls=controls.value,
-        invocables=invocables,
-        invocation_choice=choice,
-        schema=schema.value,
-        continuation=bool(canisters) and not is_answerable(canisters[-1]),
-        native=keep_native(PROTOCOL, kept),
-    )
-    return Translation(request, (*messages.losses, *tools.losses, *schema.losses))
+    model, rest = str(native.get("model") or ""), keep_native(PROTOCOL, kept)
+    return compose_request(messages, controls.value, tools, schema, native=rest, model=model)
 
 
 def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[str, Any]:

@@ -16,13 +16,14 @@ from vibe_llms.dialects.generate_content.serving.invocations import (
 )
 from vibe_llms.dialects.generate_content.serving.messages import normalize_messages
 from vibe_llms.dialects.generate_content.tables import FIELDS, LEVELS, THINKING_FIELDS, TOP_FIELDS
-from vibe_llms.dialects.serving import fits_control, refuse_nonsense
+from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.requests import Request, is_answerable
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonValue
 
 
+@refuse_nonsense("The request", "generateContent", "request")
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
@@ -35,29 +36,19 @@ def normalize_request(
     Raises:
         RequestError: The request makes no sense.
     """
-    with refuse_nonsense("The request", "generateContent", "request"):
-        fields = camelize(native)
-        canisters = normalize_messages(fields)
-        invocables = normalize_invocables(fields)
-        controls = normalize_controls(fields, attributes)
-        schema = normalize_schema(fields)
-        descriptions, choice = invocables.value
-        rest = without(fields, "contents", "systemInstruction", "tools")
-        rest = remove_schema(remove_controls(rest, controls.value))
-        if any(description.schema is not None for description in descriptions):
-            rest = remove_choice(rest, choice)
-        rest = {k: v for k, v in rest.items() if v is not None and (k != "generationConfig" or v)}
-    request = Request(
-        canisters=canisters.value,
-        controls=controls.value,
-        invocables=descriptions,
-        invocation_choice=choice,
-        schema=schema.value,
-        native=keep_native(PROTOCOL, rest),
-        continuation=bool(canisters.value) and not is_answerable(canisters.value[-1]),
-    )
-    losses = (*canisters.losses, *invocables.losses, *controls.losses, *schema.losses)
-    return Translation(request, losses)
+    fields = camelize(native)
+    canisters = normalize_messages(fields)
+    invocables = normalize_invocables(fields)
+    controls = normalize_controls(fields, attributes).value
+    schema = normalize_schema(fields)
+    descriptions, choice = invocables.value
+    rest = without(fields, "contents", "systemInstruction", "tools")
+    rest = remove_schema(remove_controls(rest, controls))
+    if any(description.schema is not None for description in descriptions):
+        rest = remove_choice(rest, choice)
+    rest = {k: v for k, v in rest.items() if v is not None and (k != "generationConfig" or v)}
+    left = keep_native(PROTOCOL, rest)
+    return compose_request(canisters, controls, invocables, schema, native=left)
 
 
 def normalize_controls(

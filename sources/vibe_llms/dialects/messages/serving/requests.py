@@ -15,9 +15,9 @@ from vibe_llms.dialects.messages.serving.invocations import (
 )
 from vibe_llms.dialects.messages.serving.messages import normalize_messages
 from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES
-from vibe_llms.dialects.serving import fits_control, refuse_nonsense
+from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.requests import Request, is_answerable
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject, JsonValue
 
@@ -25,6 +25,7 @@ _SAME_NAME: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
 _SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
 
 
+@refuse_nonsense("The request", "Anthropic Messages")
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
@@ -37,30 +38,14 @@ def normalize_request(
     Raises:
         RequestError: The request makes no sense.
     """
-    with refuse_nonsense("The request", "Anthropic Messages"):
-        return _normalize_request(native, attributes)
-
-
-def _normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None
-) -> Translation[Request]:
-    canisters = normalize_messages(native).value
+    canisters = normalize_messages(native)
     rest = leave(native, "system", "messages", "model", "stream")
     controls = take_controls(rest, attributes)
     invocables = take_invocables(rest)
-    choice = take_choice(rest, invocables)
-    schema = take_schema(rest)
-    request = Request(
-        canisters=canisters,
-        model=str(native.get("model") or ""),
-        controls=controls,
-        invocables=invocables,
-        invocation_choice=choice,
-        schema=schema,
-        continuation=bool(canisters) and not is_answerable(canisters[-1]),
-        native=keep_native(PROTOCOL, rest),
-    )
-    return Translation(request)
+    described = Translation((invocables, take_choice(rest, invocables)))
+    schema = Translation(take_schema(rest))
+    model, left = str(native.get("model") or ""), keep_native(PROTOCOL, rest)
+    return compose_request(canisters, controls, described, schema, native=left, model=model)
 
 
 def normalize_controls(

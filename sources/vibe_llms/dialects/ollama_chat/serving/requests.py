@@ -13,9 +13,9 @@ from vibe_llms.dialects.ollama_chat.serving.invocations import (
 )
 from vibe_llms.dialects.ollama_chat.serving.messages import normalize_messages
 from vibe_llms.dialects.ollama_chat.tables import LEVELS, OPTIONS, UNSAID_LEVEL
-from vibe_llms.dialects.serving import fits_control, refuse_nonsense
+from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.requests import Request, is_answerable
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonValue
 
@@ -24,6 +24,7 @@ _COMMON_FIELDS: Final = frozenset(
 )
 
 
+@refuse_nonsense("The request", "Ollama's /api/chat")
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
@@ -36,13 +37,6 @@ def normalize_request(
         RequestError: It makes no sense, or there is nothing to answer, as in a request that
             only loads a model.
     """
-    with refuse_nonsense("The request", "Ollama's /api/chat"):
-        return _normalize_request(native, attributes)
-
-
-def _normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None
-) -> Translation[Request]:
     messages = normalize_messages(native)
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
@@ -50,17 +44,8 @@ def _normalize_request(
     extras |= leave(native, *_COMMON_FIELDS)
     if native.get("format") and schema.value is None:
         extras["format"] = native["format"]
-    canisters = messages.value
-    request = Request(
-        canisters=canisters,
-        model=str(native.get("model") or ""),
-        controls=controls,
-        invocables=tools.value[0],
-        schema=schema.value,
-        continuation=bool(canisters) and not is_answerable(canisters[-1]),
-        native=keep_native(PROTOCOL, extras),
-    )
-    return Translation(request, (*messages.losses, *tools.losses))
+    model, rest = str(native.get("model") or ""), keep_native(PROTOCOL, extras)
+    return compose_request(messages, controls, tools, schema, native=rest, model=model)
 
 
 def normalize_controls(

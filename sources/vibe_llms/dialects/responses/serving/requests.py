@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,9 +13,10 @@ from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.invocations import normalize_invocables, normalize_schema
 from vibe_llms.dialects.responses.serving.messages import is_told, normalize_messages
 from vibe_llms.dialects.responses.tables import PLACES, WITHOUT_PLACE
-from vibe_llms.dialects.serving import fits_control, refuse_nonsense
+from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
+from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.requests import Request, is_answerable
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject, JsonValue
 
@@ -23,6 +24,7 @@ _READ: Final = ("input", "model", "stream", "tools")
 """Fields that others read; the stream is a matter of how the answer is asked for."""
 
 
+@refuse_nonsense("The request", "the Responses protocol")
 def normalize_request(
     native: Mapping[str, Any], attributes: ModelAttributes | None = None
 ) -> Translation[Request]:
@@ -38,38 +40,20 @@ def normalize_request(
     Raises:
         RequestError: The request makes no sense.
     """
-    with refuse_nonsense("The request", "the Responses protocol"):
-        return _normalize_request(native, attributes)
-
-
-def _normalize_request(
-    native: Mapping[str, Any], attributes: ModelAttributes | None
-) -> Translation[Request]:
     canisters = normalize_messages(native)
     invocables = normalize_invocables(native)
     schema = normalize_schema(native)
     controls, rest = split_controls(native, attributes)
-    described, choice = invocables.value
     name = str(native.get("model") or "")
     model = str(attrs.evolve(attributes.address, name=name)) if attributes and name else name
-    request = Request(
-        canisters=canisters.value,
-        model=model,
-        controls=controls,
-        invocables=described,
-        invocation_choice=choice,
-        schema=schema.value,
-        continuation=not is_answerable(canisters.value[-1]),
-        native=make_native(PROTOCOL, _collect_extras(native, rest, choice, invocables.value)),
-    )
-    losses = (*canisters.losses, *invocables.losses, *schema.losses)
-    return Translation(request, losses)
+    left = make_native(PROTOCOL, _collect_extras(rest, *invocables.value))
+    return compose_request(canisters, controls, invocables, schema, native=left, model=model)
 
 
 def _collect_extras(
-    native: Mapping[str, Any], rest: dict[str, Any], choice: str, invocables: Any
+    rest: dict[str, Any], invocables: Sequence[InvocableDescription], choice: str
 ) -> dict[str, Any]:
-    if nativize_invocables(*invocables).value.get("tool_choice") == rest.get("tool_choice"):
+    if nativize_invocables(invocables, choice).value.get("tool_choice") == rest.get("tool_choice"):
         rest.pop("tool_choice", None)
     text = rest.get("text")
     if isinstance(text, dict) and isinstance(text.get("format"), Mapping):
