@@ -4,3 +4,23 @@ May import the messages, events and models. Refuses to know vendors, sockets and
 it is pure functions and machines over plain data, so that a provider and a gateway share it.
 What vendors of one protocol do differently is data here (``quirks``), chosen by a provider.
 """
+
+HOMES = {
+    "PROTOCOL": "quirks",
+    "Decoder": "calling.decoder",
+    "Quirks": "quirks",
+    "nativize_canisters": "calling.messages",
+    "nativize_controls": "calling.controls",
+    "nativize_invocables": "calling.invocations",
+    "nativize_request": "calling.requests",
+    "nativize_response": "serving.responses",
+    "nativize_schema": "calling.invocations",
+    "normalize_controls": "serving.requests",
+    "normalize_invocables": "serving.invocations",
+    "normalize_messages": "serving.messages",
+    "normalize_request": "serving.requests",
+    "normalize_schema": "serving.invocations",
+    "produce_error": "calling.errors",
+    "produce_processors": "calling.requests",
+}
+"""The names that each of the packages has, and the module below it that defines them."""

@@ -6,13 +6,15 @@ What is not known is sent, and seen. What came in this very protocol goes as it 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, TypeVar
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import CapabilityError
 from vibe_llms.messages.canisters import AnyCanister, ResultCanister
 from vibe_llms.messages.contents import FileContent, MediaContent
 from vibe_llms.models.attributes import Capability, ModelAttributes
+
+_Medium = TypeVar("_Medium", bound=MediaContent)
 
 _CAPABILITIES: Final = {
     "image": ("supports_images", "pictures"),
@@ -23,6 +25,39 @@ _CAPABILITIES: Final = {
 _TYPES: Final = {"image": "image_types", "file": "file_types"}
 _TEXTS: Final = ("application/json", "application/xml", "application/yaml")
 """Types that are text although their names do not say so."""
+
+
+def admit_medium(
+    content: _Medium,
+    attributes: ModelAttributes | None,
+    path: str,
+    canister: AnyCanister | None,
+    ledger: Ledger,
+) -> _Medium | None:
+    """Returns a medium as it goes, without a file that only another vendor has.
+
+    Returns:
+        ``None``, with a loss, where nothing of it goes.
+
+    Raises:
+        CapabilityError: The model is known not to take it.
+    """
+    ensure_capability(content, attributes, path)
+    if not admit_type(content, attributes, path, canister, ledger):
+        return None
+    return ledger.settle_file(content, path, canister)
+
+
+def read_untaken(
+    content: MediaContent, attributes: ModelAttributes | None, path: str, ledger: Ledger
+) -> str | None:
+    """Returns the words of a file whose type the model does not take; ``None`` of any other."""
+    if not isinstance(content, FileContent) or attributes is None:
+        return None
+    words = None if takes_type(content, attributes) else read_words(content)
+    if words is not None:
+        ledger.coerce(path, "a file of plain text goes as text")
+    return words
 
 
 def ensure_capability(content: MediaContent, attributes: ModelAttributes | None, path: str) -> None:

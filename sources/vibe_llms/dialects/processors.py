@@ -7,7 +7,7 @@ place of one where it differs, and so may anybody's plugin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
@@ -150,99 +150,6 @@ class Decoder(Protocol):
 
     def finish(self) -> list[StreamEvent]:
         """Returns the last events. Raises StreamTruncatedError where the vendor had not ended."""
-
-
-Nativize: TypeAlias = Callable[[Request, ModelDescriptor], Translation[JsonObject]]
-"""What writes one part of a request."""
-
-
-def produce_usual(
-    dialect: Translating,
-    quirks: Any,
-    *,
-    controls: Nativize | None = None,
-    messages: Nativize | None = None,
-    invocations: Nativize | None = None,
-) -> Processors:
-    """Makes the processors of a dialect, which are alike but for how they are written.
-
-    Args:
-        dialect: Reads and writes the parts.
-        quirks: Of the vendor, in the dialect's own class.
-        controls, messages, invocations: Write a part that depends on more of the request than
-            what it is made of.
-    """
-
-    def write_controls(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        return dialect.nativize_controls(request.controls, model.attributes, quirks)
-
-    def write_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        return dialect.nativize_canisters(
-            request.canisters, model.attributes, quirks, provider=model.provider
-        )
-
-    def write_invocations(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        return dialect.nativize_invocables(
-            request.invocables, request.invocation_choice, quirks, provider=model.provider
-        )
-
-    return Processors(
-        controls=FunctionProcessor(
-            controls or write_controls,
-            lambda native, model: dialect.normalize_controls(native, model.attributes),
-        ),
-        messages=FunctionProcessor(
-            messages or write_messages,
-            lambda native, _: dialect.normalize_messages(native),
-            is_additive=True,
-        ),
-        invocations=FunctionProcessor(
-            invocations or write_invocations,
-            lambda native, _: dialect.normalize_invocables(native),
-        ),
-    )
-
-
-class Translating(Protocol):
-    """What a package in ``dialects`` has for the parts of a request."""
-
-    def nativize_controls(
-        self, controls: Mapping[str, JsonValue], attributes: ModelAttributes, quirks: Any
-    ) -> Translation[JsonObject]:
-        """Returns control values as the vendor's parameters."""
-
-    def nativize_canisters(
-        self,
-        canisters: Sequence[AnyCanister],
-        attributes: ModelAttributes,
-        quirks: Any,
-        *,
-        provider: str = "",
-    ) -> Translation[JsonObject]:
-        """Returns the conversation in the vendor's words."""
-
-    def nativize_invocables(
-        self,
-        invocables: Sequence[InvocableDescription],
-        choice: str,
-        quirks: Any = None,
-        *,
-        provider: str = "",
-    ) -> Translation[JsonObject]:
-        """Returns what may be invoked, and the choice, in the vendor's words."""
-
-    def normalize_controls(
-        self, native: Mapping[str, Any], attributes: ModelAttributes | None = None, /
-    ) -> Translation[Mapping[str, JsonValue]]:
-        """Returns the control values in a request."""
-
-    def normalize_messages(self, native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
-        """Returns the canisters of a request."""
-
-    def normalize_invocables(
-        self, native: Mapping[str, Any]
-    ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-        """Returns the descriptions and the choice of a request."""
 
 
 class Dialect(Protocol):

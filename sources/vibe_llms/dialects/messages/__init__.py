@@ -7,6 +7,7 @@ and ``tables``.
 
 from __future__ import annotations
 
+from vibe_llms.dialects import HOMES
 from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
@@ -45,24 +46,4 @@ __all__ = [
     "produce_processors",
 ]
 
-__getattr__, __dir__ = produce_attribute_access(
-    __name__,
-    {
-        "PROTOCOL": "quirks",
-        "Decoder": "calling.decoder",
-        "Quirks": "quirks",
-        "nativize_canisters": "calling.messages",
-        "nativize_controls": "calling.controls",
-        "nativize_invocables": "calling.invocations",
-        "nativize_request": "calling.requests",
-        "nativize_response": "serving.responses",
-        "nativize_schema": "calling.invocations",
-        "normalize_controls": "serving.requests",
-        "normalize_invocables": "serving.invocations",
-        "normalize_messages": "serving.messages",
-        "normalize_request": "serving.requests",
-        "normalize_schema": "serving.invocations",
-        "produce_error": "calling.errors",
-        "produce_processors": "calling.requests",
-    },
-)
+__getattr__, __dir__ = produce_attribute_access(__name__, HOMES)

@@ -12,13 +12,7 @@ from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.chat_completions.tables import FILE_NAMES
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.media_types import (
-    admit_type,
-    ensure_capability,
-    name_file,
-    read_words,
-    takes_type,
-)
+from vibe_llms.dialects.media_types import admit_medium, name_file, read_untaken
 from vibe_llms.dialects.payloads import (
     AUDIO_FORMATS,
     compose_url,
@@ -155,23 +149,15 @@ class PartsWriter:
     def _admit_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
-        if isinstance(content, FileContent) and not takes_type(content, self.attributes):
-            words = read_words(content)
-            if words is not None:
-                self.ledger.coerce(path, "a file of plain text goes as text")
-                return {"type": "text", "text": words}
-        ensure_capability(content, self.attributes, path)
-        if not admit_type(content, self.attributes, path, canister, self.ledger):
-            return None
-        return self._write_medium(content, path, canister)
+        words = read_untaken(content, self.attributes, path, self.ledger)
+        if words is not None:
+            return {"type": "text", "text": words}
+        admitted = admit_medium(content, self.attributes, path, canister, self.ledger)
+        return None if admitted is None else self._write_medium(admitted, path, canister)
 
     def _write_medium(
         self, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> JsonObject | None:
-        settled = self.ledger.settle_file(content, path, canister)
-        if settled is None:
-            return None
-        content = settled
         kept = self.ledger.open(content.native, path, canister)
         is_bare, kind = bool(kept.pop("$bare", False)), kept.pop("type", "")
         part, native = None, content.native

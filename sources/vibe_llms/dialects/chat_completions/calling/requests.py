@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects import chat_completions as dialect
-from vibe_llms.dialects.chat_completions.calling.invocations import nativize_schema
+from vibe_llms.dialects.chat_completions.calling.controls import nativize_controls
+from vibe_llms.dialects.chat_completions.calling.invocations import (
+    nativize_invocables,
+    nativize_schema,
+)
+from vibe_llms.dialects.chat_completions.calling.messages import nativize_canisters
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
-from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
-from vibe_llms.messages.losses import Translation
+from vibe_llms.dialects.writing import Draft, RequestWriter
 from vibe_llms.messages.requests import Request
-from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject
 
 
-def nativize_request(
-    request: Request,
-    attributes: ModelAttributes,
-    quirks: Quirks,
-    *,
-    provider: str = "",
-    streaming: bool = False,
-    processors: Processors | None = None,
-) -> Translation[JsonObject]:
-    """Returns the whole body of a request.
-
-    Args:
-        attributes: Of the model that is asked; its name goes into the body.
-        provider: Whose request it is; empty where any provider of the dialect will do.
-        streaming: The answer shall come piece by piece, with its usage at the end.
-        processors: Write the parts; by default those of the dialect.
-
-    Raises:
-        RequestError: The model cannot take what is asked; nothing was sent.
-    """
-    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
-    parts = nativize_parts(request, model, processors or produce_processors(quirks))
-    ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    kept = ledger.open(request.native, "request")
+def _compose_body(draft: Draft) -> dict[str, Any]:
+    request, parts, kept = draft.request, draft.parts, draft.extras
+    quirks: Quirks = draft.quirks
     schema = nativize_schema(request.schema, quirks)
     body: dict[str, Any] = {
-        "model": attributes.address.name or request.model,
+        "model": draft.attributes.address.name or request.model,
         **parts.messages,
         **parts.controls,
         **parts.invocations,
@@ -56,12 +35,12 @@ def nativize_request(
     _restore_choice(body, kept, request)
     if _is_wish(request.schema, kept, quirks):
         reason = "the vendor enforces only closed schemas whose properties are all required"
-        ledger.coerce("schema", reason)
+        draft.ledger.coerce("schema", reason)
     _restore_format(body, kept, request, quirks)
     if schema.losses and request.schema is not None:
+        draft.ledger.losses += schema.losses
         _tell_schema(body, request.schema)
-    body = _complete(body, kept, quirks, streaming=streaming)
-    return Translation(body, (*ledger.losses, *parts.losses, *schema.losses))
+    return _complete(body, kept, quirks, streaming=draft.streaming)
 
 
 def _complete(
@@ -112,6 +91,12 @@ def _tell_schema(body: dict[str, Any], schema: JsonObject) -> None:
     body["messages"] = [{"role": "system", "content": words}, *body["messages"]]
 
 
-def produce_processors(quirks: Quirks) -> Processors:
-    """Makes those of a vendor with these quirks; tokens are estimated."""
-    return produce_usual(dialect, quirks)
+_WRITER: Final = RequestWriter(
+    protocol=PROTOCOL,
+    compose_body=_compose_body,
+    nativize_controls=nativize_controls,
+    nativize_canisters=nativize_canisters,
+    nativize_invocables=nativize_invocables,
+)
+nativize_request = _WRITER.nativize_request
+produce_processors = _WRITER.produce_processors

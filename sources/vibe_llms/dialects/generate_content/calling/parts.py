@@ -18,12 +18,7 @@ from vibe_llms.dialects.generate_content.calling.media import read_media, write_
 from vibe_llms.dialects.generate_content.fields import open_object, write_json
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.media_types import (
-    admit_type,
-    ensure_capability,
-    read_words,
-    takes_type,
-)
+from vibe_llms.dialects.media_types import admit_medium, read_untaken
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -32,7 +27,6 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     AnyContent,
-    FileContent,
     MediaContent,
     NativeContent,
     ReasoningContent,
@@ -175,16 +169,10 @@ class PartsWriter:
         self, content: MediaContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
         """Does what :meth:`write` does, for media."""
-        attributes = self.attributes
-        if isinstance(content, FileContent) and attributes and not takes_type(content, attributes):
-            words = read_words(content)
-            if words is not None:
-                self.ledger.coerce(path, "a file of plain text goes as text")
-                return {"text": words}
-        ensure_capability(content, attributes, path)
-        if not admit_type(content, attributes, path, canister, self.ledger):
-            return None
-        settled = self.ledger.settle_file(content, path, canister)
+        words = read_untaken(content, self.attributes, path, self.ledger)
+        if words is not None:
+            return {"text": words}
+        settled = admit_medium(content, self.attributes, path, canister, self.ledger)
         if settled is None:
             return None
         extras = self.ledger.open(content.native, path, canister)

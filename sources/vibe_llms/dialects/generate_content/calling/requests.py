@@ -5,53 +5,34 @@ The body is the same streamed or not, and names no model: both are said by the p
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from vibe_llms.dialects import generate_content as dialect
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.generate_content.calling.invocations import nativize_schema, restore_schema
-from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
-from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.requests import Request
-from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.plain import JsonObject
+from vibe_llms.dialects.generate_content.calling.controls import nativize_controls
+from vibe_llms.dialects.generate_content.calling.invocations import (
+    nativize_invocables,
+    nativize_schema,
+    restore_schema,
+)
+from vibe_llms.dialects.generate_content.calling.messages import nativize_canisters
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL
+from vibe_llms.dialects.writing import Draft, RequestWriter
 
 
-def nativize_request(
-    request: Request,
-    attributes: ModelAttributes,
-    quirks: Quirks,
-    *,
-    provider: str = "",
-    streaming: bool = False,
-    processors: Processors | None = None,
-) -> Translation[JsonObject]:
-    """Returns the body of a request, and what it could not carry.
-
-    Args:
-        provider: Whose request it is: what another one signed is withheld.
-        streaming: Says the path, not the body.
-        processors: Write the parts; by default those of the dialect.
-
-    Raises:
-        ControlError: The model has no such control, or the value is outside its domain.
-        CapabilityError: The model is known not to take what a canister holds.
-        RequestError: The bytes of a medium are not there.
-    """
-    del streaming
-    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
-    parts = nativize_parts(request, model, processors or produce_processors(quirks))
-    ledger = Ledger(protocol=PROTOCOL, provider=provider)
+def _compose_body(draft: Draft) -> dict[str, Any]:
+    parts, schema = draft.parts, draft.request.schema
     body: dict[str, Any] = {**parts.messages, **parts.invocations}
-    body = merge(body, parts.controls)
-    body = merge(body, nativize_schema(request.schema))
-    body = merge(body, ledger.open(request.native, "request"))
-    return Translation(restore_schema(body, request.schema), (*parts.losses, *ledger.losses))
+    for part in (parts.controls, nativize_schema(schema), draft.extras):
+        body = merge(body, part)
+    return restore_schema(body, schema)
 
 
-def produce_processors(quirks: Quirks) -> Processors:
-    """Makes those of a vendor with these quirks; tokens are estimated."""
-    return produce_usual(dialect, quirks)
+_WRITER: Final = RequestWriter(
+    protocol=PROTOCOL,
+    compose_body=_compose_body,
+    nativize_controls=nativize_controls,
+    nativize_canisters=nativize_canisters,
+    nativize_invocables=nativize_invocables,
+)
+nativize_request = _WRITER.nativize_request
+produce_processors = _WRITER.produce_processors

@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.media_types import admit_type, ensure_capability
+from vibe_llms.dialects.media_types import admit_medium, ensure_capability
 from vibe_llms.dialects.messages.calling.contents import nativize_citations
 from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
 from vibe_llms.dialects.messages.quirks import Quirks
@@ -19,7 +19,6 @@ from vibe_llms.messages.contents import (
     AudioContent,
     FileContent,
     ImageContent,
-    MediaContent,
     NativeContent,
     ReasoningContent,
     RefusalContent,
@@ -96,18 +95,14 @@ class BlocksWriter:
                     self.ledger.drop(path, "a text without a visible character is refused")
                     return None
                 return self._write_text(content, path, canister)
-            case ImageContent():
-                if not self._admits(content, path, canister):
-                    return None
-                image = self.ledger.settle_file(content, path, canister)
-                return None if image is None else nativize_image(image, path, canister, self.ledger)
-            case FileContent():
-                if not self._admits(content, path, canister):
-                    return None
-                file = self.ledger.settle_file(content, path, canister)
-                return (
-                    None if file is None else nativize_document(file, path, canister, self.ledger)
-                )
+            case ImageContent() | FileContent():
+                medium = admit_medium(content, self.attributes, path, canister, self.ledger)
+                match medium:
+                    case ImageContent():
+                        return nativize_image(medium, path, canister, self.ledger)
+                    case FileContent():
+                        return nativize_document(medium, path, canister, self.ledger)
+                return None
             case AudioContent() | VideoContent():
                 return self._write_unknown_medium(content, path)
             case NativeContent():
@@ -119,10 +114,6 @@ class BlocksWriter:
                 return self._write_refusal(content, path, canister)
             case _:
                 assert_never(content)
-
-    def _admits(self, content: MediaContent, path: str, canister: AnyCanister | None) -> bool:
-        ensure_capability(content, self.attributes, path)
-        return admit_type(content, self.attributes, path, canister, self.ledger)
 
     def _write_spoken(
         self, content: AnyContent, path: str, canister: AnyCanister | None

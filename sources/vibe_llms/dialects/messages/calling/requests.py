@@ -3,55 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.absence import ABSENT
-from vibe_llms.dialects import messages as dialect
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.messages.calling.invocations import nativize_schema
-from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
-from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.requests import Request
-from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.plain import JsonObject
+from vibe_llms.dialects.messages.calling.controls import nativize_controls
+from vibe_llms.dialects.messages.calling.invocations import nativize_invocables, nativize_schema
+from vibe_llms.dialects.messages.calling.messages import nativize_canisters
+from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.writing import Draft, RequestWriter
 
 
-def nativize_request(
-    request: Request,
-    attributes: ModelAttributes,
-    quirks: Quirks,
-    *,
-    provider: str = "",
-    streaming: bool = False,
-    processors: Processors | None = None,
-) -> Translation[JsonObject]:
-    """Returns the whole body of a request.
-
-    Args:
-        attributes: Of the model that is asked; the body names it.
-        provider: Whose request it is; what other providers signed is withheld.
-        streaming: Whether the answer shall come piece by piece.
-        processors: Write the parts; by default those of the dialect.
-
-    Raises:
-        RequestError: The model cannot do what is asked, or the request makes no sense.
-    """
-    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
-    parts = nativize_parts(request, model, processors or produce_processors(quirks))
-    ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    extras = ledger.open(request.native, "request")
-    body: dict[str, Any] = {"model": attributes.address.name or request.model}
-    schema = nativize_schema(request.schema)
+def _compose_body(draft: Draft) -> dict[str, Any]:
+    parts, extras = draft.parts, draft.extras
+    body: dict[str, Any] = {"model": draft.attributes.address.name or draft.request.model}
+    schema = nativize_schema(draft.request.schema)
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)
-    _complete_choice(body, extras.get("tool_choice"), ledger)
-    _complete_limit(body, attributes, quirks, ledger)
-    if streaming:
+    _complete_choice(body, extras.get("tool_choice"), draft.ledger)
+    _complete_limit(body, draft)
+    if draft.streaming:
         body["stream"] = True
-    return Translation(body, (*parts.losses, *ledger.losses))
+    return body
 
 
 def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
@@ -73,31 +47,26 @@ def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
         body["tool_choice"] = {"type": "auto", **choice}
 
 
-def _complete_limit(
-    body: dict[str, Any], attributes: ModelAttributes, quirks: Quirks, ledger: Ledger
-) -> None:
+def _complete_limit(body: dict[str, Any], draft: Draft) -> None:
     """Says how long the answer may be: as long as the model's answers can be, if that is known."""
     if "max_tokens" in body:
         return
-    limit = attributes.access_value("output_limit_tokens")
+    limit = draft.attributes.access_value("output_limit_tokens")
     if limit is ABSENT:
         budget = body.get("thinking", {}).get("budget_tokens", 0)  # is part of the answer
-        limit = quirks.limit_tokens + budget
+        limit = draft.quirks.limit_tokens + budget
         reason = f"the protocol insists on a limit; {limit} tokens are asked for"
-        ledger.synthesize("controls.max_tokens", reason)
+        draft.ledger.synthesize("controls.max_tokens", reason)
     body["max_tokens"] = limit
 
 
-def produce_processors(quirks: Quirks) -> Processors:
-    """Makes those of a vendor with these quirks; tokens are estimated."""
-
-    def write_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        return dialect.nativize_canisters(
-            request.canisters,
-            model.attributes,
-            quirks,
-            provider=model.provider,
-            continuation=request.continuation,
-        )
-
-    return produce_usual(dialect, quirks, messages=write_messages)
+_WRITER: Final = RequestWriter(
+    protocol=PROTOCOL,
+    compose_body=_compose_body,
+    nativize_controls=nativize_controls,
+    nativize_canisters=nativize_canisters,
+    nativize_invocables=nativize_invocables,
+    survey_circumstances=lambda request, *_: {"continuation": request.continuation},
+)
+nativize_request = _WRITER.nativize_request
+produce_processors = _WRITER.produce_processors

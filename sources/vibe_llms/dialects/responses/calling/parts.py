@@ -10,7 +10,7 @@ import msgspec
 
 from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.media_types import admit_type, ensure_capability
+from vibe_llms.dialects.media_types import admit_medium
 from vibe_llms.dialects.responses.calling.citations import read_citation, write_citations
 from vibe_llms.dialects.responses.calling.media import (
     read_audio,
@@ -163,15 +163,11 @@ class PartsWriter:
             reason = f"what the model said cannot hold {content.type} again"
             self.ledger.withhold(path, reason)
             return None
-        ensure_capability(content, self.attributes, path)
-        if not admit_type(content, self.attributes, path, canister, self.ledger):
+        admitted = admit_medium(content, self.attributes, path, canister, self.ledger)
+        if admitted is None:
             return None
-        settled = self.ledger.settle_file(content, path, canister)
-        if settled is None:
-            return None
-        content = settled
         extras = self.ledger.open(content.native, path, canister)
-        match content:
+        match content := admitted:
             case ImageContent():
                 self.ledger.omit(content, path, "name", reason="a picture goes without its name")
                 return write_image(content, path, extras)

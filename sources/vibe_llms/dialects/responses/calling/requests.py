@@ -12,18 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects import responses as dialect
 from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.processors import Processors, nativize_parts, produce_usual
-from vibe_llms.dialects.responses.calling.invocations import nativize_schema
+from vibe_llms.dialects.responses.calling.controls import nativize_controls
+from vibe_llms.dialects.responses.calling.invocations import nativize_invocables, nativize_schema
+from vibe_llms.dialects.responses.calling.messages import nativize_canisters
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.dialects.writing import Draft, RequestWriter
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, ModelAttributes
-from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.plain import JsonObject
 
 SEALED_REASONING: Final = "reasoning.encrypted_content"
 
@@ -31,33 +29,10 @@ HELD: Final = ("previous_response_id", "conversation")
 """What lets the vendor put what it holds before the input."""
 
 
-def nativize_request(
-    request: Request,
-    attributes: ModelAttributes,
-    quirks: Quirks,
-    *,
-    provider: str = "",
-    streaming: bool = False,
-    processors: Processors | None = None,
-) -> Translation[JsonObject]:
-    """Returns the body of a request.
-
-    Args:
-        provider: Whose request it is: what another one has signed does not go.
-        streaming: Whether the answer is to come bit by bit.
-        processors: Write the parts; by default those of the dialect.
-
-    Raises:
-        CapabilityError: The model is known not to take what a canister holds.
-        ControlError: The model has no such control, or the value is outside its domain.
-        RequestError: The bytes of a medium are not there.
-    """
-    ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    extras = ledger.open(request.native, "request")
-    defaults = compose_defaults(attributes, quirks, extras)
-    model = ModelDescriptor(provider=provider, name=attributes.address.name, attributes=attributes)
-    parts = nativize_parts(request, model, processors or produce_processors(quirks))
-    native: dict[str, Any] = {"model": attributes.address.name, **defaults, **parts.messages}
+def _compose_body(draft: Draft) -> dict[str, Any]:
+    request, parts, extras = draft.request, draft.parts, draft.extras
+    defaults = compose_defaults(draft.attributes, draft.quirks, extras)
+    native: dict[str, Any] = {"model": draft.attributes.address.name, **defaults, **parts.messages}
     for part in (parts.controls, parts.invocations, nativize_schema(request.schema)):
         native = merge(native, part)
     native = merge(native, _fit_extras(request, extras))
@@ -66,12 +41,18 @@ def nativize_request(
     native = {name: value for name, value in native.items() if value is not None}
     if not native["input"] and _is_held(native):
         del native["input"]
-    if streaming:
+    if draft.streaming:
         native["stream"] = True
     elif native.pop("stream_options", None):
-        ledger.drop("request.native", "stream_options: the answer is not to come bit by bit")
-    losses = (*ledger.losses, *parts.losses, *_survey_losses(request, extras))
-    return Translation(native, losses)
+        draft.ledger.drop("request.native", "stream_options: the answer is not to come bit by bit")
+    if (
+        request.schema is not None
+        and _find_format(extras) is None
+        and not is_closed(request.schema)
+    ):
+        reason = "the vendor enforces only closed schemas whose properties are all required"
+        draft.ledger.coerce("schema", reason)
+    return native
 
 
 def _fit_extras(request: Request, extras: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,31 +90,12 @@ def _is_held(native: Mapping[str, Any]) -> bool:
     return any(native.get(name) for name in (*HELD, "prompt"))
 
 
-def _survey_losses(request: Request, extras: Mapping[str, Any]) -> list[Loss]:
-    told = _find_format(extras)
-    if request.schema is None or told is not None or is_closed(request.schema):
-        return []
-    reason = "the vendor enforces only closed schemas whose properties are all required"
-    return [Loss(kind=LossKind.COERCED, path="schema", reason=reason)]
-
-
-def produce_processors(quirks: Quirks) -> Processors:
-    """Makes those of a vendor with these quirks; tokens are estimated."""
-
-    def write_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-        extras = Ledger(protocol=PROTOCOL).open(request.native, "request")
-        defaults = compose_defaults(model.attributes, quirks, extras)
-        store = extras.get("store", defaults.get("store"))
-        return dialect.nativize_canisters(
-            request.canisters,
-            model.attributes,
-            quirks,
-            provider=model.provider,
-            is_stored=store is not False,
-            is_held=any(extras.get(name) for name in HELD),
-        )
-
-    return produce_usual(dialect, quirks, messages=write_messages)
+def _survey_state(request: Request, attributes: ModelAttributes, quirks: Quirks) -> dict[str, Any]:
+    """Returns what the vendor stores of this request, and holds of earlier ones."""
+    extras = Ledger(protocol=PROTOCOL).open(request.native, "request")
+    store = extras.get("store", compose_defaults(attributes, quirks, extras).get("store"))
+    is_held = any(extras.get(name) for name in HELD)
+    return {"is_stored": store is not False, "is_held": is_held}
 
 
 def compose_defaults(
@@ -153,3 +115,15 @@ def compose_defaults(
     if attributes.access_capability("supports_reasoning") is Capability.YES:
         defaults["include"] = [SEALED_REASONING]
     return defaults
+
+
+_WRITER: Final = RequestWriter(
+    protocol=PROTOCOL,
+    compose_body=_compose_body,
+    nativize_controls=nativize_controls,
+    nativize_canisters=nativize_canisters,
+    nativize_invocables=nativize_invocables,
+    survey_circumstances=_survey_state,
+)
+nativize_request = _WRITER.nativize_request
+produce_processors = _WRITER.produce_processors

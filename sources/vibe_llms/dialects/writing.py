@@ -1,0 +1,138 @@
+"""How a request is written in any dialect: its parts by the processors, the body of these."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.processors import FunctionProcessor, Parts, Processors, nativize_parts
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.plain import JsonObject, JsonValue
+
+Nativize: TypeAlias = Callable[..., Translation[JsonObject]]
+
+
+def _add_nothing(request: Request, attributes: ModelAttributes, quirks: Any) -> dict[str, Any]:
+    return {}
+
+
+@attrs.frozen
+class Draft:
+    """What the body of a request is composed of.
+
+    Attributes:
+        attributes: Of the model that is asked.
+        quirks: Of the vendor, in the dialect's own class.
+        extras: What the request says in the words of this protocol.
+        ledger: Takes down what the body cannot carry.
+        streaming: Whether the answer shall come piece by piece.
+    """
+
+    request: Request
+    parts: Parts
+    attributes: ModelAttributes
+    quirks: Any
+    extras: dict[str, Any]
+    ledger: Ledger
+    streaming: bool
+
+
+@attrs.frozen(kw_only=True)
+class RequestWriter:
+    """Writes requests in one dialect.
+
+    Attributes:
+        protocol: The dialect's stable word, which is the name of its package.
+        compose_body: Makes the whole body.
+        nativize_controls, nativize_canisters, nativize_invocables: Write the parts.
+        survey_circumstances: Returns what else than the canisters decides how they are written, as
+            further arguments.
+    """
+
+    protocol: str
+    compose_body: Callable[[Draft], dict[str, Any]]
+    nativize_controls: Nativize
+    nativize_canisters: Nativize
+    nativize_invocables: Nativize
+    survey_circumstances: Callable[[Request, ModelAttributes, Any], dict[str, Any]] = _add_nothing
+
+    def nativize_request(
+        self,
+        request: Request,
+        attributes: ModelAttributes,
+        quirks: Any,
+        *,
+        provider: str = "",
+        streaming: bool = False,
+        processors: Processors | None = None,
+    ) -> Translation[JsonObject]:
+        """Returns the body of a request, composed of what the processors make of it.
+
+        Args:
+            attributes: Of the model that is asked.
+            quirks: Of the vendor, in the dialect's own class.
+            provider: Whose request it is: what another one signed is withheld. Empty where any
+                provider of the dialect will do.
+            streaming: Whether the answer shall come piece by piece.
+            processors: Write the parts; by default those of the dialect.
+
+        Raises:
+            CapabilityError: The model is known not to take what a canister holds.
+            ControlError: The model has no such control, or the value is outside its domain.
+            RequestError: The vendor cannot be told that; nothing was sent.
+        """
+        name = attributes.address.name
+        model = ModelDescriptor(provider=provider, name=name, attributes=attributes)
+        parts = nativize_parts(request, model, processors or self.produce_processors(quirks))
+        ledger = Ledger(protocol=self.protocol, provider=provider)
+        extras = ledger.open(request.native, "request")
+        draft = Draft(request, parts, attributes, quirks, extras, ledger, streaming)
+        return Translation(self.compose_body(draft), (*parts.losses, *ledger.losses))
+
+    def produce_processors(self, quirks: Any) -> Processors:
+        """Makes those of a vendor with these quirks; tokens are estimated."""
+
+        def write_controls(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+            return self.nativize_controls(request.controls, model.attributes, quirks)
+
+        def write_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+            further = self.survey_circumstances(request, model.attributes, quirks)
+            return self.nativize_canisters(
+                request.canisters, model.attributes, quirks, provider=model.provider, **further
+            )
+
+        def write_invocables(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+            return self.nativize_invocables(
+                request.invocables, request.invocation_choice, quirks, provider=model.provider
+            )
+
+        def read_controls(
+            native: JsonObject, model: ModelDescriptor
+        ) -> Translation[Mapping[str, JsonValue]]:
+            read: Translation[Mapping[str, JsonValue]]
+            read = self._dialect.normalize_controls(native, model.attributes)
+            return read
+
+        return Processors(
+            controls=FunctionProcessor(write_controls, read_controls),
+            messages=FunctionProcessor(
+                write_messages,
+                lambda native, _: self._dialect.normalize_messages(native),
+                is_additive=True,
+            ),
+            invocations=FunctionProcessor(
+                write_invocables, lambda native, _: self._dialect.normalize_invocables(native)
+            ),
+        )
+
+    @property
+    def _dialect(self) -> Any:
+        """The package, which has what reads a request: no call to a vendor needs that."""
+        return importlib.import_module(f"vibe_llms.dialects.{self.protocol}")
