@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final
 
+import attrs
+
 from vibe_llms.dialects.extras import read_native, without
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import InvocationCanister
-from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
 
 _NOTHING: Final = ("", "null", '""')
@@ -54,6 +58,86 @@ def keep_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 def open_tool(kept: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the tool of which :func:`keep_tool` has made what is kept."""
     return dict(kept) if kept.get("type") is not None else without(kept, "type")
+
+
+@attrs.frozen
+class Offer:
+    """What a model may invoke.
+
+    Attributes:
+        tools: What is offered, as the vendor is told of it, by the names of the invocables.
+        choice: One that can be made: ``none``, ``auto``, the name of a tool, or ``required`` where
+            there is one.
+        invocables: All of them, those included that could not be offered.
+        quirks: Of the vendor, in the dialect's own class.
+        ledger: Takes down what could not be said.
+    """
+
+    tools: dict[str, dict[str, Any]]
+    choice: str
+    invocables: Sequence[InvocableDescription]
+    quirks: Any
+    ledger: Ledger
+
+
+@attrs.frozen
+class InvocablesWriter:
+    """Writes what a model may invoke, and the choice among it, in one dialect.
+
+    Attributes:
+        protocol: The dialect that is written.
+        write_tool: Makes the tool of an invocable that is no vendor's own; ``None``, with a loss,
+            where there is no such tool. It is given the path of the invocable, too.
+        compose: Puts tools and choice into the fields of a request.
+        can_be_chosen: Whether a tool can be named by the choice.
+    """
+
+    protocol: str
+    write_tool: Callable[[InvocableDescription, str, Any, Ledger], dict[str, Any] | None]
+    compose: Callable[[Offer], dict[str, Any]]
+    can_be_chosen: Callable[[Mapping[str, Any]], bool] = bool
+
+    def nativize(
+        self,
+        invocables: Sequence[InvocableDescription],
+        choice: str,
+        quirks: Any = None,
+        *,
+        provider: str = "",
+    ) -> Translation[JsonObject]:
+        """Returns the tools and the choice; nothing where there are no invocables.
+
+        Raises:
+            RequestError: What an invocable has of its vendor makes no sense.
+        """
+        ledger = Ledger(protocol=self.protocol, provider=provider)
+        tools: dict[str, dict[str, Any]] = {}
+        for index, invocable in enumerate(invocables):
+            tool = self._write(invocable, f"invocables[{index}]", quirks, ledger)
+            if tool is not None:
+                tools[invocable.name] = tool
+        names = [name for name, tool in tools.items() if self.can_be_chosen(tool)]
+        if choice not in (*CHOICES, *names) or (choice == "required" and not names):
+            ledger.drop("invocation_choice", f"{choice}: it is not offered to this vendor")
+            choice = "auto"
+        offer = Offer(tools, choice, invocables, quirks, ledger)
+        return Translation(self.compose(offer), ledger.losses)
+
+    def _write(
+        self, invocable: InvocableDescription, path: str, quirks: Any, ledger: Ledger
+    ) -> dict[str, Any] | None:
+        native = invocable.native
+        if native is None or invocable.schema is not None or not is_vendors_own(invocable):
+            return self.write_tool(invocable, path, quirks, ledger)
+        if ledger.admits(native):
+            return open_tool(read_native(native, path))
+        ledger.withhold(path, f"{invocable.name} is another vendor's own tool")
+        return None
+
+
+def describe(invocable: InvocableDescription) -> dict[str, Any]:
+    """Returns the field for the description, which vendors do not want to be empty."""
+    return {"description": invocable.description} if invocable.description else {}
 
 
 NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}

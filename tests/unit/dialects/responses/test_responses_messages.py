@@ -457,7 +457,7 @@ def test_tools_of_others_are_withheld() -> None:
     assert [tool["name"] for tool in translated.value["tools"]] == ["look"]  # type: ignore[union-attr,index,call-overload]
     assert "tool_choice" not in translated.value
     kinds = {kind for kind, _ in name(translated.losses)}
-    assert kinds == {LossKind.WITHHELD, LossKind.COERCED}
+    assert kinds == {LossKind.WITHHELD, LossKind.DROPPED}
 
 
 def test_a_client_that_makes_no_sense_is_told_where() -> None:

@@ -3,56 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge, read_native
-from vibe_llms.dialects.invocations import is_closed, is_vendors_own, open_tool
+from vibe_llms.dialects.invocations import (
+    InvocablesWriter,
+    Offer,
+    describe,
+    is_closed,
+    is_vendors_own,
+    open_tool,
+)
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject, JsonValue
-
-
-def nativize_invocables(
-    invocables: Sequence[InvocableDescription],
-    choice: str,
-    quirks: Quirks | None = None,
-    *,
-    provider: str = "",
-) -> Translation[JsonObject]:
-    """Returns ``tools`` and ``tool_choice``; nothing where there are no invocables."""
-    quirks = quirks or Quirks()
-    ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    if not quirks.takes_tools:
-        for index, invocable in enumerate(invocables):
-            reason = f"{invocable.name} cannot be invoked: the vendor has no tools"
-            ledger.withhold(f"invocables[{index}]", reason)
-        if choice not in ("auto", "none"):
-            ledger.drop("invocation_choice", "the vendor has no tools")
-        return Translation({}, ledger.losses)
-    native: dict[str, Any] = {}
-    custom, offered = set(), set()
-    for index, invocable in enumerate(invocables):
-        group, tool = _nativize_tool(invocable, f"invocables[{index}]", quirks, ledger)
-        if tool is not None:
-            native.setdefault(group, []).append(tool)
-            offered.add(invocable.name)
-        if tool is not None and tool.get("type") == "custom":
-            custom.add(invocable.name)
-    if choice not in (*CHOICES, *offered) or (choice == "required" and not offered):
-        ledger.drop("invocation_choice", f"{choice}: it is not offered to this vendor")
-        choice = "auto"
-    if choice == "auto" or not native:  # what silence means
-        return Translation(native, ledger.losses)
-    if "tools" not in native:
-        native["function_call"] = choice if choice in CHOICES else {"name": choice}
-    elif choice in CHOICES:
-        native["tool_choice"] = quirks.required_word if choice == "required" else choice
-    else:
-        kind = "custom" if choice in custom else "function"
-        native["tool_choice"] = {"type": kind, kind: {"name": choice}}
-    return Translation(native, ledger.losses)
 
 
 def withhold_schemaless(
@@ -70,41 +36,60 @@ def withhold_schemaless(
     return tuple(invocable for invocable in invocables if invocable.schema is not None)
 
 
-def _nativize_tool(
-    invocable: InvocableDescription, path: str, quirks: Quirks, ledger: Ledger
-) -> tuple[str, dict[str, Any] | None]:
-    """Returns the field in which a tool goes, and the tool; None where it is a loss."""
-    native = invocable.native
-    if native is not None and is_vendors_own(invocable):
+def _write_tool(
+    invocable: InvocableDescription, path: str, quirks: Quirks | None, ledger: Ledger
+) -> dict[str, Any] | None:
+    native, quirks = invocable.native, quirks or Quirks()
+    is_custom, is_own = invocable.schema is None, is_vendors_own(invocable)
+    if not quirks.takes_tools:
+        ledger.withhold(path, f"{invocable.name} cannot be invoked: the vendor has no tools")
+        return None
+    if is_custom and not quirks.takes_custom:
+        reason = f"{invocable.name} takes free text, and the vendor has no such tools"
+        ledger.withhold(path, reason)
+        return None
+    if native is not None and is_own:
         if ledger.admits(native):
-            return "tools", open_tool(read_native(native, path))
-        if invocable.schema is None:
-            ledger.withhold(path, f"{invocable.name} is known to its own vendor alone")
-            return "tools", None
+            return open_tool(read_native(native, path))
         ledger.coerce(path, f"{invocable.name} is a vendor's own tool and goes as a function")
-        kept = {}
-    else:
-        kept = ledger.open(native, path)
-    if invocable.schema is None:
-        if not quirks.takes_custom:
-            reason = f"{invocable.name} takes free text, and the vendor has no such tools"
-            ledger.withhold(path, reason)
-            return "tools", None
+    kept = {} if is_own else ledger.open(native, path)
+    named = {"name": invocable.name, **describe(invocable)}
+    if is_custom:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
-        custom = {"name": invocable.name} | _describe(invocable)
-        return "tools", merge({"type": "custom", "custom": custom}, kept)
-    function = {"name": invocable.name, **_describe(invocable), "parameters": invocable.schema}
+        return merge({"type": "custom", "custom": named}, kept)
+    function: dict[str, Any] = {**named, "parameters": invocable.schema}
     if invocable.enforced and quirks.takes_strict:
         function["strict"] = True
     elif invocable.enforced:
         ledger.drop(f"{path}.enforced", "the vendor holds no arguments to their schema")
-    if "functions" in kept:
-        return "functions", merge(function, kept["functions"])
-    return "tools", merge({"type": "function", "function": function}, kept)
+    if _LEGACY in kept:
+        return {_LEGACY: merge(function, kept[_LEGACY])}
+    return merge({"type": "function", "function": function}, kept)
 
 
-def _describe(invocable: InvocableDescription) -> dict[str, Any]:
-    return {"description": invocable.description} if invocable.description else {}
+_LEGACY: Final = "functions"
+"""The field for tools from before there were several kinds of them, and for what goes there."""
+
+
+def _compose(offer: Offer) -> dict[str, Any]:
+    tools, choice, native = offer.tools, offer.choice, dict[str, Any]()
+    for tool in tools.values():
+        field = _LEGACY if tool.keys() == {_LEGACY} else "tools"
+        native.setdefault(field, []).append(tool.get(_LEGACY, tool))
+    if choice == "auto" or not native:  # what silence means
+        return native
+    if "tools" not in native:
+        native["function_call"] = choice if choice in CHOICES else {"name": choice}
+    elif choice in tools:
+        kind = "custom" if tools[choice].get("type") == "custom" else "function"
+        native["tool_choice"] = {"type": kind, kind: {"name": choice}}
+    else:
+        is_required, quirks = choice == "required", offer.quirks or Quirks()
+        native["tool_choice"] = quirks.required_word if is_required else choice
+    return native
+
+
+nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose).nativize
 
 
 def nativize_schema(
