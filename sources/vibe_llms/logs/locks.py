@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vibe_llms.exceptions import StoreError
 from vibe_llms.files import name_file
 
 WAIT_SECONDS = 10.0
@@ -89,6 +88,8 @@ def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:
     pause = _FIRST_PAUSE_SECONDS
     while not _try(descriptor, shared):
         if time.monotonic() >= deadline:
+            from vibe_llms.exceptions import StoreError  # `vibe list` locks, and needs no error
+
             raise StoreError(
                 path=path,
                 detail=f"Another process keeps {path} locked.",

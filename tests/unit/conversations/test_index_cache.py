@@ -248,7 +248,7 @@ import sys
 from vibe_llms.conversations.index import ConversationIndex
 root = sys.argv[1]
 assert len(ConversationIndex(root + "/conversations", root + "/index.sqlite").survey()) == 3
-print(*{"json", "tomli", "attrs", "msgspec", "asyncio", "pathlib"} & sys.modules.keys())
+print(*{"json", "tomli", "attrs", "msgspec", "asyncio"} & sys.modules.keys())
 """
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True

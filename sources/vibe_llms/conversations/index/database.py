@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 from vibe_llms.conversations.index.words import TOKENIZER
+from vibe_llms.logs.locks import locked
 
 VERSION = 2
 """Of the schema and of what is written into it. Change it with either, and with the tokenizer."""
@@ -97,7 +97,7 @@ def open_database(path: str, directory: str) -> Iterator[sqlite3.Connection]:
         sqlite3.Error, OSError: It cannot be used now, or is damaged; :func:`is_damage` knows.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with _locked(path, alone=False), closing(_connect(path)) as connection:
+    with _hold(path, shared=True), closing(_connect(path)) as connection:
         connection.execute("PRAGMA synchronous = NORMAL")  # a cache may lose its last moments
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == 0:
@@ -107,6 +107,10 @@ def open_database(path: str, directory: str) -> Iterator[sqlite3.Connection]:
         if connection.execute("SELECT directory FROM state").fetchone() != (directory,):
             raise UnusableIndexError("another directory")
         yield connection
+
+
+def _hold(path: str, *, shared: bool) -> AbstractContextManager[None]:
+    return locked(f"{path}.lock", shared=shared, wait_seconds=PATIENCE_SECONDS)
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -131,7 +135,7 @@ def discard_database(path: str) -> None:
     Raises:
         OSError: Others go on using it for too long, or it cannot be removed.
     """
-    with _locked(path, alone=True):
+    with _hold(path, shared=False):
         for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
                 os.unlink(path + suffix)
@@ -165,27 +169,3 @@ def _split(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
-
-
-@contextmanager
-def _locked(path: str, *, alone: bool) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover  # without it, an open file cannot be removed either
-        yield
-        return
-    descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        operation = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, operation)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-        yield
-    finally:
-        os.close(descriptor)
