@@ -24,6 +24,13 @@ def find_nearest(word: object, known: Iterable[str]) -> str | None:
     return near[0] if near else None
 
 
+def order_by_nearness(word: object, known: Iterable[str]) -> tuple[str, ...]:
+    """Returns known words, each once: the one that is most like the given one, then the rest."""
+    known = dict.fromkeys(known)
+    nearest = find_nearest(word, known)
+    return tuple(sorted(known, key=lambda each: each != nearest))
+
+
 def suggest(word: object, known: Iterable[str]) -> str:
     """Ends a sentence about an unknown word: with the nearest right one, if one is near."""
     nearest = find_nearest(word, known)

@@ -20,7 +20,7 @@ import asyncio, json, sys
 from vibe_llms.configuration import load_configuration
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
-from vibe_llms.plugins import PluginManager
+from vibe_llms.plugins import CommandSpecification, PluginManager, ReactorsSpecification
 
 async def converse(manager):
     client = manager.load_provider("parrot").produce_client()
@@ -37,8 +37,8 @@ before = [str(listing.state) for listing in manager.survey() if listing.entry.na
 imported = "parrot_provider" in sys.modules
 answers = asyncio.run(converse(manager))
 after = [str(listing.state) for listing in manager.survey() if listing.entry.name == "parrot"]
-commands = [command.name for command in manager.survey_commands()]
-reactors = [reactor.name for reactor in manager.survey_reactors()]
+commands = [command.name for command in manager.survey_pieces(CommandSpecification)]
+reactors = [reactor.name for reactor in manager.survey_pieces(ReactorsSpecification)]
 home = sys.modules["parrot_provider"].__file__
 json.dump([before, imported, answers, after, commands, reactors, home, sys.path], sys.stdout)
 """

@@ -22,6 +22,7 @@ from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
 from vibe_llms.files import read_file
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.installation import Pip, read_requirement, write_command
+from vibe_llms.plugins.specification import ALWAYS_IN_USE, HOOKS
 from vibe_llms.processes import run_program
 
 if TYPE_CHECKING:
@@ -29,15 +30,6 @@ if TYPE_CHECKING:
 
     from vibe_llms.plugins.specification import Consent
 
-_IN_USE_ALWAYS: Final = (
-    "survey_approvers",
-    "survey_exporters",
-    "survey_importers",
-    "survey_listeners",
-    "survey_stores",
-    "survey_transports",
-)
-"""Hooks that are asked only of what ``[plugins]`` names."""
 _PROBE_SECONDS: Final = 60.0
 """How long the modules of a plugin may take to be imported."""
 
@@ -240,6 +232,6 @@ def _name_entries(module: str, hooks: dict[str, list[str]]) -> list[tuple[str, s
         for table in ("providers", "ensembles")
         for name in hooks.get(f"survey_{table}", ())
     ]
-    if not entries or any(hook in hooks for hook in _IN_USE_ALWAYS):
+    if not entries or any(HOOKS.get(hook) in ALWAYS_IN_USE for hook in hooks):
         entries.append(("plugins", own, module))
     return entries

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from vibe_llms.configuration.classes import PluginEntry
@@ -57,12 +56,11 @@ def make_ensemble(
     raise _describe_misfit(entry, f"ensemble {entry.name!r}", ensemble, "which is no ensemble")
 
 
-def make_approver(entry: PluginEntry, specification: ApproverSpecification) -> DeferringApprover:
+def make_approver(
+    entry: PluginEntry, specification: ApproverSpecification, context: ApproverContext
+) -> DeferringApprover:
     """Makes an approver, as :func:`make_provider` does a provider."""
     what = f"approver {specification.name!r}"
-    context = ApproverContext(
-        name=specification.name, settings=entry.settings, working_directory=Path.cwd()
-    )
     approver = _call(entry, what, specification.factory, context)
     if callable(getattr(approver, "approve", None)):
         return approver

@@ -117,12 +117,11 @@ class PluginHost:
             raise self._set_aside(entry, deed) from error
         self.loaded += 1
 
-    def call(self, entry: PluginEntry, hook: str, kind: type[_T]) -> tuple[_T, ...]:
+    def call(self, entry: PluginEntry, kind: type[_T]) -> tuple[_T, ...]:
         """Calls one hook of one plugin that is loaded; later calls repeat the first answer.
 
         Args:
             entry: The plugin.
-            hook: The hook's name.
             kind: What the hook's specification says that the list is made of.
 
         Raises:
@@ -130,6 +129,7 @@ class PluginHost:
         """
         if entry.module in self._fatal_errors:
             raise self._fatal_errors[entry.module].with_traceback(None)
+        (hook,) = (hook for hook, made_of in specification.HOOKS.items() if made_of is kind)
         key = (entry.module, hook)
         if key not in self._answers:
             self._answers[key] = self._ask(entry, hook, kind)

@@ -26,12 +26,8 @@ if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below pr
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.loading import PluginFailure
     from vibe_llms.plugins.specification import (
-        CommandSpecification,
         Consent,
-        EnsembleSpecification,
         Progress,
-        ProviderSpecification,
-        ReactorsSpecification,
         TransportSpecification,
     )
     from vibe_llms.providers.interfaces import Provider
@@ -112,26 +108,23 @@ class PluginManager:
 
     def load_approver(self, name: str) -> DeferringApprover:
         """Makes an approver of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""
-        from vibe_llms.plugins import factories
-        from vibe_llms.plugins.choosing import choose_piece
-        from vibe_llms.plugins.specification import ApproverSpecification
+        from vibe_llms.plugins.factories import make_approver
+        from vibe_llms.plugins.specification import ApproverContext, ApproverSpecification
 
-        found = self._roster.survey_always(ApproverSpecification)
-        entry, specification = choose_piece(
-            "approver", name, found, self.survey(), shipped=TERMINAL_APPROVER
+        entry, specification = self._roster.choose(
+            "approver", name, ApproverSpecification, shipped=TERMINAL_APPROVER
         )
+        context = ApproverContext(name=name, settings=entry.settings, working_directory=Path.cwd())
         with locating(self.configuration):
-            return factories.make_approver(entry, specification)
+            return make_approver(entry, specification, context)
 
     def load_store(self, name: str) -> ConversationStore:
         """Makes a store of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""
-        from vibe_llms.plugins import factories
-        from vibe_llms.plugins.choosing import choose_piece
+        from vibe_llms.plugins.factories import make_store
         from vibe_llms.plugins.specification import StoreContext, StoreSpecification
 
-        found = self._roster.survey_always(StoreSpecification)
-        entry, specification = choose_piece(
-            "store", name, found, self.survey(), shipped=DIRECTORY_STORE
+        entry, specification = self._roster.choose(
+            "store", name, StoreSpecification, shipped=DIRECTORY_STORE
         )
         context = StoreContext(
             name=name,
@@ -140,7 +133,7 @@ class PluginManager:
             cache_directory=self.configuration.cache_directory / "stores" / name,
         )
         with locating(self.configuration):
-            return factories.make_store(entry, specification, context)
+            return make_store(entry, specification, context)
 
     def load_all(self) -> tuple[PluginFailure, ...]:
         """Loads every plugin, asks each what it has, and returns all that failed.
@@ -157,65 +150,30 @@ class PluginManager:
                             self._produce_attributes(entry)
             return self.failures
 
-    def survey_providers(self) -> tuple[ProviderSpecification, ...]:
-        """Returns the providers of all plugins that are available, with their summaries.
-
-        Loads the plugins; see :meth:`survey` for a listing that does not.
-        """
-        from vibe_llms.plugins.specification import ProviderSpecification
-
-        return tuple(
-            item for _, item in self._roster.survey("survey_providers", ProviderSpecification)
-        )
-
-    def survey_ensembles(self) -> tuple[EnsembleSpecification, ...]:
-        """Returns the ensembles of all plugins that are available, with their summaries.
-
-        Loads the plugins; see :meth:`survey` for a listing that does not.
-        """
-        from vibe_llms.plugins.specification import EnsembleSpecification
-
-        return tuple(
-            item for _, item in self._roster.survey("survey_ensembles", EnsembleSpecification)
-        )
-
-    def survey_commands(self) -> tuple[CommandSpecification, ...]:
-        """Returns the commands of all plugins that are available. Loads them.
-
-        One that fails is named in a warning and among the failures, once, and the others go on.
-        """
-        from vibe_llms.plugins.specification import CommandSpecification
-
-        with self._roster.warn_of_failures():
-            found = self._roster.survey("survey_commands", CommandSpecification)
-            return tuple(item for _, item in found)
-
     def survey_pieces(self, kind: type[_T]) -> tuple[_T, ...]:
-        """Returns what the plugins of ``[plugins]`` have of a kind, such as exporters.
+        """Returns what plugins have of a kind, such as exporters, and loads those it asks.
 
-        Loads these plugins alone. One that fails is named in a warning and among the failures,
-        once, and the others go on.
+        Asked are the plugins of ``[plugins]``; of providers, ensembles and commands all that are
+        available; of reactors also those whose provider or ensemble has been loaded. One that
+        fails is named in a warning and among the failures, once, and the others go on.
 
         Args:
             kind: What the list of a hook is made of, such as ``ExporterSpecification``.
         """
         with self._roster.warn_of_failures():
-            return tuple(item for _, item in self._roster.survey_always(kind))
-
-    def survey_reactors(self) -> tuple[ReactorsSpecification, ...]:
-        """Returns the reactors of the plugins in use: those of ``[plugins]``, which are in use
-        always and so are loaded, and those whose provider or ensemble has been loaded.
-        """
-        return tuple(specification for _, specification in self._survey_reactors())
+            return tuple(item for _, item in self._roster.survey(kind))
 
     def produce_reactors(self) -> list[ConversationReactors]:
-        """Makes the reactors of the plugins in use (:meth:`survey_reactors`), for one turn.
+        """Makes the reactors of the plugins in use (:meth:`survey_pieces`), for one turn.
 
         What fails at this is named in a warning and among the failures, once, and set aside.
         Not for the thread of an event loop: the first call imports plugins.
         """
+        from vibe_llms.plugins.specification import ReactorsSpecification
+
         with self._roster.warn_of_failures():
-            specifications, host = self._survey_reactors(), self._roster.access_host()
+            specifications = self._roster.survey(ReactorsSpecification)
+            host = self._roster.access_host()
             self._silent_at = None if specifications else host.loaded
             made = [
                 host.produce_reactors(entry, specification)
@@ -235,7 +193,7 @@ class PluginManager:
         with self._roster.warn_of_failures():
             made = [
                 self._roster.access_host().produce_listener(entry, specification)
-                for entry, specification in self._roster.survey_always(ListenerSpecification)
+                for entry, specification in self._roster.survey(ListenerSpecification)
             ]
             return [listener for listener in made if listener is not None]
 
@@ -249,23 +207,11 @@ class PluginManager:
                         directories[entry.name] = self._roster.survey_directories(entry)
         return _produce_catalogue(self.configuration, directories)
 
-    def _survey_reactors(self) -> list[tuple[PluginEntry, ReactorsSpecification]]:
-        from vibe_llms.plugins.specification import ReactorsSpecification
-
-        in_use = [
-            entry
-            for entry in self.configuration.plugins
-            if entry.table == "plugins" or self._roster.is_loaded(entry)
-        ]
-        return self._roster.survey("survey_reactors", ReactorsSpecification, in_use)
-
     def _produce_provider(self, entry: PluginEntry) -> Provider:
-        from vibe_llms.plugins import factories
+        from vibe_llms.plugins.factories import make_provider
         from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
 
-        specification = self._roster.find_specification(
-            entry, "survey_providers", ProviderSpecification
-        )
+        specification = self._roster.find_specification(entry, ProviderSpecification)
         context = ProviderContext(
             name=entry.name,
             settings=entry.settings,
@@ -280,7 +226,7 @@ class PluginManager:
             survey_transports=self._survey_transports,
         )
         with locating(self.configuration):
-            return factories.make_provider(entry, specification, context)
+            return make_provider(entry, specification, context)
 
     def _find_base(self, entry: PluginEntry, name: str) -> Path:
         """Returns where the file is in which a setting of a provider was written."""
@@ -289,12 +235,10 @@ class PluginManager:
         return place.parent if place.is_file() else Path()
 
     def _produce_ensemble(self, entry: PluginEntry) -> Ensemble:
-        from vibe_llms.plugins import factories
+        from vibe_llms.plugins.factories import make_ensemble
         from vibe_llms.plugins.specification import EnsembleContext, EnsembleSpecification
 
-        specification = self._roster.find_specification(
-            entry, "survey_ensembles", EnsembleSpecification
-        )
+        specification = self._roster.find_specification(entry, EnsembleSpecification)
         context = EnsembleContext(
             name=entry.name,
             settings=entry.settings,
@@ -306,13 +250,13 @@ class PluginManager:
             limits=self.configuration.limits,
         )
         with locating(self.configuration):
-            return factories.make_ensemble(entry, specification, context)
+            return make_ensemble(entry, specification, context)
 
     def _survey_transports(self) -> tuple[TransportSpecification, ...]:
         from vibe_llms.plugins.specification import TransportSpecification
 
         with self._roster.warn_of_failures():
-            found = self._roster.survey_always(TransportSpecification)
+            found = self._roster.survey(TransportSpecification)
             return tuple(attrs.evolve(item, plugin=entry.name) for entry, item in found)
 
     def _produce_attributes(self, entry: PluginEntry) -> Any:

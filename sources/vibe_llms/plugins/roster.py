@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,17 +22,21 @@ from vibe_llms.exceptions import (
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.listings import PluginListing, PluginState
 from vibe_llms.resources import access_data
+from vibe_llms.suggestions import order_by_nearness
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.plugins.loading import PluginFailure, PluginHost
     from vibe_llms.plugins.specification import (
+        ApproverSpecification,
         Consent,
         EnsembleSpecification,
         ProviderSpecification,
+        StoreSpecification,
     )
 
 _T = TypeVar("_T")
 _S = TypeVar("_S", "ProviderSpecification", "EnsembleSpecification")
+_C = TypeVar("_C", "ApproverSpecification", "StoreSpecification")
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -83,14 +87,11 @@ class PluginRoster:
         meant = self.configuration.follow_aliases(name) if table == "providers" else name
         if meant in entries:
             return entries[meant]
-        from vibe_llms.suggestions import find_nearest
-
         known = self.configuration.provider_names if table == "providers" else sorted(entries)
-        nearest = find_nearest(name, known)
         raise UnknownNameError(
             kind=table.removesuffix("s"),
             name=name,
-            known=tuple(sorted(known, key=lambda word: word != nearest)),
+            known=order_by_nearness(name, known),
             remedy=f"Configure it: [{table}.{name}] with its module, and its package.",
         )
 
@@ -121,12 +122,12 @@ class PluginRoster:
             self._host = PluginHost()
         return self._host
 
-    def find_specification(self, entry: PluginEntry, hook: str, kind: type[_S]) -> _S:
+    def find_specification(self, entry: PluginEntry, kind: type[_S]) -> _S:
         """Finds what a plugin has under the name of its table. Raises as :meth:`load` does."""
         from vibe_llms.plugins.specification import ANY_NAME
 
         host = self.load(entry)
-        found = host.call(entry, hook, kind)
+        found = host.call(entry, kind)
         for name in (entry.name, ANY_NAME):
             for specification in found:
                 if specification.name == name:
@@ -136,32 +137,65 @@ class PluginRoster:
         raise PluginError(
             plugin=entry.name,
             detail=f"The module {entry.module} ({entry.source}) has no "
-            f"{entry.table.removesuffix('s')} {entry.name!r}; its {hook} names {names}.",
+            f"{entry.table.removesuffix('s')} {entry.name!r}; its survey_{entry.table} names "
+            f"{names}.",
             remedy=failure.reason if failure else "Configure it under the name it has.",
         )
 
-    def survey(
-        self, hook: str, kind: type[_T], entries: Sequence[PluginEntry] | None = None
-    ) -> list[tuple[PluginEntry, _T]]:
-        """Asks each module once, by default of all plugins; those that fail are passed over."""
+    def survey(self, kind: type[_T]) -> list[tuple[PluginEntry, _T]]:
+        """Asks each module once for what it has of a kind; those that fail are passed over."""
         answers: dict[str, list[tuple[PluginEntry, _T]]] = {}
         with self.lock:
-            for entry in self.configuration.plugins if entries is None else entries:
-                if entry.module in answers or not self.describe(entry).is_usable:
+            for entry in self.configuration.plugins:
+                if entry.module in answers or not self._is_asked(entry, kind):
+                    continue
+                if not self.describe(entry).is_usable:
                     continue
                 answers[entry.module] = []
                 with self.set_failures_aside(entry):
-                    found = self.load(entry).call(entry, hook, kind)
+                    found = self.load(entry).call(entry, kind)
                     answers[entry.module] += [(entry, item) for item in found]
         return [answer for found in answers.values() for answer in found]
 
-    def survey_always(self, kind: type[_T]) -> list[tuple[PluginEntry, _T]]:
-        """Asks the plugins of ``[plugins]``, which are in use always, for what is of a kind."""
-        from vibe_llms.plugins.specification import HOOKS
+    def _is_asked(self, entry: PluginEntry, kind: type[object]) -> bool:
+        """Tells whether a plugin is to be loaded, if need be, to be asked for a kind."""
+        from vibe_llms.plugins.specification import ALWAYS_IN_USE, ReactorsSpecification
 
-        (hook,) = (hook for hook, made_of in HOOKS.items() if made_of is kind)
-        entries = [entry for entry in self.configuration.plugins if entry.table == "plugins"]
-        return self.survey(hook, kind, entries)
+        if entry.table == "plugins":
+            return True
+        is_meant = kind is not ReactorsSpecification or self.is_loaded(entry)
+        return kind not in ALWAYS_IN_USE and is_meant
+
+    def choose(
+        self, setting: str, name: str, kind: type[_C], *, shipped: str
+    ) -> tuple[PluginEntry, _C]:
+        """Finds what the user chose by name among what plugins have: an approver, a store.
+
+        Args:
+            setting: Which chooses it, and is what it is called, as ``approver``.
+            name: As the user says it.
+            kind: Of what plugins have.
+            shipped: The name of the one that ships, which no plugin has.
+
+        Raises:
+            UnknownNameError: There is none: whoever wanted it shall not go on with another.
+        """
+        found: list[tuple[PluginEntry, _C]] = self.survey(kind)
+        for entry, specification in found:
+            if specification.name == name:
+                return entry, specification
+        plugins = [each for each in self.configuration.plugins if each.table == "plugins"]
+        lost = [each for each in map(self.describe, plugins) if not each.is_usable]
+        words = ", ".join(f"{each.entry.name} ({each.reason or each.state})" for each in lost)
+        remedy = f"Set {setting} to one that there is"
+        raise UnknownNameError(
+            kind=setting,
+            name=name,
+            known=order_by_nearness(name, [shipped, *(each.name for _, each in found)]),
+            remedy=f"{remedy}. Plugins that cannot be used: {words}."
+            if words
+            else f"{remedy}, or add the plugin that has it.",
+        )
 
     def survey_directories(self, entry: PluginEntry) -> tuple[Path, ...]:
         """Lists where the plugin has data about a provider's models.
@@ -171,7 +205,7 @@ class PluginRoster:
         from vibe_llms.plugins.specification import ANY_NAME, ModelAttributesSpecification
 
         host = self.load(entry)
-        found = host.call(entry, "survey_model_attributes", ModelAttributesSpecification)
+        found = host.call(entry, ModelAttributesSpecification)
         own = tuple(item.directory for item in found if item.provider == entry.name)
         if own or access_data("providers", entry.name).is_dir():
             return own
@@ -182,11 +216,11 @@ class PluginRoster:
         from vibe_llms.plugins.specification import HOOKS
 
         host = self.load(entry)
-        for hook, kind in HOOKS.items():
-            host.call(entry, hook, kind)
+        for kind in HOOKS.values():
+            host.call(entry, kind)
         hook = f"survey_{entry.table}"
         if hook in HOOKS and host.find_failure(entry) is None:  # the reason for another
-            self.find_specification(entry, hook, HOOKS[hook])
+            self.find_specification(entry, HOOKS[hook])
 
     @contextmanager
     def set_failures_aside(self, entry: PluginEntry) -> Iterator[None]:

@@ -12,7 +12,7 @@ from vibe_llms import Application
 from vibe_llms.configuration import Configuration, load_configuration
 from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
 from vibe_llms.invocables import InvocationContext, Registry, perform
-from vibe_llms.plugins import PluginManager
+from vibe_llms.plugins import EnsembleSpecification, PluginManager
 
 EXAMPLE = Path(__file__).parents[2] / "fixtures" / "example-provider" / "sources"
 PERCH = '[ensembles.perch]\nmodule = "parrot_provider.perch"\ntimes = 2\n'
@@ -117,7 +117,7 @@ def test_ensembles_of_all_plugins_are_surveyed(configure: Configure) -> None:
     """With what each lets a model do."""
     manager = PluginManager(configuration=configure(PERCH))
 
-    found = {each.name: each.summary for each in manager.survey_ensembles()}
+    found = {each.name: each.summary for each in manager.survey_pieces(EnsembleSpecification)}
 
     assert found["perch"] == "repeats"
 

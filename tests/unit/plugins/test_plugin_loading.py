@@ -12,7 +12,14 @@ import pytest
 import vibe_llms
 from vibe_llms.configuration import Configuration, load_configuration
 from vibe_llms.exceptions import DependencyError, PluginError, TrustError, UnknownNameError
-from vibe_llms.plugins import PluginManager, PluginState, discover_providers
+from vibe_llms.plugins import (
+    CommandSpecification,
+    PluginManager,
+    PluginState,
+    ProviderSpecification,
+    ReactorsSpecification,
+    discover_providers,
+)
 from vibe_llms.plugins.availability import is_importable
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -135,7 +142,7 @@ def test_each_broken_plugin_is_named_and_the_rest_go_on(configure: Configure) ->
     text = write_tables(*REASONS) + '[providers.parrot]\nmodule = "parrot_provider"\n'
     manager = PluginManager(configuration=configure(text))
 
-    specifications = manager.survey_providers()
+    specifications = manager.survey_pieces(ProviderSpecification)
     manager.load_all()
 
     assert "parrot" in [specification.name for specification in specifications]
@@ -154,7 +161,7 @@ def test_a_plugin_with_an_unknown_hook_keeps_its_known_ones(configure: Configure
     """A misspelt hook is reported and costs no other."""
     manager = PluginManager(configuration=configure(write_tables("unknown_hook", table="plugins")))
 
-    (command,) = manager.survey_commands()
+    (command,) = manager.survey_pieces(CommandSpecification)
 
     assert command.name == "known"
     assert [failure.is_fatal for failure in manager.failures] == [False]
@@ -165,7 +172,10 @@ def test_a_plugin_is_asked_once(configure: Configure) -> None:
     manager = PluginManager(configuration=configure(write_tables("raises_in_hook")))
 
     assert len(manager.load_all()) == len(manager.load_all()) == 1
-    assert manager.survey_providers()[0] is manager.survey_providers()[0]
+    assert (
+        manager.survey_pieces(ProviderSpecification)[0]
+        is manager.survey_pieces(ProviderSpecification)[0]
+    )
 
 
 def test_names_that_a_plugin_offers_lazily_stay_unloaded(
@@ -186,7 +196,7 @@ def test_names_that_a_plugin_offers_lazily_stay_unloaded(
     monkeypatch.syspath_prepend(str(tmp_path))
     manager = PluginManager(configuration=configure(write_tables("lazy_plugin", table="plugins")))
 
-    assert [command.name for command in manager.survey_commands()] == ["lazy"]
+    assert [command.name for command in manager.survey_pieces(CommandSpecification)] == ["lazy"]
     assert manager.failures == ()
     del sys.modules["lazy_plugin"]
 
@@ -196,12 +206,14 @@ def test_reactors_are_those_of_plugins_in_use(configure: Configure) -> None:
     provider = '[providers.parrot]\nmodule = "parrot_provider.tools"\n'
     manager = PluginManager(configuration=configure(provider))
 
-    assert manager.survey_reactors() == ()
+    assert manager.survey_pieces(ReactorsSpecification) == ()
     assert "parrot_provider.tools" not in sys.modules
-    manager.survey_commands()
-    assert [reactors.name for reactors in manager.survey_reactors()] == ["ears"]
+    manager.survey_pieces(CommandSpecification)
+    assert [reactors.name for reactors in manager.survey_pieces(ReactorsSpecification)] == ["ears"]
     plugin = provider.replace("providers.parrot", "plugins.parrot")
-    (reactors,) = PluginManager(configuration=configure(plugin)).survey_reactors()
+    (reactors,) = PluginManager(configuration=configure(plugin)).survey_pieces(
+        ReactorsSpecification
+    )
     assert reactors.name == "ears"
 
 

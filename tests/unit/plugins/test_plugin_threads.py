@@ -44,7 +44,7 @@ def survey_model_attributes():
 BARE_MANAGER = """
 import sys, threading
 from vibe_llms.configuration import load_configuration
-from vibe_llms.plugins import PluginManager
+from vibe_llms.plugins import CommandSpecification, PluginManager
 
 sys.path.insert(0, ".")
 tables = {"slow": {"module": "slow_plugin"}}
@@ -55,7 +55,7 @@ def use():
     barrier.wait()
     provider = manager.load_provider("slow")
     provider.context.produce_attributes()
-    manager.survey_commands()
+    manager.survey_pieces(CommandSpecification)
     found.append(provider)
 
 threads = [threading.Thread(target=use) for _ in range(8)]

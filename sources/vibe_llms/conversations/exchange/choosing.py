@@ -16,7 +16,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.files import advise, read_beginning
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
-from vibe_llms.suggestions import find_nearest
+from vibe_llms.suggestions import order_by_nearness
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
@@ -35,13 +35,8 @@ def access_form(forms: Sequence[_S], name: str) -> _S:
     for form in forms:
         if form.name == name:
             return form
-    known = list(dict.fromkeys(form.name for form in forms))
-    nearest = find_nearest(name, known)
-    raise UnknownNameError(
-        kind="form",
-        name=name,
-        known=tuple(sorted(known, key=lambda word: word != nearest)),
-    )
+    known = order_by_nearness(name, (form.name for form in forms))
+    raise UnknownNameError(kind="form", name=name, known=known)
 
 
 def choose_exporter(forms: Sequence[ExporterSpecification], path: Path) -> ExporterSpecification:

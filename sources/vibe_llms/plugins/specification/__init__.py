@@ -19,6 +19,7 @@ from vibe_llms.plugins.specification.conversations import (
     StoreSpecification,
 )
 from vibe_llms.plugins.specification.hooks import (
+    ALWAYS_IN_USE,
     HOOKS,
     survey_approvers,
     survey_commands,
@@ -55,6 +56,7 @@ from vibe_llms.plugins.specification.users import (
 )
 
 __all__ = [
+    "ALWAYS_IN_USE",
     "ANY_NAME",
     "HOOKS",
     "ApproverContext",

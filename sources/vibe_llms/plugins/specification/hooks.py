@@ -186,3 +186,9 @@ HOOKS: Final[Mapping[str, type[Any]]] = {
     "survey_importers": ImporterSpecification,
 }
 """From each hook to what the list is made of that it returns."""
+
+ALWAYS_IN_USE: Final[frozenset[type[Any]]] = frozenset(
+    {ApproverSpecification, ExporterSpecification, ImporterSpecification}
+    | {ListenerSpecification, StoreSpecification, TransportSpecification}
+)
+"""Of which only the plugins of ``[plugins]`` are asked."""
