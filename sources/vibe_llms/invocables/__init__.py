@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.outcomes import Outcome
     from vibe_llms.invocables.performing import perform
     from vibe_llms.invocables.registry import Registry
-    from vibe_llms.invocables.schemas import derive_schema
     from vibe_llms.invocables.validation import Fault, Validator, produce_validator
 
 __all__ = [
@@ -70,7 +69,6 @@ __all__ = [
     "Validator",
     "canonicalize",
     "compose_result",
-    "derive_schema",
     "digest_call",
     "gather_ensembles",
     "group_identical",
@@ -110,7 +108,6 @@ __getattr__, __dir__ = produce_attribute_access(
         "Validator": "validation",
         "canonicalize": "calls",
         "compose_result": "calls",
-        "derive_schema": "schemas",
         "digest_call": "calls",
         "gather_ensembles": "ensembles",
         "group_identical": "calls",

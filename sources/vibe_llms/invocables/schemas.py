@@ -31,15 +31,6 @@ class Form:
     bind: Binder
 
 
-def derive_schema(function: Callable[..., Any]) -> tuple[JsonObject, str]:
-    """Returns the schema of a function's arguments, and its description.
-
-    See :func:`derive_form`.
-    """
-    form = derive_form(function)
-    return form.schema, form.description
-
-
 def derive_form(function: Callable[..., Any], *, name: str = "") -> Form:
     """Derives from annotations and docstring what a model has to know about a function.
 

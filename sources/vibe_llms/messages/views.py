@@ -93,26 +93,6 @@ def pairs_of(canisters: Iterable[AnyCanister]) -> tuple[Pair, ...]:
     )
 
 
-@attrs.frozen(kw_only=True)
-class Turn:
-    """Canisters that belong together: what one response brought, or one run of input."""
-
-    turn_id: str | None
-    canisters: tuple[AnyCanister, ...]
-
-
-def turns_of(canisters: Sequence[AnyCanister]) -> tuple[Turn, ...]:
-    """Regroups canisters into turns; input between two responses is a turn without an id."""
-    groups: list[tuple[str | None, list[AnyCanister]]] = []
-    for canister in canisters:
-        turn_id: str | None = getattr(canister, "turn_id", None)
-        if groups and groups[-1][0] == turn_id:
-            groups[-1][1].append(canister)
-        else:
-            groups.append((turn_id, [canister]))
-    return tuple(Turn(turn_id=turn_id, canisters=tuple(group)) for turn_id, group in groups)
-
-
 def usage_of(canisters: Sequence[AnyCanister]) -> Usage | None:
     """Adds up what the turns used, each turn once; ``None`` where no turn said."""
     usages: list[Usage] = []

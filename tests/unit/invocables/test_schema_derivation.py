@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.invocables import InvocationContext, Invoker, derive_schema, produce_invoker
+from vibe_llms.invocables import InvocationContext, Invoker, produce_invoker
 from vibe_llms.invocables.validation import Misfit
 
 
@@ -209,10 +209,12 @@ def test_a_docstring_becomes_descriptions() -> None:
         """
         return place
 
-    schema, description = derive_schema(weather)
+    invoker = produce_invoker(weather)
 
-    assert description == "Tells the weather.\n\nOnly for towns.\n\nReturns:\n    A sentence."
-    assert schema == {
+    assert (
+        invoker.description == "Tells the weather.\n\nOnly for towns.\n\nReturns:\n    A sentence."
+    )
+    assert invoker.schema == {
         "type": "object",
         "properties": {
             "place": {"type": "string", "description": "The town, in English."},

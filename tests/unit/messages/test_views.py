@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-
-from hypothesis import given
-
-from strategies.messages import conversations
 from vibe_llms.messages.canisters import (
-    AnyCanister,
     AssistantCanister,
     InvocationCanister,
     Origin,
@@ -17,7 +11,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import ImageContent, ReasoningContent, TextualContent
-from vibe_llms.messages.views import media_of, pairs_of, text_of, turns_of, usage_of
+from vibe_llms.messages.views import media_of, pairs_of, text_of, usage_of
 
 
 def test_text_is_what_was_said_aloud() -> None:
@@ -72,17 +66,6 @@ def test_an_id_may_be_used_again_in_a_later_turn() -> None:
 def test_a_result_before_its_invocation_answers_nothing() -> None:
     """Orphans pair with nothing."""
     assert [pair.result for pair in pairs_of([_result("1"), _call("1"), _result("2")])] == [None]
-
-
-@given(conversations)
-def test_turns_hold_every_canister_once_and_in_order(conversation: list[AnyCanister]) -> None:
-    """Regrouping loses nothing, and neighbours in one turn share its id."""
-    turns = turns_of(conversation)
-
-    assert [each for turn in turns for each in turn.canisters] == conversation
-    for turn in turns:
-        assert {getattr(each, "turn_id", None) for each in turn.canisters} == {turn.turn_id}
-    assert all(a.turn_id != b.turn_id for a, b in itertools.pairwise(turns))
 
 
 def test_usage_counts_each_turn_once() -> None:
