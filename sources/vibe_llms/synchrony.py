@@ -104,20 +104,24 @@ def iterating(
 
     @wraps(method)
     def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> Iterator[_R]:
-        items = _bind(self, method)(*args, **settings)
-        portal = access_portal()
-
-        async def take() -> object:
-            return await anext(items, _END)
-
-        try:
-            while (item := portal.call(take)) is not _END:
-                yield cast("_R", item)
-        finally:
-            if closes:
-                portal.release(items.aclose)
+        return iterate(_bind(self, method)(*args, **settings), closes=closes)
 
     return call
+
+
+def iterate(items: AsyncIterator[_R], *, closes: bool = False) -> Iterator[_R]:
+    """Yields what an asynchronous iterator does, through the portal; see :func:`iterating`."""
+    portal = access_portal()
+
+    async def take() -> object:
+        return await anext(items, _END)
+
+    try:
+        while (item := portal.call(take)) is not _END:
+            yield cast("_R", item)
+    finally:
+        if closes:
+            portal.release(cast(Any, items).aclose)
 
 
 def entering(

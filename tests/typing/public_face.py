@@ -41,7 +41,8 @@ from vibe_llms.instruments.parsers import Parsed
 from vibe_llms.messages.canisters import AnyCanister, Canister, Usage
 from vibe_llms.messages.contents import AnyContent, Content
 from vibe_llms.messages.losses import Loss
-from vibe_llms.providers.interfaces import Provider, SyncStream, TokenCount
+from vibe_llms.providers.interfaces import Provider, TokenCount
+from vibe_llms.providers.synchrony import SyncStream
 
 
 async def asynchronously() -> None:

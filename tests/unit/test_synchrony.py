@@ -21,8 +21,8 @@ from vibe_llms import (
 )
 from vibe_llms.asynchrony import Closing
 from vibe_llms.instruments.parsers.sessions import Following, SyncFollowing
-from vibe_llms.providers.interfaces import AsyncStream, SyncStream
-from vibe_llms.providers.synchrony import PortalStream
+from vibe_llms.providers.interfaces import AsyncStream
+from vibe_llms.providers.synchrony import SyncStream
 from vibe_llms.synchrony import (
     SyncFace,
     blocking,
@@ -50,7 +50,7 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
     SyncChannel: (AsyncChannel, set()),
     SyncBatchChannel: (BatchChannel, set()),
     SyncFollowing: (Following, {"close"}),  # leaving the context closes it
-    PortalStream: (AsyncStream, set()),
+    SyncStream: (AsyncStream, set()),
 }
 """Each face, the class that it is of, and what of that class it leaves out."""
 
@@ -179,10 +179,3 @@ def test_a_context_is_left_however_its_body_ends() -> None:
             raise ZeroDivisionError(inner)
         assert counter.asynchronous.heard == ["left"]
     assert counter.asynchronous.heard == ["left", "closed"]
-
-
-def test_a_stream_behind_the_portal_is_one_for_synchronous_code() -> None:
-    """It has all that the protocol asks for."""
-    asked = {name for name in vars(SyncStream) if not name.startswith("_")}
-
-    assert asked <= set(dir(PortalStream))

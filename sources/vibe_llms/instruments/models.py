@@ -33,8 +33,8 @@ from vibe_llms.instruments.options import RequestOptions as RequestOptions
 from vibe_llms.messages.canisters import SupervisorCanister
 from vibe_llms.messages.requests import Request, RequestFields, Response, WindowPolicy
 from vibe_llms.plain import JsonValue
-from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, SyncStream, TokenCount
-from vibe_llms.providers.synchrony import PortalStream
+from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, TokenCount
+from vibe_llms.providers.synchrony import SyncStream
 from vibe_llms.providers.wishes import leave_out_controls
 from vibe_llms.representation import represent
 from vibe_llms.synchrony import SyncFace, blocking, constructed_like, direct, entering
@@ -340,11 +340,6 @@ def following(
     return entering(method, produce_face)
 
 
-def produce_sync_stream(stream: AsyncStream) -> SyncStream:
-    """Produces the synchronous face of a stream."""
-    return PortalStream(stream)
-
-
 class SyncModel(SyncFace[Model]):
     """The same for synchronous code. It works anywhere, also where an event loop runs.
 
@@ -358,7 +353,7 @@ class SyncModel(SyncFace[Model]):
     request = direct(Model.request)
     ask = blocking(Model.ask)
     answer = blocking(Model.answer)
-    stream = entering(Model.stream, produce_sync_stream)
+    stream = entering(Model.stream, SyncStream)
     parse = blocking(Model.parse)
     parse_with_response = blocking(Model.parse_with_response)
     follow = following(Model.follow)

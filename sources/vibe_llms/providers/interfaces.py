@@ -7,9 +7,9 @@ access to a :class:`ConverserModel`, which answers requests. Four stateless proc
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias
+from typing import Protocol, Self
 
 from vibe_llms.dialects.processors import ControlsProcessor as ControlsProcessor
 from vibe_llms.dialects.processors import ConversationTokenizer as ConversationTokenizer
@@ -18,7 +18,6 @@ from vibe_llms.dialects.processors import MessagesProcessor as MessagesProcessor
 from vibe_llms.dialects.processors import Processors as Processors
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.losses import Translation as Translation
 from vibe_llms.messages.requests import Request, Response
@@ -59,35 +58,6 @@ class AsyncStream(Protocol):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
-
-
-class SyncStream(Protocol):
-    """The same for synchronous code. Use it as a context manager."""
-
-    @property
-    def canisters(self) -> tuple[AnyCanister, ...]:
-        """What has arrived so far."""
-
-    def __iter__(self) -> Iterator[StreamEvent]: ...
-
-    def response(self) -> Response:
-        """Receives the remaining events and returns the response."""
-
-    def close(self) -> None:
-        """Stops the response where it is. May be called again."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-
-
-ConverseResult: TypeAlias = Response | ConverseError | AsyncStream | SyncStream
-"""All that can come of asking a model."""
 
 
 class ConverserModel(Protocol):

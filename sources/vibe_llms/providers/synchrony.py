@@ -7,8 +7,8 @@ from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.synchrony import SyncFace, blocking, iterating
 
 
-class PortalStream(SyncFace[AsyncStream]):
-    """A ``SyncStream``: an asynchronous stream that lives behind the portal."""
+class SyncStream(SyncFace[AsyncStream]):
+    """A response on its way, for synchronous code. Use it as a context manager."""
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:

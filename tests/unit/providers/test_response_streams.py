@@ -38,7 +38,7 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.streams import EventSource, ResponseStream
-from vibe_llms.providers.synchrony import PortalStream
+from vibe_llms.providers.synchrony import SyncStream
 
 REQUEST = Request(canisters=[UserCanister("hello")], conversation_id="c")
 
@@ -508,7 +508,7 @@ def test_the_synchronous_stream_agrees_with_the_asynchronous_one() -> None:
     """It is the same stream, behind the portal."""
     model = produce_model({"contents": [{"reasoning": "mm"}, {"text": "hello there"}]})
 
-    with PortalStream(model.stream(REQUEST)) as stream:
+    with SyncStream(model.stream(REQUEST)) as stream:
         words = [event.type for event in stream]
         response = stream.response()
 
@@ -523,7 +523,7 @@ def test_a_synchronous_stream_can_be_left_midway() -> None:
     """What had arrived is there."""
     model = produce_model({"contents": [{"text": "hello there"}], "delay_seconds": 0.001})
 
-    with PortalStream(model.stream(REQUEST)) as stream:
+    with SyncStream(model.stream(REQUEST)) as stream:
         for event in stream:
             if isinstance(event, ContentDeltaEvent):
                 break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import attrs
@@ -20,7 +20,7 @@ from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.parsers.reading import TRIES_LIMIT, JsonFault, JsonReader
 from vibe_llms.messages.canisters import InvocationCanister, Owner
 from vibe_llms.messages.contents import TextualContent
-from vibe_llms.providers.interfaces import AsyncStream, SyncStream
+from vibe_llms.providers.interfaces import AsyncStream
 
 
 class TextReader:
@@ -135,15 +135,6 @@ async def follow(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]
     yield await parser.read_meanwhile(await stream.response())
 
 
-def follow_synchronously(parser: Parser[Any], stream: SyncStream) -> Iterator[Any]:
-    """See :meth:`.Parser.follow`."""
-    follower = Follower(parser)
-    for event in stream:
-        if follower.take(event) and (partial := follower.partial) is not ABSENT:
-            yield partial
-    yield parser.read(stream.response())
-
-
 async def follow_items(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]:
     """See :meth:`.Parser.follow_items`."""
     follower, items = Follower(parser), ItemReader(parser)
@@ -153,12 +144,3 @@ async def follow_items(parser: Parser[Any], stream: AsyncStream) -> AsyncIterato
                 yield item
     for item in items.list_rest(await parser.read_meanwhile(await stream.response())):
         yield item
-
-
-def follow_items_synchronously(parser: Parser[Any], stream: SyncStream) -> Iterator[Any]:
-    """See :meth:`.Parser.follow_items`."""
-    follower, items = Follower(parser), ItemReader(parser)
-    for event in stream:
-        if follower.take(event):
-            yield from items.take(follower.value)
-    yield from items.list_rest(parser.read(stream.response()))

@@ -28,8 +28,10 @@ from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import text_of
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
-from vibe_llms.providers.interfaces import AsyncStream, SyncStream
+from vibe_llms.providers.interfaces import AsyncStream
+from vibe_llms.providers.synchrony import SyncStream
 from vibe_llms.representation import represent
+from vibe_llms.synchrony import iterate
 
 T = TypeVar("T")
 
@@ -277,11 +279,11 @@ class Parser(Generic[T]):
         Raises:
             ParseError: The answer does not fit. It is known at the end alone.
         """
-        from vibe_llms.instruments.parsers.following import follow, follow_synchronously
+        from vibe_llms.instruments.parsers.following import follow
 
-        if hasattr(stream, "__aiter__"):
-            return follow(self, cast(AsyncStream, stream))
-        return follow_synchronously(self, stream)
+        if isinstance(stream, SyncStream):
+            return iterate(follow(self, stream.asynchronous))
+        return follow(self, stream)
 
     @overload
     def follow_items(self, stream: AsyncStream) -> AsyncIterator[Any]: ...
@@ -294,14 +296,11 @@ class Parser(Generic[T]):
             RequestError: What the parser makes is no list.
             ParseError: An item does not fit, or the answer is no list.
         """
-        from vibe_llms.instruments.parsers.following import (
-            follow_items,
-            follow_items_synchronously,
-        )
+        from vibe_llms.instruments.parsers.following import follow_items
 
-        if hasattr(stream, "__aiter__"):
-            return follow_items(self, cast(AsyncStream, stream))
-        return follow_items_synchronously(self, stream)
+        if isinstance(stream, SyncStream):
+            return iterate(follow_items(self, stream.asynchronous))
+        return follow_items(self, stream)
 
 
 def show_answer(canisters: Sequence[AnyCanister]) -> str:

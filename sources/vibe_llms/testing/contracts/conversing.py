@@ -21,7 +21,7 @@ from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.messages.canisters import AnyCanister, StopReason, UserCanister
 from vibe_llms.messages.contents import NativeContent, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.providers.synchrony import PortalStream
+from vibe_llms.providers.synchrony import SyncStream
 from vibe_llms.testing.contracts.promises import (
     BrokenPromise,
     ComposingPromises,
@@ -297,7 +297,7 @@ def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
 
 def stream_synchronously(world: World, request: Request) -> Response:
     """Asks through the portal, as a script without asynchronous code does."""
-    with PortalStream(world.model.stream(request)) as stream:
+    with SyncStream(world.model.stream(request)) as stream:
         for _ in stream:
             pass
         return stream.response()
