@@ -140,7 +140,7 @@ async def follow_items(parser: Parser[Any], stream: AsyncStream) -> AsyncIterato
     follower, items = Follower(parser), ItemReader(parser)
     async for event in stream:
         if follower.take(event):
-            for item in await items.take_meanwhile(follower.value):
+            for item in await items.take(follower.value):
                 yield item
     for item in items.list_rest(await parser.read_meanwhile(await stream.response())):
         yield item

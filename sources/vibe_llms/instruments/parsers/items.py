@@ -31,16 +31,12 @@ class ItemReader:
         self._count = 0
         self._is_over = False
 
-    def take(self, plain: Any) -> list[Any]:
+    async def take(self, plain: Any) -> list[Any]:
         """Returns the items that have become complete, as values.
 
         Args:
             plain: What has arrived of the whole answer.
         """
-        return self._make(self._list_complete(plain))
-
-    async def take_meanwhile(self, plain: Any) -> list[Any]:
-        """Does what :meth:`take` does, and lets the event loop go on meanwhile."""
         complete = self._list_complete(plain)
         if all(self._kind.is_at_hand(weigh(item, CHECK_PAIRS)) for item in complete):
             return self._make(complete)

@@ -106,7 +106,7 @@ class Following(Closing, Generic[T]):
         async with self._open(dialogue.request) as stream:
             async for event in stream:
                 if follower.take(event):
-                    for item in await items.take_meanwhile(follower.value):
+                    for item in await items.take(follower.value):
                         yield item
             await dialogue.take(await stream.response(), is_last=True)
         self._parsed = dialogue.parsed
