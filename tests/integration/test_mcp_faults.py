@@ -163,7 +163,7 @@ async def test_an_error_of_the_protocol_is_told() -> None:
 @pytest.mark.parametrize("manner", ["garbage", "loud", "slow", "odd", "pages"])
 async def test_what_can_be_borne_is(manner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stray lines, megabytes of log, a slow start, odd tools and endless pages hinder nobody."""
-    monkeypatch.setattr("vibe_llms.invocables.mcp.ensembles.PAGES_LIMIT", 5)
+    monkeypatch.setattr("vibe_llms.invocables.mcp.resources.PAGES_LIMIT", 5)
     async with connect(manner) as registry:
         assert (await call(registry, "echo", word=manner)).text == f'{{"word": "{manner}"}}'
         names = [each.invoker.name for each in registry.survey()]

@@ -6,7 +6,7 @@ Each survey gets the word as far as it is typed, and returns candidates with a f
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, split_arg_string
@@ -153,14 +153,32 @@ def survey_invocable(incomplete: str) -> Candidates:
 
 
 def survey_approvers(incomplete: str) -> Candidates:
-    """The person, and those whom plugins bring; the plugins are loaded for that."""
-    from vibe_llms.interfaces.cli.access import load_configuration
-    from vibe_llms.plugins.manager import PluginManager
+    """The person, and those whom plugins bring."""
     from vibe_llms.plugins.specification import ApproverSpecification
 
-    manager = PluginManager(configuration=load_configuration())
-    brought = {each.name: each.summary for each in manager.survey_pieces(ApproverSpecification)}
+    brought = _survey_pieces(ApproverSpecification)
     return _select({**brought, "terminal": "the person at the terminal"}, incomplete)
+
+
+def survey_exporters(incomplete: str) -> Candidates:
+    """The forms in which conversations are written."""
+    from vibe_llms.plugins.specification import ExporterSpecification
+
+    return _select(_survey_pieces(ExporterSpecification), incomplete)
+
+
+def survey_importers(incomplete: str) -> Candidates:
+    """The forms in which conversations are read."""
+    from vibe_llms.plugins.specification import ImporterSpecification
+
+    return _select(_survey_pieces(ImporterSpecification), incomplete)
+
+
+def _survey_pieces(kind: type[Any]) -> dict[str, str]:
+    """Names what plugins have of a kind, with a few words on each; loads them for that."""
+    from vibe_llms.interfaces.cli.access import open_plugins
+
+    return {each.name: each.summary for each in open_plugins().survey_pieces(kind)}
 
 
 def survey_controls(incomplete: str) -> Candidates:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import attrs
 
@@ -23,7 +22,7 @@ from vibe_llms.invocables.mcp.connections import (
 from vibe_llms.invocables.mcp.elicitation import Elicitor
 from vibe_llms.invocables.mcp.kit import produce_failure
 from vibe_llms.invocables.mcp.oauth import Authorizer, OAuthSettings, produce_authorization
-from vibe_llms.invocables.mcp.resources import Shelf
+from vibe_llms.invocables.mcp.resources import Shelf, turn_pages
 from vibe_llms.invocables.mcp.search import LazyList
 from vibe_llms.invocables.mcp.settings import LAZY_ABOVE, McpServer
 from vibe_llms.invocables.mcp.tools import produce_tool
@@ -37,21 +36,7 @@ if TYPE_CHECKING:
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.providers.interfaces import ConverserModel
 
-_logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
-
-TOOLS_LIMIT: Final = 10_000
-"""How many tools one server may have; more are left out, which is logged."""
-
-PAGES_LIMIT: Final = 1_000
-"""How many pages the list of a server's tools may have."""
-
-
-class Source(Protocol):
-    """Something that a server has besides tools, and that can be invoked, too."""
-
-    async def survey(self) -> Sequence[Invoker]:
-        """Returns the invokers."""
 
 
 class McpEnsemble:
@@ -87,7 +72,6 @@ class McpEnsemble:
         )
         self._lazy = LazyList(server.name, self._announce)
         self.shelf = Shelf(self)
-        self._sources: list[Source] = [self.shelf]
         self._tools: tuple[Invoker, ...] = ()
 
     @property
@@ -110,10 +94,6 @@ class McpEnsemble:
     def connect_seconds(self) -> float:
         """How long connecting may take at most: also a person's time, where one has to agree."""
         return self.server.connect_seconds + self._wiring.person_seconds
-
-    def add(self, source: Source) -> None:
-        """Adds something whose invokers follow the tools."""
-        self._sources.append(source)
 
     async def connect(self) -> None:
         """Connects the server, which its owner then keeps connected.
@@ -141,9 +121,7 @@ class McpEnsemble:
         made = [produce_tool(tool, self.server, self._owner) for tool in offered]
         self._tools = tuple(tool for tool in made if tool is not None)
         shown = self._lazy.offer(self._tools) if self.is_lazy else list(self._tools)
-        for source in self._sources:
-            shown.extend(await source.survey())
-        return shown
+        return [*shown, *await self.shelf.survey()]
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Takes whom to call when the tools may have changed, also because of a restart."""
@@ -185,20 +163,12 @@ def _ignore() -> None:
 
 
 async def _list_tools(client: Client) -> list[Tool]:
-    tools: dict[str, Tool] = {}
     if client.server_capabilities.tools is None:
         return []
-    cursor: str | None = None
-    for _ in range(PAGES_LIMIT):
-        page = await client.list_tools(cursor=cursor)
-        for tool in page.tools:
-            tools.setdefault(tool.name, tool)
-        cursor = page.next_cursor
-        if not cursor or len(tools) > TOOLS_LIMIT:
-            break
-    if cursor:
-        _logger.warning("A server has more than %d tools; the rest is left out.", len(tools))
-    return list(tools.values())[:TOOLS_LIMIT]
+    tools: dict[str, Tool] = {}
+    for tool in await turn_pages(client.list_tools, "tools"):
+        tools.setdefault(tool.name, tool)
+    return list(tools.values())
 
 
 class Answerers(TypedDict, total=False):

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-PAGES_LIMIT: Final = 100
+PAGES_LIMIT: Final = 1_000
+"""How many pages one list of a server may have."""
+
 ENTRIES_LIMIT: Final = 10_000
-"""How many resources, templates or prompts one server may have; more are left out."""
+"""How many tools, resources, templates or prompts one server may have; more are left out, which is
+logged."""
 
 _SHOWN_LIMIT: Final = 200
 """How many entries a model is shown at once."""
@@ -106,9 +109,9 @@ class Shelf:
         async def survey(client: Client) -> list[ResourceEntry]:
             if client.server_capabilities.resources is None:
                 return []
-            found = await _turn_pages(client.list_resources, "resources")
+            found = await turn_pages(client.list_resources, "resources")
             entries = [_read_entry(each, each.uri) for each in found]
-            found = await _turn_pages(client.list_resource_templates, "resource_templates")
+            found = await turn_pages(client.list_resource_templates, "resource_templates")
             return entries + [
                 attrs.evolve(_read_entry(each, each.uri_template), is_template=True)
                 for each in found
@@ -138,7 +141,7 @@ class Shelf:
         async def survey(client: Client) -> list[Any]:
             if client.server_capabilities.prompts is None:
                 return []
-            return await _turn_pages(client.list_prompts, "prompts")
+            return await turn_pages(client.list_prompts, "prompts")
 
         return tuple(map(_read_prompt, await self._ask(survey, "be asked for its prompts")))
 
@@ -250,7 +253,7 @@ class Shelf:
         return await self._server.request(request, what, seconds=seconds)
 
 
-async def _turn_pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
+async def turn_pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
     """Returns all of a list that comes in pages, within limits."""
     found: list[Any] = []
     cursor: str | None = None
@@ -258,8 +261,10 @@ async def _turn_pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]
         page = await ask(cursor=cursor)
         found.extend(getattr(page, key))
         cursor = page.next_cursor
-        if not cursor or len(found) >= ENTRIES_LIMIT:
+        if not cursor or len(found) > ENTRIES_LIMIT:
             break
+    if cursor or len(found) > ENTRIES_LIMIT:
+        _logger.warning("A server has more than %d %s; the rest is left out.", len(found), key)
     return found[:ENTRIES_LIMIT]
 
 

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import command, optional_conversation_argument
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-
-def _complete_form(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    from vibe_llms.interfaces.cli.access import open_plugins
-    from vibe_llms.plugins.specification import ExporterSpecification
-
-    return [
-        CompletionItem(form.name, help=form.summary)
-        for form in open_plugins().survey_pieces(ExporterSpecification)
-        if form.name.startswith(incomplete)
-    ]
+from vibe_llms.interfaces.cli.options import EXPORTER, command, optional_conversation_argument
 
 
 @command("export")
@@ -38,7 +19,7 @@ def _complete_form(
     "-f",
     "form",
     default="",
-    shell_complete=_complete_form,
+    type=EXPORTER,
     help="markdown, json, html, or what a plugin has; by default what the name of the file asks "
     "for, else markdown.",
 )

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import command, json_option
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-
-def _complete_form(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    from vibe_llms.interfaces.cli.access import open_plugins
-    from vibe_llms.plugins.specification import ImporterSpecification
-
-    return [
-        CompletionItem(form.name, help=form.summary)
-        for form in open_plugins().survey_pieces(ImporterSpecification)
-        if form.name.startswith(incomplete)
-    ]
+from vibe_llms.interfaces.cli.options import IMPORTER, command, json_option
 
 
 @command("import")
@@ -35,7 +16,7 @@ def _complete_form(
 @click.option(
     "--form",
     default="",
-    shell_complete=_complete_form,
+    type=IMPORTER,
     help="json, chatgpt, claude, llm, or what a plugin has; by default what the file looks like.",
 )
 @json_option
