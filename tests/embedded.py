@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.limits import Limits
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.local.client import CONTEXT_TOKENS, PARALLEL

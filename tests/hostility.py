@@ -14,7 +14,7 @@ from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.messages.codec import decode_response, encode_response
+from vibe_llms.messages.codec.envelopes import decode_response, encode_response
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.testing.simulator import chat_completions, generate_content, messages, ollama

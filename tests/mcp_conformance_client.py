@@ -25,7 +25,7 @@ from aiohttp import ClientSession
 from vibe_llms.invocables import InvocationContext, Outcome, Registry, perform
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer, produce_mcp_ensemble
 from vibe_llms.invocables.mcp.elicitation import ElicitationAnswer, Question
-from vibe_llms.invocables.mcp.oauth import Grant, OAuthSettings
+from vibe_llms.invocables.mcp.oauth.settings import Grant, OAuthSettings
 
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 """What the suite wants a client to be called that describes itself by a document."""

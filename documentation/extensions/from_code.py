@@ -160,7 +160,7 @@ def write_faults() -> Iterator[str]:
 
 def write_providers() -> Iterator[str]:
     """Writes the table of the providers that ship and are reached over a network."""
-    from vibe_llms.configuration import load_configuration
+    from vibe_llms.configuration.sources import load_configuration
     from vibe_llms.plugins import PluginManager
     from vibe_llms.providers.openai_compatible.kinds import read_services
     from vibe_llms.providers.remote import RemoteProvider

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from vibe_llms.configuration import load_configuration
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
 from vibe_llms.configuration.locating import locating
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.manager import PluginManager
 from vibe_llms.representation import represent

@@ -20,8 +20,8 @@ import clients
 import loopback
 
 from vibe_llms.application import Application
-from vibe_llms.configuration import load_configuration
-from vibe_llms.instruments.channels.batches import BatchChannel
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.models import Model
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request

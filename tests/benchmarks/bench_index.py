@@ -31,7 +31,7 @@ from pathlib import Path
 
 from vibe_llms.conversations.index import ConversationIndex
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, UserCanister
-from vibe_llms.messages.codec import encode_canisters
+from vibe_llms.messages.codec.lines import encode_canisters
 
 RARE, COMMON = "zzyzxq", "qqcommonqq"
 ROUNDS = 9

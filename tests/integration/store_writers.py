@@ -17,7 +17,7 @@ from pathlib import Path
 
 from vibe_llms.conversations import ConversationMetadata, DirectoryStore
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.messages.codec import encode_canister
+from vibe_llms.messages.codec.lines import encode_canister
 
 ROUNDS_A_CONVERSATION = 20
 LONGEST_SECONDS = 0.02

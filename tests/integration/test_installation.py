@@ -22,7 +22,7 @@ REPORT = """
 import json, pathlib, sys
 import vibe_llms
 from vibe_llms import resources
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.models.catalogue import Catalogue
 
 data = resources.access_data_directory()

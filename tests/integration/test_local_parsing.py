@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 import pydantic
 import pytest
 
-from vibe_llms.instruments.channels import AsyncChannel
-from vibe_llms.instruments.parsers import Mode, Parser, Partial
+from vibe_llms.instruments.channels.asynchronous import AsyncChannel
+from vibe_llms.instruments.parsers.choosing import Mode
 from vibe_llms.instruments.parsers.dialogue import Dialogue
+from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.instruments.parsers.partials import Partial
 from vibe_llms.instruments.parsers.sessions import Following
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request

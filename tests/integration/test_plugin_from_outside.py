@@ -17,7 +17,7 @@ SOURCES = Path(vibe_llms.__file__).parents[1]
 
 PROGRAM = """
 import asyncio, json, sys
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.plugins import CommandSpecification, PluginManager, ReactorsSpecification

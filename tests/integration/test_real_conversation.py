@@ -13,7 +13,7 @@ import pytest
 
 import embedded
 from vibe_llms import Application, Conversation, Model, SyncModel
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.exchange import export_html, export_json, export_markdown
 from vibe_llms.conversations.lookup import find_newest
 from vibe_llms.events.stream import ContentDeltaEvent

@@ -19,9 +19,11 @@ from vibe_llms import (
     SyncEngine,
     SyncModel,
 )
-from vibe_llms.instruments.channels import AsyncChannel, SyncChannel, ToolChannel
+from vibe_llms.instruments.channels.asynchronous import AsyncChannel
+from vibe_llms.instruments.channels.synchronous import SyncChannel
+from vibe_llms.instruments.channels.tools import ToolChannel
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
-from vibe_llms.messages.codec import produce_converter
+from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.interfaces import ConverserModel
 

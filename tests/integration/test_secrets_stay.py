@@ -30,7 +30,8 @@ from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import ConfigurationError, ConverseError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.messages.codec import encode_error, encode_response
+from vibe_llms.messages.codec.envelopes import encode_response
+from vibe_llms.messages.codec.errors import encode_error
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.interfaces import ConverserModel

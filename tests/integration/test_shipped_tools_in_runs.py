@@ -14,7 +14,7 @@ import pytest
 
 from acting import invoke, say, script
 from vibe_llms import Application
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, DenyAll, allow, deny, edit

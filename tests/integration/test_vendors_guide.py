@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.plugins import PluginManager
 
 DOCUMENTATION = Path(__file__).parents[2] / "documentation"

@@ -34,10 +34,10 @@ from vibe_llms.events.conversation import ConversationProgressEvent
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ProviderError, Stage
 from vibe_llms.instruments.answering import Answer, Answering
-from vibe_llms.instruments.channels import Reply
-from vibe_llms.instruments.channels.batches import BatchItem
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.engines import RunOutcome
-from vibe_llms.instruments.parsers import Parsed
+from vibe_llms.instruments.parsers.dialogue import Parsed
 from vibe_llms.messages.canisters import AnyCanister, Canister, Usage
 from vibe_llms.messages.contents import AnyContent, Content
 from vibe_llms.messages.losses import Loss

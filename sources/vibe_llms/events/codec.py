@@ -14,7 +14,9 @@ from vibe_llms.events.engine import EngineEvent
 from vibe_llms.events.stream import FinishedItem, StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.codec import encode_document, encode_error, produce_converter
+from vibe_llms.messages.codec.canonical import encode_document
+from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.codec.errors import encode_error
 from vibe_llms.messages.codec.mirrors import Mirror, access_mirror, register_mirror
 from vibe_llms.messages.codec.reading import REFUSALS, read_json, read_tree
 from vibe_llms.messages.contents import AnyContent

@@ -6,16 +6,3 @@ gone are missed (``tallies``). The messages of a conversation, the events of its
 journal of a batch are such files. May import the errors and the files; refuses to know what the
 lines say, and which folder they lie in.
 """
-
-from __future__ import annotations
-
-from vibe_llms.laziness import produce_attribute_access
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from vibe_llms.logs.disk import Disk
-    from vibe_llms.logs.log import Log
-
-__all__ = ["Disk", "Log"]
-
-__getattr__, __dir__ = produce_attribute_access(__name__, {"Disk": "disk", "Log": "log"})

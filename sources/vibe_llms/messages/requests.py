@@ -122,7 +122,7 @@ class Request:
         Returns:
             A SHA-256, in lower-case hexadecimal digits.
         """
-        from vibe_llms.messages.codec import digest_request
+        from vibe_llms.messages.codec.digests import digest_request
 
         return digest_request(self)
 

@@ -9,25 +9,3 @@ why a program is started, and what it says.
 The process that applies strangers' schemas (``invocables.validator_process``) is none of these:
 it is our own code, ends by itself when its input does, and limits itself.
 """
-
-from __future__ import annotations
-
-from vibe_llms.laziness import produce_attribute_access
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from vibe_llms.processes.outputs import OutputLog
-    from vibe_llms.processes.programs import Program
-    from vibe_llms.processes.running import Ended, run_program
-
-__all__ = ["Ended", "OutputLog", "Program", "run_program"]
-
-__getattr__, __dir__ = produce_attribute_access(
-    __name__,
-    {
-        "Ended": "running",
-        "OutputLog": "outputs",
-        "Program": "programs",
-        "run_program": "running",
-    },
-)

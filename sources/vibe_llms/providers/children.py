@@ -23,8 +23,8 @@ import attrs
 from vibe_llms.concealment import strip_keys
 from vibe_llms.exceptions import ConverseError, DependencyError, Stage
 from vibe_llms.plugins.specification import Progress
-from vibe_llms.processes import OutputLog, Program
-from vibe_llms.processes.programs import CHUNK_BYTES
+from vibe_llms.processes.outputs import OutputLog
+from vibe_llms.processes.programs import CHUNK_BYTES, Program
 
 GRACE_SECONDS: Final = 5.0
 """How long a server may take to end once it was asked to."""

@@ -31,7 +31,9 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
-from vibe_llms.logs import Disk, Log, locks
+from vibe_llms.logs import locks
+from vibe_llms.logs.disk import Disk
+from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import find_loss
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent

@@ -26,7 +26,7 @@ from vibe_llms.exceptions import (
     UnknownNameError,
 )
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.codec import encode_document
+from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.log import RunLog, read_events

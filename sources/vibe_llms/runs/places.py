@@ -18,7 +18,7 @@ from vibe_llms.events.engine import (
     InvocationStartedEvent,
 )
 from vibe_llms.exceptions import StoreError, UnknownConversationError
-from vibe_llms.logs import Disk
+from vibe_llms.logs.disk import Disk
 from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.log import MemoryLog, RunLog
 

@@ -12,9 +12,11 @@ from typing import Any
 import platformdirs
 import pytest
 
-from vibe_llms.configuration import Configuration, Layer, explain_configuration, load_configuration
+from vibe_llms.configuration.classes import Configuration, Layer
 from vibe_llms.configuration.definitions import SETTINGS
+from vibe_llms.configuration.explanations import explain_configuration
 from vibe_llms.configuration.places import access_user_directory
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError
 
 Load = Callable[..., Configuration]
@@ -340,7 +342,7 @@ def test_a_configuration_without_mistakes_costs_neither_lines_nor_classes() -> N
     """It is loaded at every start: what only a mistake or an attrs class needs stays away."""
     program = """
 import sys
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 configuration = load_configuration()
 heavy = {"attrs", "vibe_llms.exceptions", "vibe_llms.tables.annotations", "vibe_llms.tables.lines"}
 assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()

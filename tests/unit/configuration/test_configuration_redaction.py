@@ -9,13 +9,11 @@ import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vibe_llms.configuration import (
-    Configuration,
-    ask_for_trust,
-    explain_configuration,
-    load_configuration,
-)
+from vibe_llms.configuration.classes import Configuration
+from vibe_llms.configuration.explanations import explain_configuration
 from vibe_llms.configuration.redaction import redact_addresses
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.configuration.trust import ask_for_trust
 
 CANARY = "sk-canary-0815"
 SHAPED = "sk-proj-0123456789abcdef0123"

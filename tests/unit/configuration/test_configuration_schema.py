@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 import tomli
 
-from vibe_llms.configuration import SETTINGS, load_configuration
-from vibe_llms.configuration.definitions import PLUGIN_KEYS
+from vibe_llms.configuration.definitions import PLUGIN_KEYS, SETTINGS
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.mcp import McpServer
 from vibe_llms.limits import Limits

@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from vibe_llms.configuration import (
-    Configuration,
-    ask_for_trust,
-    explain_configuration,
-    grant_trust,
-    load_configuration,
-    revoke_trust,
-)
+from vibe_llms.configuration.classes import Configuration
 from vibe_llms.configuration.definitions import SETTINGS
+from vibe_llms.configuration.explanations import explain_configuration
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.configuration.trust import ask_for_trust, grant_trust, revoke_trust
 from vibe_llms.exceptions import ConfigurationError, CorruptionError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fidelity.parties import PARTIES, Party
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, UserCanister
-from vibe_llms.messages.codec import decode_request, encode_request
+from vibe_llms.messages.codec.envelopes import decode_request, encode_request
 from vibe_llms.messages.contents import FileContent, ImageContent, TextualContent
 from vibe_llms.messages.requests import Request
 

@@ -40,7 +40,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     Usage,
 )
-from vibe_llms.messages.codec import encode_error
+from vibe_llms.messages.codec.errors import encode_error
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.plain import JsonValue
 

@@ -25,17 +25,13 @@ from vibe_llms.exceptions import (
     ProviderFault,
     RequestError,
 )
-from vibe_llms.instruments.channels.batches import (
-    BatchChannel,
-    BatchInput,
-    BatchItem,
-    BatchTally,
-    SyncBatchChannel,
-)
+from vibe_llms.instruments.channels.batches.channel import BatchChannel
+from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally
 from vibe_llms.instruments.channels.batches.journals import ItemJournal
+from vibe_llms.instruments.channels.batches.synchrony import SyncBatchChannel
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model
-from vibe_llms.instruments.parsers import Parser
+from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.prompts import Prompt
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister

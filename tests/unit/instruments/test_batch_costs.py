@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 
 from vibe_llms import Application, BatchChannel, Model
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 
 CALLS_LIMIT = 140
 """Calls of Python functions an item, those that make the scripted answer not counted: 128

@@ -14,9 +14,12 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, ParseError, RequestError
-from vibe_llms.instruments.channels import AsyncChannel, SyncChannel, ToolChannel
+from vibe_llms.instruments.channels.asynchronous import AsyncChannel
+from vibe_llms.instruments.channels.synchronous import SyncChannel
+from vibe_llms.instruments.channels.tools import ToolChannel
 from vibe_llms.instruments.engines import Engine
-from vibe_llms.instruments.parsers import Mode, Parser
+from vibe_llms.instruments.parsers.choosing import Mode
+from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.prompts import Prompt
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow

@@ -19,7 +19,7 @@ from vibe_llms import (
     ToolChannel,
     invocable,
 )
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 
 MODELS = ("an address", "a model", "a synchronous model")
 

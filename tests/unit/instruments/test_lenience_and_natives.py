@@ -9,7 +9,7 @@ import pytest
 
 from shipped import SHIPPED
 from vibe_llms.application import Application
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ControlError, RequestError, TranslationLossError
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.inputs import produce_native

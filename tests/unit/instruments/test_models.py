@@ -20,8 +20,8 @@ from vibe_llms import (
     TextualContent,
     UserCanister,
 )
-from vibe_llms.configuration import load_configuration
 from vibe_llms.configuration.classes import Configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.exceptions import RequestError, UnknownNameError

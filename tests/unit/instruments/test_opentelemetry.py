@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from acting import invoke, say, script
 from scripting import produce_model
 from vibe_llms.application import Application
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.exceptions import ConverseError

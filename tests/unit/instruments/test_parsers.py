@@ -15,8 +15,9 @@ from typing_extensions import TypedDict
 
 from scripting import produce_model
 from vibe_llms.exceptions import CapabilityError, ParseError, RequestError
-from vibe_llms.instruments.parsers import Attempt, Mode, Parsed, Parser
-from vibe_llms.instruments.parsers.dialogue import Dialogue
+from vibe_llms.instruments.parsers.choosing import Mode
+from vibe_llms.instruments.parsers.dialogue import Attempt, Dialogue, Parsed
+from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.performing import perform
 from vibe_llms.messages.canisters import (

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from disks import Crash, CrashingDisk, HastyDisk
 from properties import examples
-from vibe_llms.logs import Disk, Log
+from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.lines import join_lines
+from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import read_tally
 
 LINES = st.binary(max_size=30).map(lambda data: data.replace(b"\n", b"") + b"}")

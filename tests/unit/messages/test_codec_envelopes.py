@@ -13,13 +13,13 @@ from hypothesis import given
 from strategies.messages import json_objects, requests, responses
 from vibe_llms.exceptions import CodecError, RequestError
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
-from vibe_llms.messages.codec import (
+from vibe_llms.messages.codec.canonical import encode_document
+from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.codec.envelopes import (
     decode_request,
     decode_response,
-    encode_document,
     encode_request,
     encode_response,
-    produce_converter,
 )
 from vibe_llms.messages.codec.reading import read_tree
 from vibe_llms.messages.descriptions import InvocableDescription

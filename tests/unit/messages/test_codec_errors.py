@@ -25,7 +25,7 @@ from vibe_llms.exceptions import (
     WeightsError,
 )
 from vibe_llms.facts import access_facts
-from vibe_llms.messages.codec import decode_error, encode_error
+from vibe_llms.messages.codec.errors import decode_error, encode_error
 
 
 @pytest.mark.parametrize("cls", survey_error_classes(), ids=lambda cls: cls.__name__)

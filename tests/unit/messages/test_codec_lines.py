@@ -24,12 +24,12 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     UserCanister,
 )
-from vibe_llms.messages.codec import (
+from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.codec.lines import (
     decode_canister,
     decode_canisters,
     encode_canister,
     encode_canisters,
-    produce_converter,
 )
 from vibe_llms.messages.codec.reading import read_tree
 from vibe_llms.messages.contents import (
@@ -405,7 +405,8 @@ import sys
 import vibe_llms.messages.codec
 assert not {"msgspec", "cattrs"} & sys.modules.keys()
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.messages.codec import decode_canisters, encode_canister, encode_request
+from vibe_llms.messages.codec.envelopes import encode_request
+from vibe_llms.messages.codec.lines import decode_canisters, encode_canister
 canister = UserCanister("hi")
 assert decode_canisters(encode_canister(canister)) == [canister]
 assert not {"cattrs", "jsonschema", "asyncio", "difflib"} & sys.modules.keys()

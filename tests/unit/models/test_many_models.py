@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from properties import examples
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.models import Catalogue, Overrides
 from vibe_llms.models.attributes import Layer
-from vibe_llms.models.folders import ProviderFolder
+from vibe_llms.models.catalogue import Catalogue
+from vibe_llms.models.folders import Overrides, ProviderFolder
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.rules import RuleReader
 from vibe_llms.tables.reading import TableReader, locate_by_name

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.models import ModelAddress
+from vibe_llms.models.addresses import ModelAddress
 
 PROVIDERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,12}", fullmatch=True)
 NAMES = st.text().map(str.strip)

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConfigurationError, ControlError
-from vibe_llms.models import (
+from vibe_llms.models.controls import (
     Control,
     IntervalControl,
     check_control,

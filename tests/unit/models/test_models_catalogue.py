@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
-from vibe_llms.models import Catalogue, ModelAddress, Overrides
+from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import Layer
+from vibe_llms.models.catalogue import Catalogue
+from vibe_llms.models.folders import Overrides
 
 
 def write(directory: Path, files: dict[str, str]) -> Path:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from properties import examples
 from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
-from vibe_llms.models import Capability, Catalogue, IntervalControl, ModelAttributes, Overrides
-from vibe_llms.models.attributes import Layer
+from vibe_llms.models.attributes import Capability, Layer, ModelAttributes
+from vibe_llms.models.catalogue import Catalogue
+from vibe_llms.models.controls import IntervalControl
+from vibe_llms.models.folders import Overrides
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.rules import Rule, RuleReader
 from vibe_llms.tables.reading import TableReader, locate_by_name

@@ -23,7 +23,8 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import FileContent, ImageContent, Native, ReasoningContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
-from vibe_llms.models import Catalogue, ModelAttributes
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.counting import estimate_contents, estimate_request
 from vibe_llms.models.tokens import (
     ENCODINGS,
@@ -239,7 +240,7 @@ def test_without_the_package_exactness_is_an_error_and_counting_an_estimate() ->
     """Whoever insists hears the command that installs it; whoever does not gets a bound."""
     code = (
         "import sys; sys.modules['bpe_openai'] = None\n"
-        "from vibe_llms.models import Catalogue\n"
+        "from vibe_llms.models.catalogue import Catalogue\n"
         "from vibe_llms.models.tokens import count_encoded, count_text, estimate_text\n"
         "attributes = Catalogue().access_integrator('openai_responses').integrate('gpt-5')\n"
         "assert count_text('Good morning', attributes) == estimate_text('Good morning')\n"

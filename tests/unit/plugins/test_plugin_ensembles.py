@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from vibe_llms import Application
-from vibe_llms.configuration import Configuration, load_configuration
+from vibe_llms.configuration.classes import Configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
 from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.plugins import EnsembleSpecification, PluginManager

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import vibe_llms
-from vibe_llms.configuration import Configuration, load_configuration
+from vibe_llms.configuration.classes import Configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import DependencyError, PluginError, TrustError, UnknownNameError
 from vibe_llms.plugins import (
     CommandSpecification,
@@ -104,7 +105,7 @@ def test_listing_costs_no_plugin_library(tmp_path: Path) -> None:
     """`vibe providers` starts fast: neither pluggy nor anything of a provider is imported."""
     code = (
         "import sys\n"
-        "from vibe_llms.configuration import load_configuration\n"
+        "from vibe_llms.configuration.sources import load_configuration\n"
         "from vibe_llms.plugins import PluginManager\n"
         "assert PluginManager(configuration=load_configuration()).survey()\n"
         "heavy = {'pluggy', 'asyncio', 'jsonschema', 'difflib', 'vibe_llms.providers'}\n"

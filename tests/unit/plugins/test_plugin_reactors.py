@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vibe_llms.application import Application
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.plugins import PluginManager, PluginState
 

@@ -43,7 +43,7 @@ def survey_model_attributes():
 
 BARE_MANAGER = """
 import sys, threading
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.plugins import CommandSpecification, PluginManager
 
 sys.path.insert(0, ".")

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from vibe_llms.processes import Ended, OutputLog, Program, run_program
 from vibe_llms.processes import running as running_module
+from vibe_llms.processes.outputs import OutputLog
+from vibe_llms.processes.programs import Program
+from vibe_llms.processes.running import Ended, run_program
 from vibe_llms.processes.watchdog import SIGNAL_STATUS
 
 is_linux = sys.platform == "linux"
@@ -119,7 +121,8 @@ def test_what_watches_a_program_can_end_it(tmp_path: Path) -> None:
 def test_nothing_of_a_program_outlives_us(tmp_path: Path) -> None:
     """Not even where we are killed."""
     mark = tmp_path / "child"
-    code = f"from vibe_llms.processes import run_program; run_program({python(STAYING, str(mark))})"
+    program = python(STAYING, str(mark))
+    code = f"from vibe_llms.processes.running import run_program; run_program({program})"
     ours = subprocess.Popen([sys.executable, "-c", code])
     await_file(mark)
 

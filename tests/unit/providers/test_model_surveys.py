@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.models import ModelsIntegrator
+from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.providers.surveys import (
     Survey,
     SurveyedModel,

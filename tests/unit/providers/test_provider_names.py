@@ -11,7 +11,7 @@ import pytest
 
 from remoting import Counterpart, answer_json
 from vibe_llms.application import Application
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request

@@ -16,7 +16,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.exceptions import CodecError, ConverseError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.codec import decode_canister, encode_canister
+from vibe_llms.messages.codec.lines import decode_canister, encode_canister
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation

@@ -55,7 +55,7 @@ class ReadingIndex:
         )
 
     def _read_places(self, identity: str) -> list[CanisterEntry]:
-        from vibe_llms.messages.codec import encode_canisters
+        from vibe_llms.messages.codec.lines import encode_canisters
 
         try:
             canisters = self._store.read(identity, tolerant=True).canisters

@@ -117,7 +117,7 @@ class DirectoryStore:
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
         """Adds canisters at the end; all or none."""
-        from vibe_llms.messages.codec import encode_canisters
+        from vibe_llms.messages.codec.lines import encode_canisters
 
         ensure_distinct(canisters)
         holds = needs_content_store(canisters)

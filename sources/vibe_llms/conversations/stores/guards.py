@@ -10,8 +10,9 @@ import attrs
 
 from vibe_llms.conversations.stores import chain, removal
 from vibe_llms.conversations.stores.layout import MESSAGES, TALLY, Layout
-from vibe_llms.logs import Log, locks
+from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, make_folders
+from vibe_llms.logs.log import Log
 
 
 @attrs.frozen

@@ -29,7 +29,7 @@ def decode_part(
     Raises:
         CorruptionError: A line does not read; says file and line. Not if tolerant.
     """
-    from vibe_llms.messages.codec import decode_canisters
+    from vibe_llms.messages.codec.lines import decode_canisters
 
     if not part.data:
         return (), []
@@ -43,7 +43,7 @@ def decode_part(
 
 
 def _decode_singly(part: Part, tolerant: bool) -> tuple[list[AnyCanister], list[Finding]]:
-    from vibe_llms.messages.codec import decode_canister
+    from vibe_llms.messages.codec.lines import decode_canister
 
     canisters: list[AnyCanister] = []
     findings: list[Finding] = []

@@ -26,9 +26,10 @@ from vibe_llms.conversations.stores.descriptors import (
 )
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.files import read_regular
-from vibe_llms.logs import Log, locks
+from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, remove_tree, write_new_file
 from vibe_llms.logs.lines import end_lines, measure_lines
+from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally, encode_tally, read_tally
 
 _GRAVE = "deleted"  # below `.deleting`: the conversation itself; its presence is the decision

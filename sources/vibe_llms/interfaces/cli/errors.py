@@ -134,7 +134,7 @@ def _suggest_choice(error: click.UsageError) -> str:
 
 
 def _encode(error: Exception) -> str:
-    from vibe_llms.messages.codec import encode_error
+    from vibe_llms.messages.codec.errors import encode_error
 
     if isinstance(error, click.ClickException):
         from vibe_llms.exceptions import RequestError

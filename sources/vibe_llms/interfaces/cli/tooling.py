@@ -217,7 +217,7 @@ async def _add_tools(
         from vibe_llms.interfaces.cli.answering import TerminalElicitor
         from vibe_llms.interfaces.cli.keyboard import can_ask
         from vibe_llms.interfaces.cli.output import note
-        from vibe_llms.invocables.mcp.oauth import TellingAuthorizer
+        from vibe_llms.invocables.mcp.oauth.settings import TellingAuthorizer
 
         session.tools += await application.produce_mcp_ensembles(
             servers,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         Question,
     )
     from vibe_llms.invocables.mcp.ensembles import McpEnsemble, produce_mcp_ensemble
-    from vibe_llms.invocables.mcp.oauth import Authorizer, OAuthSettings, TellingAuthorizer
+    from vibe_llms.invocables.mcp.oauth.settings import Authorizer, OAuthSettings, TellingAuthorizer
     from vibe_llms.invocables.mcp.resources import PromptEntry, ResourceEntry, Shelf
     from vibe_llms.invocables.mcp.settings import McpServer, read_servers
 
@@ -55,17 +55,17 @@ __getattr__, __dir__ = produce_attribute_access(
         "ElicitationAnswer": "elicitation",
         "AnswerLimits": "answers",
         "Answers": "answers",
-        "Authorizer": "oauth",
+        "Authorizer": "oauth.settings",
         "Elicitor": "elicitation",
         "Field": "elicitation",
         "McpEnsemble": "ensembles",
         "McpServer": "settings",
-        "OAuthSettings": "oauth",
+        "OAuthSettings": "oauth.settings",
         "PromptEntry": "resources",
         "Question": "elicitation",
         "ResourceEntry": "resources",
         "Shelf": "resources",
-        "TellingAuthorizer": "oauth",
+        "TellingAuthorizer": "oauth.settings",
         "Wiring": "connections",
         "produce_mcp_ensemble": "ensembles",
         "read_servers": "settings",

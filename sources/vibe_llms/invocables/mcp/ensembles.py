@@ -21,7 +21,7 @@ from vibe_llms.invocables.mcp.connections import (
 )
 from vibe_llms.invocables.mcp.elicitation import Elicitor
 from vibe_llms.invocables.mcp.kit import produce_failure
-from vibe_llms.invocables.mcp.oauth import Authorizer, OAuthSettings, produce_authorization
+from vibe_llms.invocables.mcp.oauth.settings import Authorizer, OAuthSettings, produce_authorization
 from vibe_llms.invocables.mcp.resources import Shelf, turn_pages
 from vibe_llms.invocables.mcp.search import LazyList
 from vibe_llms.invocables.mcp.settings import LAZY_ABOVE, McpServer

@@ -12,7 +12,7 @@ import attrs
 
 from vibe_llms.configuration.classes import Configuration, Setting
 from vibe_llms.exceptions import UnknownNameError
-from vibe_llms.invocables.mcp.oauth import OAuthSettings
+from vibe_llms.invocables.mcp.oauth.settings import OAuthSettings
 from vibe_llms.invocables.mcp.secret_texts import SecretText
 from vibe_llms.secrets import Secret, Settings
 from vibe_llms.tables.annotations import Amount, Strings, Wait

@@ -20,8 +20,8 @@ from vibe_llms.exceptions import EnsembleError, LimitError
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.owners import Disconnection
 from vibe_llms.limits import Limits
-from vibe_llms.processes import OutputLog, Program
-from vibe_llms.processes.programs import CHUNK_BYTES, drain
+from vibe_llms.processes.outputs import OutputLog
+from vibe_llms.processes.programs import CHUNK_BYTES, Program, drain
 from vibe_llms.processes.watchdog import SIGNAL_STATUS
 from vibe_llms.wire.ndjson import NdjsonFramer
 from vibe_llms.wire.scrubbing import Scrubber

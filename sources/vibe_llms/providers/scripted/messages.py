@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.codec import decode_canister, encode_canister
+from vibe_llms.messages.codec.lines import decode_canister, encode_canister
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import attrs
 
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import PluginError
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability

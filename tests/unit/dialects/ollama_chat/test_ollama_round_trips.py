@@ -28,7 +28,7 @@ from vibe_llms.dialects.ollama_chat import (
     normalize_request,
 )
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.messages.codec import decode_request, encode_request
+from vibe_llms.messages.codec.envelopes import decode_request, encode_request
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from vibe_llms.application import Application
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, RequestError, TrustError, UnknownNameError
 from vibe_llms.instruments.skills import (
     FoundSkill,

@@ -18,7 +18,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.group import COMMANDS, produce_group
 from vibe_llms.interfaces.cli.running import run
-from vibe_llms.messages.codec import decode_error
+from vibe_llms.messages.codec.errors import decode_error
 
 Vibe = Callable[..., Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vibe_llms import Application, SyncEngine, SyncModel
-from vibe_llms.configuration import load_configuration
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.exchange.choosing import (
     access_form,
     choose_importer,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from vibe_llms.application import Application
-from vibe_llms.configuration import load_configuration
 from vibe_llms.configuration.classes import Configuration
 from vibe_llms.configuration.redaction import redact_setting
+from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.invocables.mcp.settings import access_servers
 

@@ -17,12 +17,12 @@ from aiohttp import ClientSession
 
 from oauth_servers import AgreeingPerson, OAuthServers, run_oauth_servers
 from vibe_llms.exceptions import ConfigurationError, EnsembleError
-from vibe_llms.invocables.mcp.oauth import (
+from vibe_llms.invocables.mcp.oauth.flow import AUTHORIZATIONS_LIMIT, Authorization
+from vibe_llms.invocables.mcp.oauth.settings import (
     OAuthSettings,
     TellingAuthorizer,
     produce_authorization,
 )
-from vibe_llms.invocables.mcp.oauth.flow import AUTHORIZATIONS_LIMIT, Authorization
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 from vibe_llms.invocables.mcp.settings import read_servers
 from vibe_llms.tables.reading import read_table

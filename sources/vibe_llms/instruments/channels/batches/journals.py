@@ -14,9 +14,10 @@ from typing import NamedTuple, Self
 
 from vibe_llms.exceptions import Finding, RequestError, StoreError
 from vibe_llms.instruments.channels.batches.lines import decode_head
-from vibe_llms.logs import Disk, Log, locks
-from vibe_llms.logs.disk import write_new_file
+from vibe_llms.logs import locks
+from vibe_llms.logs.disk import Disk, write_new_file
 from vibe_llms.logs.lines import read_at
+from vibe_llms.logs.log import Log
 
 _BEGINNING = b'{"batch":"'
 """What every line begins with: a file that begins otherwise is none of ours."""

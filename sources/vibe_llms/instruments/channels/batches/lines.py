@@ -112,7 +112,7 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
         seconds=round(item.seconds, 3),
     )
     if item.error is not None:
-        from vibe_llms.messages.codec import encode_error
+        from vibe_llms.messages.codec.errors import encode_error
 
         line.error = msgspec.Raw(encode_error(item.error))
     try:
@@ -135,7 +135,7 @@ def decode_head(line: bytes) -> Head:
 
 def decode_item(data: bytes) -> BatchItem[Any]:
     """Reads a line as the item that it was. Raises StoreError."""
-    from vibe_llms.messages.codec import decode_error
+    from vibe_llms.messages.codec.errors import decode_error
 
     try:
         line = _decode_line(data)

@@ -284,7 +284,7 @@ def _tell_identity(session: ChatSession, *, is_asked_for: bool) -> None:
 
 def _write_answer(session: ChatSession, answer: TurnResult) -> None:
     from vibe_llms.interfaces.cli.output import write_json
-    from vibe_llms.messages.codec import produce_converter
+    from vibe_llms.messages.codec.converter import produce_converter
 
     unstructure = produce_converter().unstructure
     write_json(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from vibe_llms.instruments.channels.batches.channel import BatchChannel, Inputs
     from vibe_llms.instruments.models import Model
-    from vibe_llms.instruments.parsers import Parser
+    from vibe_llms.instruments.parsers.parsers import Parser
     from vibe_llms.instruments.prompts import Prompt
     from vibe_llms.interfaces.cli.batches.display import Account
     from vibe_llms.interfaces.cli.batches.inputs import Form
@@ -200,7 +200,7 @@ def _produce_parser(path: str | None) -> Parser[Any] | None:
     schema = read_schema(path)
     if schema is None:
         return None
-    from vibe_llms.instruments.parsers import Parser
+    from vibe_llms.instruments.parsers.parsers import Parser
 
     return Parser(schema)
 

@@ -37,7 +37,7 @@ def show(identity: str | None, usage: bool, as_json: bool) -> None:
         import attrs
 
         from vibe_llms.interfaces.cli.output import write_json
-        from vibe_llms.messages.codec import produce_converter
+        from vibe_llms.messages.codec.converter import produce_converter
 
         unstructure = produce_converter().unstructure
         write_json(

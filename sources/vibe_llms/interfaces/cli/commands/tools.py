@@ -150,7 +150,7 @@ async def _call(
 ) -> None:
     from vibe_llms.interfaces.cli.output import note, write, write_json
     from vibe_llms.invocables import InvocationContext, perform
-    from vibe_llms.messages.codec import produce_converter
+    from vibe_llms.messages.codec.converter import produce_converter
 
     async with _connect(application, options) as registry:
         invoker = registry.access(name)
@@ -247,7 +247,7 @@ async def _produce_servers(
     from vibe_llms.interfaces.cli.answering import TerminalElicitor
     from vibe_llms.interfaces.cli.keyboard import can_ask
     from vibe_llms.interfaces.cli.output import note
-    from vibe_llms.invocables.mcp.oauth import TellingAuthorizer
+    from vibe_llms.invocables.mcp.oauth.settings import TellingAuthorizer
 
     return await application.produce_mcp_ensembles(
         sources,

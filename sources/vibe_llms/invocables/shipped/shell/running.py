@@ -11,8 +11,7 @@ import attrs
 
 from vibe_llms.invocables.shipped.shell.output import Output
 from vibe_llms.invocables.shipped.shell.stragglers import end_stragglers, mark_environment
-from vibe_llms.processes import Program
-from vibe_llms.processes.programs import CHUNK_BYTES
+from vibe_llms.processes.programs import CHUNK_BYTES, Program
 
 SHELL: Final = "/bin/sh"
 GRACE_SECONDS: Final = 1.0
