@@ -1,7 +1,7 @@
 """What a turn of an agent costs when its run is long already: over HTTP, through the public face.
 
 At each turn the whole conversation goes to the vendor; what it costs to write it must not grow with
-it. One run of 310 turns, each an answer that calls a tool and the tool's result, against a server in
+it. One run of 310 turns, each an answer that calls a tool and its result, against a server in
 another process; CPU time of this process, from one execution of the tool to the next. Rows: a turn
 around the 20th, one around the 300th, and their ratio, by each of three protocols.
 """
@@ -14,6 +14,7 @@ import os
 import statistics
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import loopback
@@ -44,7 +45,7 @@ async def run(engine: Engine, moments: list[float]) -> tuple[float, float]:
     outcome = await engine.answer(Conversation(canisters=[UserCanister("Look at it all.")]))
     if outcome.limit != "run_steps" or len(moments) != TURNS:
         raise AssertionError(f"{len(moments)} turns, {outcome.reason}: {outcome.detail}")
-    turns = [after - before for before, after in zip(moments, moments[1:], strict=False)]
+    turns = [after - before for before, after in pairwise(moments)]
     early, late = (turns[at - AROUND : at + AROUND - 1] for at in (EARLY, LATE))
     return statistics.median(early), statistics.median(late)
 

@@ -123,8 +123,8 @@ def _close_socket(attempt: asyncio.Task[socket.socket]) -> None:
 
 async def _connect_to(place: Place) -> socket.socket:
     family, address = place
-    # Only where the protocol is named does asyncio switch Nagle's delay off: with it, a body that is
-    # written behind its head waits 40 ms for the other side to acknowledge the head.
+    # Only where the protocol is named does asyncio switch Nagle's delay off: with it, a body that
+    # is written behind its head waits 40 ms for the other side to acknowledge the head.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setblocking(False)
