@@ -57,7 +57,7 @@ def _bring_about() -> dict[str, list[Situation]]:
         Situation(tail=_produce_tail(said, stop_reason=StopReason.PAUSED)),
     ]
     results = [
-        Situation(tail=_produce_tail(result, results=(result,)), is_final=True),
+        Situation(tail=_produce_tail(result, results=(result,)), final=result),
         Situation(tail=_produce_tail(result, results=(result,))),
     ]
     started = [Situation(tail=Tail(last=UserCanister("words"), start=0))]

@@ -15,7 +15,7 @@ from vibe_llms.engine.generating import Generator, ModelCall, describe_stored
 from vibe_llms.engine.limits import Readings, export_limits
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
 from vibe_llms.engine.recovery import Record
-from vibe_llms.engine.replaying import STATES, view_conversation
+from vibe_llms.engine.replaying import STATES, find_situation
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.tails import find_end, read_tail
 from vibe_llms.events.engine import (
@@ -101,12 +101,11 @@ class Driver:
         self._context = context
         self._limits = limits or Limits()
         self._record = Record.read(context.survey())
-        self._generator = Generator(asking, journal, registry, context)
-        self._executor = Executor(journal, registry, context, self._record)
+        self._readings = Readings()
+        self._generator = Generator(asking, journal, registry, context, self._readings)
+        self._executor = Executor(journal, registry, context, self._record, self._readings)
         self._gate = ApprovalGate(context, self._record, approver, answers)
         self._command: Generate | None = None
-        self._turns = 0
-        self._worked = 0.0
         self._state: State | None = None
         self._doubted = 0
         self.ending: RunEnding | None = None
@@ -150,7 +149,7 @@ class Driver:
         except TimeoutError:
             if not clock.expired():
                 raise
-            self._worked = seconds = float(self._limits.run_seconds)
+            self._readings.seconds = seconds = float(self._limits.run_seconds)
             detail = f"The limit run_seconds = {seconds:g} was reached, and what was begun stopped."
             return End(reason=Reason.LIMIT, limit="run_seconds", detail=detail)
 
@@ -158,14 +157,14 @@ class Driver:
         is_silent = False
         started = await self._context.now()
         while True:
-            self._worked = await self._context.now() - started
+            self._readings.seconds = await self._context.now() - started
             tail = read_tail(self._journal.canisters)
             if tail.owed and not tail.is_broken_off:  # preparing its calls has to know more
                 await examine_owed(tail.owed, self._registry, self._record)
-            view = view_conversation(
+            situation = find_situation(
                 self._journal.canisters, tail, self._registry, self._record, is_silent=is_silent
             )
-            command = decide(view, self._read(), self._limits)
+            command = decide(situation, self._readings, self._limits)
             await self._enter(command)
             match command:
                 case End():
@@ -187,32 +186,23 @@ class Driver:
         state = STATES[type(command)]
         if state is not self._state:
             self._state = state
-            await self._context.emit(StateEnteredEvent(state=state.value, turn=self._turns))
+            await self._context.emit(
+                StateEnteredEvent(state=state.value, turn=self._readings.steps)
+            )
 
     async def _ask(self, command: Generate) -> bool:
         """Lets the model be asked; returns whether it said nothing at all."""
         self._command = command
         key = self._journal.canisters[command.length - 1].id
-        arguments: JsonObject = {"turn": self._turns + 1}
+        arguments: JsonObject = {"turn": self._readings.steps + 1}
         receipt = await self._context.step(GENERATE_OPERATION, arguments, key=f"model/{key}")
-        self._turns += 1
+        self._readings.steps += 1
         return receipt["canisters"] == 0
 
     async def _generate(self, _: JsonObject) -> JsonObject:
         assert self._command is not None
-        count = await self._generator.generate(self._command, self._turns + 1)
+        count = await self._generator.generate(self._command, self._readings.steps + 1)
         return {"canisters": count}
-
-    def _read(self) -> Readings:
-        """Returns what the run has used by now."""
-        return Readings(
-            steps=self._turns,
-            invocations=self._executor.executed,
-            seconds=self._worked,
-            tokens=self._generator.tokens,
-            cents=self._generator.cents,
-            faults=self._executor.faults,
-        )
 
     async def _recover(self) -> None:
         """Tells what became of a generation during which an earlier run broke off."""
@@ -245,7 +235,7 @@ class Driver:
             detail=end.detail,
             limit=end.limit,
             error=error,
-            readings=self._read().export(),
+            readings=self._readings.export(),
         )
         await self._context.emit(event)
         self.ending = attrs.evolve(
@@ -261,7 +251,7 @@ class Driver:
         return RunEnding(
             state=state,
             doubted=self._doubted,
-            readings=self._read(),
+            readings=self._readings,
             losses=tuple(self._generator.losses),
             summaries=self._generator.summaries,
         )

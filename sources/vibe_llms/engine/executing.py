@@ -10,6 +10,7 @@ import attrs
 
 from vibe_llms.engine.calls import Call, find_denial
 from vibe_llms.engine.contexts import Journal, RunContext, Step
+from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
     InvocationFinishedEvent,
@@ -34,20 +35,23 @@ OPERATION = "tool.call"
 class Executor:
     """Performs the executions of one run.
 
-    Attributes:
-        executed: How many calls have a result by now.
-        faults: How many of them failed or made no sense.
+    Args:
+        readings: Executions and faults are counted there.
     """
 
     def __init__(
-        self, journal: Journal, registry: Registry, context: RunContext, record: Record
+        self,
+        journal: Journal,
+        registry: Registry,
+        context: RunContext,
+        record: Record,
+        readings: Readings,
     ) -> None:
-        self.executed = 0
-        self.faults = 0
         self._journal = journal
         self._registry = registry
         self._context = context
         self._record = record
+        self._readings = readings
         self._groups: dict[str, Sequence[Call]] = {}
         self._owed: list[str] = []
         self._door = asyncio.Lock()
@@ -98,8 +102,8 @@ class Executor:
                 is_fault=is_fault,
                 seconds=seconds,
             )
-            self.executed += 1
-            self.faults += is_fault
+            self._readings.invocations += 1
+            self._readings.faults += is_fault
             self._record.note(event)
             await self._context.emit(event, durable=self._is_held(call))
         await self._deliver()
@@ -158,6 +162,8 @@ class Executor:
 
     async def _deliver(self) -> None:
         """Adds to the conversation those results that nothing before them is waiting for."""
+        if not self._owed or self._owed[0] not in self._record.results:
+            return
         async with self._door:
             ready: list[ResultCanister] = []
             for key in self._owed:

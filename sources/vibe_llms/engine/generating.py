@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from vibe_llms.engine.contexts import Journal, RunContext
+from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.machine import Generate
 from vibe_llms.events.engine import (
     GenerationFailedEvent,
@@ -17,7 +18,7 @@ from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.deduplicators import trim_stale
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.messages.canisters import AnyCanister, Origin, Usage
+from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, RequestFields, Response
 from vibe_llms.providers.interfaces import ConverserModel
@@ -54,21 +55,26 @@ class Generator:
     Attributes:
         losses: What translations changed or left out, each once.
         summaries: Where each summary of the oldest turns came from that was asked for.
-        tokens: What the answers used, input and output, as far as the vendors say.
-        cents: What they cost, in US cents; ``None`` while no price is known.
+
+    Args:
+        readings: What answers use and cost is counted there.
     """
 
     def __init__(
-        self, asking: ModelCall, journal: Journal, registry: Registry, context: RunContext
+        self,
+        asking: ModelCall,
+        journal: Journal,
+        registry: Registry,
+        context: RunContext,
+        readings: Readings,
     ) -> None:
         self.losses: dict[Loss, None] = {}
         self.summaries: tuple[Origin, ...] = ()
-        self.tokens = 0
-        self.cents: float | None = None
         self._asking = asking
         self._journal = journal
         self._registry = registry
         self._context = context
+        self._readings = readings
         self._request: Request | None = None
         self._arrived: tuple[AnyCanister, ...] = ()
         self._occupied = 0
@@ -189,8 +195,8 @@ class Generator:
         cents = None if price is None else price(origin)
         self.summaries += response.metadata.summaries
         for summary in response.metadata.summaries:
-            self._count(summary.usage, None if price is None else price(summary))
-        self._count(origin.usage, cents)
+            self._readings.count(summary.usage, None if price is None else price(summary))
+        self._occupied = self._readings.count(origin.usage, cents) or self._occupied
         self.losses.update(dict.fromkeys(response.losses))
         finished = GenerationFinishedEvent(
             key=event.key,
@@ -204,13 +210,6 @@ class Generator:
             seconds=await self._context.now() - started,
         )
         await self._context.emit(finished)
-
-    def _count(self, usage: Usage | None, cents: float | None) -> None:
-        if cents is not None:
-            self.cents = (self.cents or 0.0) + cents
-        if usage is not None:
-            self._occupied = (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
-            self.tokens += self._occupied
 
 
 def describe_stored(

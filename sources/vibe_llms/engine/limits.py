@@ -5,11 +5,12 @@ from __future__ import annotations
 import attrs
 
 from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import Usage
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class Readings:
-    """What a run has used so far.
+    """What a run has used so far: counted while it goes on, by whoever performs a part of it.
 
     Attributes:
         steps: Generations.
@@ -27,19 +28,31 @@ class Readings:
     cents: float | None = None
     faults: int = 0
 
+    def count(self, usage: Usage | None, cents: float | None) -> int:
+        """Counts what an answer used and cost, where that is known; returns its tokens."""
+        if cents is not None:
+            self.cents = (self.cents or 0.0) + cents
+        if usage is None:
+            return 0
+        tokens = (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
+        self.tokens += tokens
+        return tokens
+
     def export(self) -> dict[str, float | None]:
         """Returns them by the names of their limits."""
         return {f"run_{name}": getattr(self, name) for name in NAMES}
 
 
 NAMES = tuple(field.name for field in attrs.fields(Readings))
-_BEFORE_GENERATING = ("run_steps", "run_tokens", "run_cents", "run_faults", "run_seconds")
+_BEFORE_GENERATING = {
+    f"run_{name}": name for name in ("steps", "tokens", "cents", "faults", "seconds")
+}
 
 
 def find_reached(readings: Readings, limits: Limits) -> str:
     """Returns the limit that forbids another generation; empty where none does."""
-    for limit in _BEFORE_GENERATING:
-        used = getattr(readings, limit.removeprefix("run_"))
+    for limit, name in _BEFORE_GENERATING.items():
+        used = getattr(readings, name)
         if used is not None and used >= getattr(limits, limit):
             return limit
     return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeAlias
 
 import attrs
@@ -11,7 +10,6 @@ from vibe_llms.engine.calls import Call
 from vibe_llms.engine.limits import Readings, find_reached, find_room
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.table import Situation, find_row
-from vibe_llms.engine.tails import Tail
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, StopReason
 from vibe_llms.messages.requests import is_answerable
@@ -68,47 +66,26 @@ class End:
 Command: TypeAlias = Generate | Await | Execute | End
 
 
-@attrs.frozen(kw_only=True)
-class View:
-    """The conversation as the machine sees it.
-
-    Attributes:
-        length: How many canisters there are.
-        tail: The last turn.
-        calls: The turn's invocations that have no result, prepared.
-        final: The result in the turn that ends the run, where there is one.
-        is_silent: The model was asked just now, and said nothing at all.
-    """
-
-    length: int
-    tail: Tail
-    calls: Sequence[Call] = ()
-    final: ResultCanister | None = None
-    is_silent: bool = False
-
-
-def decide(view: View, readings: Readings, limits: Limits) -> Command:
+def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
     """Returns what comes next."""
-    waiting = tuple(call for call in view.calls if call.waits)
-    situation = Situation(tail=view.tail, waits=bool(waiting), is_final=view.final is not None)
     match find_row(situation).state:
         case State.AWAIT:
-            return Await(waiting)
+            return Await(tuple(call for call in situation.calls if call.waits))
         case State.EXECUTE:
             room, limit = find_room(readings, limits)
-            return _stop(limit, limits) if limit else Execute(tuple(view.calls[:room]))
+            return _stop(limit, limits) if limit else Execute(tuple(situation.calls[:room]))
         case State.TERMINATE:
-            return _conclude(view)
-    if view.is_silent:
+            return _conclude(situation)
+    if situation.is_silent:
         return End(reason=Reason.ANSWERED, detail="The model said nothing.")
     limit = find_reached(readings, limits)
-    return _stop(limit, limits) if limit else _generate(view)
+    return _stop(limit, limits) if limit else _generate(situation)
 
 
-def _generate(view: View) -> Generate:
-    if view.tail.is_broken_off:
-        return Generate(view.tail.start)
-    return Generate(view.length, is_continuation=not is_answerable(view.tail.last))
+def _generate(situation: Situation) -> Generate:
+    if situation.tail.is_broken_off:
+        return Generate(situation.tail.start)
+    return Generate(situation.length, is_continuation=not is_answerable(situation.tail.last))
 
 
 def _stop(limit: str, limits: Limits) -> End:
@@ -120,10 +97,10 @@ def _stop(limit: str, limits: Limits) -> End:
     return End(reason=Reason.LIMIT, limit=limit, detail=detail)
 
 
-def _conclude(view: View) -> End:
-    if view.final is not None:
-        return End(reason=Reason.ANSWERED, final=view.final)
-    stop_reason = view.tail.stop_reason
+def _conclude(situation: Situation) -> End:
+    if situation.final is not None:
+        return End(reason=Reason.ANSWERED, final=situation.final)
+    stop_reason = situation.tail.stop_reason
     if stop_reason in _REFUSALS:
         return End(reason=Reason.REFUSED, detail="The model, or a filter before it, refused.")
     if stop_reason in _CUTS:

@@ -12,9 +12,10 @@ import attrs
 
 from vibe_llms.engine.calls import prepare_calls
 from vibe_llms.engine.limits import Readings
-from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, View, decide
+from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
 from vibe_llms.engine.recovery import Record
 from vibe_llms.engine.states import State
+from vibe_llms.engine.table import Situation
 from vibe_llms.engine.tails import Tail, read_tail
 from vibe_llms.events.engine import (
     EngineEvent,
@@ -71,19 +72,20 @@ def replay(
     """
     readings, is_silent = _measure(events)
     tail = read_tail(canisters)
-    view = view_conversation(canisters, tail, registry, Record.read(events), is_silent=is_silent)
-    command = decide(view, readings, limits or Limits())
+    record = Record.read(events)
+    situation = find_situation(canisters, tail, registry, record, is_silent=is_silent)
+    command = decide(situation, readings, limits or Limits())
     return RunStatus(state=STATES[type(command)], command=command, readings=readings)
 
 
-def view_conversation(
+def find_situation(
     canisters: Sequence[AnyCanister],
     tail: Tail,
     registry: Registry,
     record: Record,
     *,
     is_silent: bool = False,
-) -> View:
+) -> Situation:
     """Returns what the machine has to know; of the conversation, only its last turn is looked at.
 
     Args:
@@ -91,11 +93,13 @@ def view_conversation(
         is_silent: The model was asked just now, and said nothing at all.
     """
     owed = () if tail.is_broken_off else tail.owed
-    return View(
+    calls = prepare_calls(owed, registry, record) if owed else ()
+    return Situation(
         length=len(canisters),
         tail=tail,
-        calls=prepare_calls(owed, registry, record) if owed else (),
-        final=_find_final(tail, registry),
+        calls=calls,
+        waits=any(call.waits for call in calls),
+        final=_find_final(tail, registry) if tail.results else None,
         is_silent=is_silent,
     )
 
@@ -117,25 +121,10 @@ def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, bool]:
             case GenerationStartedEvent():
                 is_own = True
             case GenerationFinishedEvent() if is_own:  # else it only tells of an earlier run's
-                readings = _add_generation(readings, event)
+                readings.steps += 1
+                readings.count(event.usage, event.cents)
                 is_silent = event.canisters == 0
             case InvocationFinishedEvent():
-                readings = attrs.evolve(
-                    readings,
-                    invocations=readings.invocations + 1,
-                    faults=readings.faults + event.is_fault,
-                )
+                readings.invocations += 1
+                readings.faults += event.is_fault
     return readings, is_silent
-
-
-def _add_generation(readings: Readings, event: GenerationFinishedEvent) -> Readings:
-    usage = event.usage
-    tokens = 0
-    if usage is not None:
-        tokens = (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
-    cents = readings.cents
-    if event.cents is not None:
-        cents = (cents or 0.0) + event.cents
-    return attrs.evolve(
-        readings, steps=readings.steps + 1, tokens=readings.tokens + tokens, cents=cents
-    )

@@ -5,27 +5,35 @@ The first row whose situation holds decides. The diagram in the documentation is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 
+from vibe_llms.engine.calls import Call
 from vibe_llms.engine.states import State
 from vibe_llms.engine.tails import Tail
+from vibe_llms.messages.canisters import ResultCanister
 
 
 @attrs.frozen(kw_only=True)
 class Situation:
-    """All that the table asks for.
+    """A conversation as the table and the machine see it.
 
     Attributes:
         tail: The last turn.
-        waits: One of the turn's invocations waits for an approval.
-        is_final: One of the turn's results ends the run.
+        length: How many canisters there are.
+        calls: The turn's invocations that have no result, prepared.
+        waits: One of these waits for an approval.
+        final: The result in the turn that ends the run, where there is one.
+        is_silent: The model was asked just now, and said nothing at all.
     """
 
     tail: Tail
+    length: int = 0
+    calls: Sequence[Call] = ()
     waits: bool = False
-    is_final: bool = False
+    final: ResultCanister | None = None
+    is_silent: bool = False
 
 
 @attrs.frozen
@@ -68,7 +76,7 @@ TABLE: tuple[Row, ...] = (
         "a final invocation has brought its result",
         State.TERMINATE,
         "the result is the answer",
-        lambda situation: situation.is_final,
+        lambda situation: situation.final is not None,
     ),
     Row(
         "the last turn ends in words of the assistant, and was not paused",

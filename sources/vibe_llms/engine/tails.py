@@ -70,24 +70,22 @@ def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
             remedy="Add what the user says.",
             stage=Stage.EXECUTE,
         )
-    last = canisters[-1]
-    end = len(canisters)
-    while end and _is_our_result(canisters[end - 1]):
-        end -= 1
+    results: list[ResultCanister] = []
+    for canister in reversed(canisters):
+        if not isinstance(canister, ResultCanister) or canister.owner is not Owner.OURS:
+            break
+        results.append(canister)
+    results.reverse()
+    end = len(canisters) - len(results)
     start = _find_start(canisters, end)
     turn = canisters[start:end]
-    results = tuple(each for each in canisters[end:] if isinstance(each, ResultCanister))
     return Tail(
-        last=last,
+        last=canisters[-1],
         start=start,
         owed=_find_owed(turn, results),
-        results=results,
+        results=tuple(results),
         stop_reason=_find_stop_reason(turn),
     )
-
-
-def _is_our_result(canister: AnyCanister) -> bool:
-    return isinstance(canister, ResultCanister) and canister.owner is Owner.OURS
 
 
 def _is_of_model(canister: AnyCanister) -> bool:

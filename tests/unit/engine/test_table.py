@@ -84,8 +84,8 @@ def test_a_final_result_ends_the_run_once_nothing_is_owed() -> None:
     done = read_tail([USER, call(), result()])
     half = read_tail([USER, call(), call("b"), result()])
 
-    assert find_row(Situation(tail=done, is_final=True)).state is State.TERMINATE
-    assert find_row(Situation(tail=half, is_final=True)).state is State.EXECUTE
+    assert find_row(Situation(tail=done, final=result())).state is State.TERMINATE
+    assert find_row(Situation(tail=half, final=result())).state is State.EXECUTE
 
 
 def test_nothing_at_all_has_no_tail() -> None:
