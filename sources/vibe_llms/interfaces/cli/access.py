@@ -9,7 +9,7 @@ from vibe_llms.configuration.definitions import DIRECTORY_STORE
 from vibe_llms.interfaces.cli.program import remember_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from vibe_llms.application import Application
     from vibe_llms.configuration.classes import Configuration
@@ -45,6 +45,21 @@ def load_application(*, yes: bool = False, **command_line: Any) -> Application:
         consent=TerminalConsent(configuration.yes),
         progress=TerminalProgress(),
     )
+
+
+def load_for(options: Mapping[str, Any]) -> tuple[Application, str]:
+    """Builds the application for a command that asks a model, by the options that it has.
+
+    Returns:
+        It, and the address of the model, empty where the options name none.
+    """
+    from vibe_llms.interfaces.cli.options import compose_address
+
+    address = compose_address(options["model"], options["provider"])
+    given = {name: options.get(name) for name in ("stream", "window", "lenient", "approver")}
+    application = load_application(yes=options["yes"], model=address, **given)
+    tell_untrusted(application.configuration)
+    return application, address or ""
 
 
 def open_plugins() -> PluginManager:

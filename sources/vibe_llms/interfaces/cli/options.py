@@ -152,26 +152,34 @@ window_option = click.option(
 )
 
 
+model_option = click.option("--model", "-m", type=MODEL, help="The model, as provider:model.")
+provider_option = click.option("--provider", type=PROVIDER, help="The provider; its default model.")
+control_option = click.option(
+    "--control",
+    "-c",
+    "controls",
+    multiple=True,
+    type=CONTROL,
+    metavar="NAME=VALUE",
+    help="Set a control, such as temperature=0.2. May be repeated.",
+)
+strict_option = click.option(
+    "--strict", is_flag=True, help="Fail if a translation would lose anything."
+)
+
+
 def model_options(function: _Function) -> _Function:
     """Adds the options which choose a model, set its controls and consent to a download."""
     options = [
-        click.option("--model", "-m", type=MODEL, help="The model, as provider:model."),
-        click.option("--provider", type=PROVIDER, help="The provider; its default model."),
+        model_option,
+        provider_option,
         click.option("--system", "-s", help="Instructions for the whole conversation."),
-        click.option(
-            "--control",
-            "-c",
-            "controls",
-            multiple=True,
-            type=CONTROL,
-            metavar="NAME=VALUE",
-            help="Set a control, such as temperature=0.2. May be repeated.",
-        ),
+        control_option,
         click.option(
             "--stream/--no-stream", default=None, help="Show the answer while it arrives."
         ),
         window_option,
-        click.option("--strict", is_flag=True, help="Fail if a translation would lose anything."),
+        strict_option,
         lenient_option,
     ]
     for option in reversed(options):

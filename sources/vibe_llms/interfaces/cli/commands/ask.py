@@ -8,7 +8,6 @@ import click
 
 from vibe_llms.interfaces.cli.options import (
     command,
-    compose_address,
     continue_option,
     json_option,
     model_options,
@@ -104,19 +103,10 @@ def _restore_conversation(
 
 
 def _produce_session(options: dict[str, Any], *, save: bool, words: Sequence[str]) -> ChatSession:
-    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.access import load_for
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
-    address = compose_address(options["model"], options["provider"])
-    application = load_application(
-        yes=options["yes"],
-        model=address,
-        stream=options["stream"],
-        window=options["window"],
-        lenient=options["lenient"],
-        approver=options["approver"],
-    )
-    tell_untrusted(application.configuration)
+    application, address = load_for(options)
     conversation = _restore_conversation(application.store, options["continued"], words)
     return ChatSession(
         application=application,

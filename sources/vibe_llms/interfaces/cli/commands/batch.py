@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.options import (
-    CONTROL,
-    MODEL,
-    PROVIDER,
     command,
-    compose_address,
+    control_option,
     json_option,
     lenient_option,
+    model_option,
     parse_controls,
+    provider_option,
+    strict_option,
     window_option,
     yes_option,
 )
@@ -43,8 +43,8 @@ _STANDARD = "-"
     type=click.Path(allow_dash=True),
     help="Where the answers go, a line each.",
 )
-@click.option("--model", "-m", type=MODEL, help="The model, as provider:model.")
-@click.option("--provider", type=PROVIDER, help="The provider; its default model.")
+@model_option
+@provider_option
 @click.option("--system", "-s", help="Instructions, before each prompt.")
 @click.option(
     "--prompt",
@@ -53,15 +53,7 @@ _STANDARD = "-"
     help="A template (Jinja); each line is an object with its variables.",
 )
 @click.option("--schema", type=click.Path(), help="A JSON Schema; each answer becomes a value.")
-@click.option(
-    "--control",
-    "-c",
-    "controls",
-    multiple=True,
-    type=CONTROL,
-    metavar="NAME=VALUE",
-    help="Set a control, such as temperature=0.2. May be repeated.",
-)
+@control_option
 @click.option("--text", is_flag=True, help="Each line is a prompt as it stands; so are .txt files.")
 @click.option(
     "--concurrency",
@@ -74,7 +66,7 @@ _STANDARD = "-"
     "--ordered/--unordered", default=True, help="Write to standard output in order (the default)."
 )
 @click.option("--retry-failed", is_flag=True, help="Ask again what failed before.")
-@click.option("--strict", is_flag=True, help="Fail if a translation would lose anything.")
+@strict_option
 @window_option
 @lenient_option
 @json_option
@@ -161,15 +153,11 @@ async def _perform(
 
 def _produce_model(options: dict[str, Any]) -> Model:
     from vibe_llms.instruments.models import Model
-    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.access import load_for
 
-    address = compose_address(options["model"], options["provider"])
-    application = load_application(
-        yes=options["yes"], model=address, window=options["window"], lenient=options["lenient"]
-    )
-    tell_untrusted(application.configuration)
+    application, address = load_for(options)
     return Model(
-        address or "",
+        address,
         application=application,
         strict=options["strict"],
         **parse_controls(options["controls"]),

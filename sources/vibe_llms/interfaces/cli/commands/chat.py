@@ -8,7 +8,6 @@ import click
 
 from vibe_llms.interfaces.cli.options import (
     command,
-    compose_address,
     continue_option,
     model_options,
     parse_controls,
@@ -71,22 +70,13 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
 def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
     import sys
 
-    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+    from vibe_llms.interfaces.cli.access import load_for
     from vibe_llms.interfaces.cli.chat.input import PlainInput
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
 
-    address = compose_address(options["model"], options["provider"])
-    application = load_application(
-        yes=options["yes"],
-        model=address,
-        stream=options["stream"],
-        window=options["window"],
-        lenient=options["lenient"],
-        approver=options["approver"],
-    )
-    tell_untrusted(application.configuration)
-    session = _produce_session(application, continued, address or "", options)
+    application, address = load_for(options)
+    session = _produce_session(application, continued, address, options)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     return ChatLoop(
         session,

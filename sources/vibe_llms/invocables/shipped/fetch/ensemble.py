@@ -14,6 +14,7 @@ from vibe_llms.invocables.shipped.fetch.bodies import decode
 from vibe_llms.invocables.shipped.fetch.getting import Page, get_page
 from vibe_llms.invocables.shipped.fetch.markdown import write_markdown
 from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
+from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.invocables.shipped.refusals import Refusal
 from vibe_llms.invocables.workers import submit
 
@@ -31,7 +32,7 @@ _TEXTS: Final = (
 )
 
 
-class FetchEnsemble:
+class FetchEnsemble(GrantedEnsemble):
     """Pages of the web for a model.
 
     Args:
@@ -47,20 +48,10 @@ class FetchEnsemble:
         resolve: Resolve = resolve,
         is_allowed: Callable[[str], bool] = is_public,
     ) -> None:
+        super().__init__(settings.name)
         self.settings = settings
         self._resolve = resolve
         self._is_allowed = is_allowed
-
-    @property
-    def name(self) -> str:
-        """The name under which it is configured."""
-        return self.settings.name
-
-    async def connect(self) -> None:
-        """Does nothing: each fetch has connections of its own."""
-
-    async def disconnect(self) -> None:
-        """Does nothing."""
 
     async def survey(self) -> Sequence[Invoker]:
         """Returns the one."""
@@ -73,9 +64,6 @@ class FetchEnsemble:
             deduplicator=ByArguments(),
         )
         return (invoker,)
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Does nothing: the invoker stays."""
 
     async def fetch_page(self, url: str, start: int = 0) -> Outcome:
         """Fetches a public page of the web by HTTP GET and returns it as readable text: HTML as

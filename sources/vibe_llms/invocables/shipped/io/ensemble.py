@@ -11,7 +11,7 @@ import attrs
 
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
-from vibe_llms.invocables.shipped.grants import Grants
+from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.invocables.shipped.io.deduplication import ByFile
 from vibe_llms.invocables.shipped.io.editing import replace_once
 from vibe_llms.invocables.shipped.io.listing import list_directory
@@ -27,7 +27,7 @@ CONCURRENCY: Final = 8
 _PATIENCE_SECONDS: Final = 20.0
 
 
-class IoEnsemble:
+class IoEnsemble(GrantedEnsemble):
     """Files for a model.
 
     Args:
@@ -38,26 +38,9 @@ class IoEnsemble:
     """
 
     def __init__(self, settings: IoSettings) -> None:
+        super().__init__(settings.name, settings.produce_grants())
         self.settings = settings
-        self._grants = Grants(settings.name, settings.produce_grants())
         self._writing = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        """The name under which it is configured."""
-        return self.settings.name
-
-    async def connect(self) -> None:
-        """Opens the directories that are granted.
-
-        Raises:
-            EnsembleError: One cannot be opened.
-        """
-        self._grants.open()
-
-    async def disconnect(self) -> None:
-        """Closes them."""
-        self._grants.close()
 
     async def survey(self) -> Sequence[Invoker]:
         """Returns the five."""
@@ -74,9 +57,6 @@ class IoEnsemble:
             # Where the new text holds the old one, a second execution would be a second edit.
             self._produce(self.edit_file, effect=Effect.ONCE, **writing),
         )
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Does nothing: the invokers stay."""
 
     def _produce(self, function: Callable[..., Any], **options: Any) -> Invoker:
         invoker = produce_invoker(explain_refusals(function), **options)

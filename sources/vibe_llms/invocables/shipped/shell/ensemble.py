@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
 
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
 from vibe_llms.invocables.outcomes import Outcome, fail
-from vibe_llms.invocables.shipped.grants import Grants
+from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.invocables.shipped.opening import open_directory
 from vibe_llms.invocables.shipped.refusals import Refusal
 from vibe_llms.invocables.shipped.shell.environment import produce_environment
@@ -23,7 +23,7 @@ _MARGIN_SECONDS: Final = 15.0
 """How much later than the limit of a command its execution is given up."""
 
 
-class ShellEnsemble:
+class ShellEnsemble(GrantedEnsemble):
     """Commands for a model.
 
     Args:
@@ -31,25 +31,8 @@ class ShellEnsemble:
     """
 
     def __init__(self, settings: ShellSettings) -> None:
+        super().__init__(settings.name, settings.produce_grants())
         self.settings = settings
-        self._grants = Grants(settings.name, settings.produce_grants())
-
-    @property
-    def name(self) -> str:
-        """The name under which it is configured."""
-        return self.settings.name
-
-    async def connect(self) -> None:
-        """Opens the directories in which commands may begin.
-
-        Raises:
-            EnsembleError: One cannot be opened.
-        """
-        self._grants.open()
-
-    async def disconnect(self) -> None:
-        """Closes them."""
-        self._grants.close()
 
     async def survey(self) -> Sequence[Invoker]:
         """Returns the one."""
@@ -63,9 +46,6 @@ class ShellEnsemble:
         directories = ", ".join(str(grant.path) for grant in self._grants.grants)
         bounds = f"It may take {self.settings.seconds:g} seconds and begin in: {directories}."
         return (attrs.evolve(invoker, description=f"{invoker.description} {bounds}"),)
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Does nothing: the invoker stays."""
 
     async def run_command(self, command: str, directory: str = ".") -> Outcome:
         """Runs a command with /bin/sh and returns what it writes, and its exit code unless 0.
