@@ -310,6 +310,13 @@ CONTENT_CLASSES: dict[str, type[AnyContent]] = {
 _KNOWN_CLASSES = tuple(CONTENT_CLASSES.values())
 
 
+def choose_media(mime_type: str) -> type[MediaContent]:
+    """Returns the class of media of a type: a picture, sound, a film, and else a file."""
+    word = mime_type.partition("/")[0].lower()
+    known = CONTENT_CLASSES.get(word)
+    return next((each for each in MEDIA_CLASSES if each is known), FileContent)
+
+
 def ensure_contents(
     given: str | AnyContent | Iterable[str | AnyContent],
 ) -> tuple[AnyContent, ...]:

@@ -26,11 +26,8 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import (
     AnyContent,
-    AudioContent,
-    FileContent,
-    ImageContent,
     MediaContent,
-    VideoContent,
+    choose_media,
 )
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 
@@ -89,13 +86,7 @@ def make_media(
     mime_type: str, *, data: bytes | None, name: str | None = None, url: str | None = None
 ) -> MediaContent:
     """Makes the kind of content that a type of media asks for."""
-    kinds: dict[str, type[MediaContent]] = {
-        "image": ImageContent,
-        "audio": AudioContent,
-        "video": VideoContent,
-    }
-    kind = kinds.get(mime_type.partition("/")[0], FileContent)
-    return kind(mime_type=mime_type, data=data, name=name, url=url)
+    return choose_media(mime_type)(mime_type=mime_type, data=data, name=name, url=url)
 
 
 @attrs.define

@@ -11,11 +11,9 @@ from vibe_llms.exceptions import LimitError, RequestError
 from vibe_llms.files import advise, read_beginning
 from vibe_llms.messages.canisters import DocumentCanister
 from vibe_llms.messages.contents import (
-    AudioContent,
     FileContent,
-    ImageContent,
     MediaContent,
-    VideoContent,
+    choose_media,
 )
 from vibe_llms.plain import escape_halves
 
@@ -96,12 +94,7 @@ def produce_attachment(data: bytes, media_type: str, name: str) -> Attachment:
     """
     if media_type.startswith("text/"):
         return DocumentCanister(data.decode("utf-8-sig"), title=name or None)
-    kinds: dict[str, type[MediaContent]] = {
-        "image": ImageContent,
-        "audio": AudioContent,
-        "video": VideoContent,
-    }
-    kind = kinds.get(media_type.partition("/")[0], FileContent)
+    kind = choose_media(media_type)
     kept = name if kind is FileContent else ""
     return kind(mime_type=media_type, data=data, name=kept or None)
 

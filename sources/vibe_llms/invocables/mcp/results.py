@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any
 from vibe_llms.invocables.outcomes import CONTENTS_LIMIT, Outcome
 from vibe_llms.messages.contents import (
     AnyContent,
-    AudioContent,
-    FileContent,
-    ImageContent,
     TextualContent,
-    VideoContent,
+    choose_media,
 )
 
 if TYPE_CHECKING:
@@ -104,14 +101,7 @@ def _normalize_media(data: str, mime_type: str, kind: str) -> AnyContent:
         return TextualContent(f"[{kind} of the type {mime_type} whose data are not base64]")
     if not binary:
         return TextualContent(f"[{kind} of the type {mime_type} without data]")
-    match mime_type.partition("/")[0].lower():
-        case "image":
-            return ImageContent(mime_type=mime_type, data=binary)
-        case "audio":
-            return AudioContent(mime_type=mime_type, data=binary)
-        case "video":
-            return VideoContent(mime_type=mime_type, data=binary)
-    return FileContent(mime_type=mime_type, data=binary)
+    return choose_media(mime_type)(mime_type=mime_type, data=binary)
 
 
 def _describe_link(link: Any) -> str:

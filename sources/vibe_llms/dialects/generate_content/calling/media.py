@@ -13,18 +13,10 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import (
-    AudioContent,
-    FileContent,
-    ImageContent,
     MediaContent,
-    VideoContent,
+    choose_media,
 )
 
-_CLASSES: Final[Mapping[str, type[MediaContent]]] = {
-    "image": ImageContent,
-    "audio": AudioContent,
-    "video": VideoContent,
-}
 _VIDEO_HOSTS: Final = ("youtube.com/", "youtu.be/")
 _FILES_HOST: Final = "generativelanguage.googleapis.com/"
 _UNKNOWN_TYPE: Final = "application/octet-stream"
@@ -50,10 +42,10 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
     if not mime_type:
         mime_type = "video/*" if _is_video(source.get("fileUri") or "") else _UNKNOWN_TYPE
     extras = without(part, name) | ({name: rest} if rest else {})
-    produce = _CLASSES.get(mime_type.partition("/")[0], FileContent)
     # Of an uploaded file also an empty native is kept: it says whose the file is.
     keep = make_native if "file_id" in facts else keep_native
-    return produce(mime_type=mime_type, native=keep(PROTOCOL, extras), **facts)
+    native = keep(PROTOCOL, extras)
+    return choose_media(mime_type)(mime_type=mime_type, native=native, **facts)
 
 
 def _is_public(uri: str) -> bool:

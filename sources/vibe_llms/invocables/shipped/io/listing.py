@@ -130,7 +130,7 @@ class Visit:
             self.note(f"{place.shown} cannot be opened: {error.strerror}")
             return
         try:
-            yield from self._survey(below, f"{prefix}{show_name(place.name)}/", entry.depth + 1)
+            yield from self._survey(below, f"{prefix}{show(place.name)}/", entry.depth + 1)
         finally:
             os.close(below)
 
@@ -141,11 +141,6 @@ class Visit:
             self.note(f"stopped after {SECONDS:g} seconds: the rest was not looked at")
             return True
         return False
-
-
-def show_name(name: str) -> str:
-    """Writes a name in a path; see :func:`.grants.show`."""
-    return show(name)
 
 
 def _place(grant: Grant, descriptor: int, name: str, prefix: str) -> Place:
