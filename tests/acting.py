@@ -13,7 +13,8 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.driver import Driver, RunEnding
 from vibe_llms.engine.generating import ModelCall
 from vibe_llms.events.engine import EngineEvent
-from vibe_llms.invocables import Registry, gather_ensembles
+from vibe_llms.invocables import Registry
+from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, UserCanister
 from vibe_llms.messages.views import text_of

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from vibe_llms.invocables import InvocationContext, Outcome, Registry, perform
+from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.ensembles import Ensemble
+from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
 from vibe_llms.plugins.specification import EnsembleContext
 

@@ -22,10 +22,11 @@ from typing import Any
 import attrs
 from aiohttp import ClientSession
 
-from vibe_llms.invocables import InvocationContext, Outcome, Registry, perform
+from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer, produce_mcp_ensemble
 from vibe_llms.invocables.mcp.elicitation import ElicitationAnswer, Question
 from vibe_llms.invocables.mcp.oauth.settings import Grant, OAuthSettings
+from vibe_llms.invocables.outcomes import Outcome
 
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 """What the suite wants a client to be called that describes itself by a document."""

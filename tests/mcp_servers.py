@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vibe_llms.invocables import InvocationContext, Outcome, Registry, perform
+from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.mcp import McpServer
+from vibe_llms.invocables.outcomes import Outcome
 
 FIXTURES = Path(__file__).parent / "fixtures" / "mcp"
 

@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from vibe_llms.conversations import ConversationMetadata, DirectoryStore
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
 

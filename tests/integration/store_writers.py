@@ -15,7 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from vibe_llms.conversations import ConversationMetadata, DirectoryStore
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.lines import encode_canister
 

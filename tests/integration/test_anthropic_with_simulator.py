@@ -24,7 +24,8 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.anthropic import produce_provider
 from vibe_llms.providers.interfaces import ConverserModel
-from vibe_llms.testing.simulator import Simulator, produce_png
+from vibe_llms.testing.simulator import Simulator
+from vibe_llms.testing.simulator.behaviour import produce_png
 
 MODEL = "claude-sonnet-4-5"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -19,7 +19,8 @@ import pytest
 import vibe_llms
 from invoking import connected, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.invocables import Effect, Outcome
+from vibe_llms.invocables.invokers import Effect
+from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.shipped.shell import produce_ensemble
 from vibe_llms.invocables.shipped.shell.ensemble import ShellEnsemble
 from vibe_llms.invocables.shipped.shell.environment import produce_environment

@@ -30,15 +30,8 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import usage_of
 from vibe_llms.providers.remote import RemoteModel
-from vibe_llms.testing.simulator import (
-    Cite,
-    Invoke,
-    Say,
-    ScriptedAnswer,
-    Simulator,
-    Think,
-    produce_png,
-)
+from vibe_llms.testing.simulator import Cite, Invoke, Say, ScriptedAnswer, Simulator, Think
+from vibe_llms.testing.simulator.behaviour import produce_png
 
 COMPATIBLE = "vibe_llms.providers.openai_compatible"
 THINKING = {

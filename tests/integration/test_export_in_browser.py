@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from vibe_llms.conversations import Conversation, ConversationMetadata, MemoryStore
+from vibe_llms.conversations import Conversation, MemoryStore
 from vibe_llms.conversations.exchange import export_html
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, TextualContent
 

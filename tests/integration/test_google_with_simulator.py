@@ -42,8 +42,8 @@ from vibe_llms.testing.simulator import (
     Search,
     Simulator,
     Think,
-    produce_png,
 )
+from vibe_llms.testing.simulator.behaviour import produce_png
 
 WEATHER = InvocableDescription(
     name="weather",

@@ -17,14 +17,11 @@ import pytest
 
 from node_programs import EVERYTHING, compose_command
 from scripting import produce_model
-from vibe_llms.invocables import AllowAll, InvocationContext, Outcome, Registry, perform
-from vibe_llms.invocables.mcp import (
-    ElicitationAnswer,
-    McpEnsemble,
-    McpServer,
-    Question,
-    produce_mcp_ensemble,
-)
+from vibe_llms.invocables import InvocationContext, Registry, perform
+from vibe_llms.invocables.approvals import AllowAll
+from vibe_llms.invocables.mcp import ElicitationAnswer, McpEnsemble, McpServer, produce_mcp_ensemble
+from vibe_llms.invocables.mcp.elicitation import Question
+from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.contents import ImageContent
 
 pytestmark = pytest.mark.node

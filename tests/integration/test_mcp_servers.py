@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from mcp_servers import call, describe_server, run_http_server
-from vibe_llms.invocables import Effect, InvocationContext, Registry, perform
+from vibe_llms.invocables import InvocationContext, Registry, perform
+from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer
 from vibe_llms.messages.contents import AudioContent, FileContent, ImageContent
 

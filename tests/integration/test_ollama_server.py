@@ -33,7 +33,8 @@ from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.plugins.specification import ProviderContext
 from vibe_llms.providers.ollama import produce_provider
-from vibe_llms.testing.simulator import Invoke, Say, Simulator, produce_png
+from vibe_llms.testing.simulator import Invoke, Say, Simulator
+from vibe_llms.testing.simulator.behaviour import produce_png
 
 WEATHER = InvocableDescription(
     name="weather",

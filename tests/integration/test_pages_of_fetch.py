@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from invoking import connected, produce_ensemble_context
 from properties import examples
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.invocables import Effect, Outcome
+from vibe_llms.invocables.invokers import Effect
+from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.shipped.fetch import markdown, produce_ensemble
 from vibe_llms.invocables.shipped.fetch.addresses import is_public
 from vibe_llms.invocables.shipped.fetch.bodies import decode, read_body

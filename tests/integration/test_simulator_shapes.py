@@ -23,8 +23,8 @@ from vibe_llms.testing.simulator import (
     Search,
     Simulator,
     Think,
-    produce_png,
 )
+from vibe_llms.testing.simulator.behaviour import produce_png
 
 TEXT, COUNT, OBJECT = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "object"}
 

@@ -23,9 +23,8 @@ from vibe_llms.testing.simulator import (
     Simulator,
     Speak,
     Think,
-    produce_png,
-    produce_wav,
 )
+from vibe_llms.testing.simulator.behaviour import produce_png, produce_wav
 
 PARAMETERS = {
     "type": "object",

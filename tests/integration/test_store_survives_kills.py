@@ -14,13 +14,9 @@ from pathlib import Path
 import pytest
 
 from properties import STEP
-from vibe_llms.conversations import (
-    ConversationMetadata,
-    DirectoryStore,
-    collect_content,
-    plan_collection,
-    verify,
-)
+from vibe_llms.conversations import DirectoryStore, verify
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.proof import collect_content, plan_collection
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of

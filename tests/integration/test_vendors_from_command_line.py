@@ -21,7 +21,8 @@ from command_line import VIBE, produce_environment
 from properties import sample
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.running import run
-from vibe_llms.testing.simulator import Say, SynchronousSimulator, produce_png
+from vibe_llms.testing.simulator import Say, SynchronousSimulator
+from vibe_llms.testing.simulator.behaviour import produce_png
 
 PLACES = {
     "anthropic": ("", ""),

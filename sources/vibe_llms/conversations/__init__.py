@@ -12,11 +12,9 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.conversations.contents import hydrate
     from vibe_llms.conversations.conversation import Conversation
-    from vibe_llms.conversations.lookup import find_newest, resolve
-    from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
-    from vibe_llms.conversations.proof import collect_content, plan_collection, verify
+    from vibe_llms.conversations.lookup import resolve
+    from vibe_llms.conversations.proof import verify
     from vibe_llms.conversations.stores.directory import DirectoryStore
     from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
     from vibe_llms.conversations.stores.memory import MemoryStore
@@ -24,15 +22,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ContentStore",
     "Conversation",
-    "ConversationMetadata",
     "ConversationStore",
     "DirectoryStore",
     "MemoryStore",
-    "ParentLink",
-    "collect_content",
-    "find_newest",
-    "hydrate",
-    "plan_collection",
     "resolve",
     "verify",
 ]
@@ -42,15 +34,9 @@ __getattr__, __dir__ = produce_attribute_access(
     {
         "ContentStore": "stores.interfaces",
         "Conversation": "conversation",
-        "ConversationMetadata": "metadata",
         "ConversationStore": "stores.interfaces",
         "DirectoryStore": "stores.directory",
         "MemoryStore": "stores.memory",
-        "ParentLink": "metadata",
-        "collect_content": "proof",
-        "find_newest": "lookup",
-        "hydrate": "contents",
-        "plan_collection": "proof",
         "resolve": "lookup",
         "verify": "proof",
     },

@@ -13,10 +13,7 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.plugins.consents import SettledConsent, SilentProgress
-    from vibe_llms.plugins.discovery import discover_providers, load_provider
-    from vibe_llms.plugins.listings import PluginListing, PluginState
-    from vibe_llms.plugins.loading import PluginFailure
+    from vibe_llms.plugins.discovery import load_provider
     from vibe_llms.plugins.manager import PluginManager
     from vibe_llms.plugins.markers import hook
     from vibe_llms.plugins.specification import (
@@ -51,21 +48,15 @@ _HOMES = {
     "ImporterSpecification": "specification",
     "ListenerSpecification": "specification",
     "ModelAttributesSpecification": "specification",
-    "PluginFailure": "loading",
-    "PluginListing": "listings",
     "PluginManager": "manager",
-    "PluginState": "listings",
     "Progress": "specification",
     "ProviderContext": "specification",
     "ProviderSpecification": "specification",
     "ReactorsSpecification": "specification",
-    "SettledConsent": "consents",
-    "SilentProgress": "consents",
     "StoreContext": "specification",
     "StoreSpecification": "specification",
     "TransportContext": "specification",
     "TransportSpecification": "specification",
-    "discover_providers": "discovery",
     "hook": "markers",
     "load_provider": "discovery",
 }
@@ -80,21 +71,15 @@ __all__ = [
     "ImporterSpecification",
     "ListenerSpecification",
     "ModelAttributesSpecification",
-    "PluginFailure",
-    "PluginListing",
     "PluginManager",
-    "PluginState",
     "Progress",
     "ProviderContext",
     "ProviderSpecification",
     "ReactorsSpecification",
-    "SettledConsent",
-    "SilentProgress",
     "StoreContext",
     "StoreSpecification",
     "TransportContext",
     "TransportSpecification",
-    "discover_providers",
     "hook",
     "load_provider",
 ]

@@ -9,23 +9,16 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.runs.file_log import FileLog
-    from vibe_llms.runs.local import ConversationJournal, LocalRunContext, open_run
-    from vibe_llms.runs.log import LoggedEvent, MemoryLog, RunLog
+    from vibe_llms.runs.log import LoggedEvent, RunLog
     from vibe_llms.runs.places import LoggedStore, produce_log
     from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
 
 __all__ = [
-    "ConversationJournal",
-    "FileLog",
-    "LocalRunContext",
     "LoggedEvent",
     "LoggedStore",
-    "MemoryLog",
     "RunLog",
     "Waiting",
     "answer",
-    "open_run",
     "produce_log",
     "survey_waiting",
 ]
@@ -33,16 +26,11 @@ __all__ = [
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
-        "ConversationJournal": "local",
-        "FileLog": "file_log",
-        "LocalRunContext": "local",
         "LoggedEvent": "log",
         "LoggedStore": "places",
-        "MemoryLog": "log",
         "RunLog": "log",
         "Waiting": "waiting",
         "answer": "waiting",
-        "open_run": "local",
         "produce_log": "places",
         "survey_waiting": "waiting",
     },

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vibe_llms.telemetry.accounts import Account, ModelAccount, StateAccount, ToolAccount
     from vibe_llms.telemetry.measuring import add_times, measure_canisters
     from vibe_llms.telemetry.odometer import Odometer, measure_events
-    from vibe_llms.telemetry.prices import BucketPrice, Price, PriceResult, Unpriced, price_usage
+    from vibe_llms.telemetry.prices import Price, Unpriced, price_usage
 
 _HOMES = {
     "Account": "accounts",
@@ -23,20 +23,16 @@ _HOMES = {
     "measure_canisters": "measuring",
     "Odometer": "odometer",
     "measure_events": "odometer",
-    "BucketPrice": "prices",
     "Price": "prices",
-    "PriceResult": "prices",
     "Unpriced": "prices",
     "price_usage": "prices",
 }
 
 __all__ = [
     "Account",
-    "BucketPrice",
     "ModelAccount",
     "Odometer",
     "Price",
-    "PriceResult",
     "StateAccount",
     "ToolAccount",
     "Unpriced",

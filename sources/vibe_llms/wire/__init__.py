@@ -14,21 +14,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.wire.direct import DirectTransport
     from vibe_llms.wire.exchanges import Exchange, Timeouts, Transport, WireRequest
-    from vibe_llms.wire.frames import Frame
-    from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
-    from vibe_llms.wire.ndjson import NdjsonFramer
+    from vibe_llms.wire.memory import MemoryTransport
     from vibe_llms.wire.sdk import SdkTransport
-    from vibe_llms.wire.sse import SseFramer
 
 __all__ = [
     "DirectTransport",
     "Exchange",
-    "Frame",
-    "MemoryAnswer",
     "MemoryTransport",
-    "NdjsonFramer",
     "SdkTransport",
-    "SseFramer",
     "Timeouts",
     "Transport",
     "WireRequest",
@@ -39,12 +32,8 @@ __getattr__, __dir__ = produce_attribute_access(
     {
         "DirectTransport": "direct",
         "Exchange": "exchanges",
-        "Frame": "frames",
-        "MemoryAnswer": "memory",
         "MemoryTransport": "memory",
-        "NdjsonFramer": "ndjson",
         "SdkTransport": "sdk",
-        "SseFramer": "sse",
         "Timeouts": "exchanges",
         "Transport": "exchanges",
         "WireRequest": "exchanges",

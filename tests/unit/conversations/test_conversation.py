@@ -9,13 +9,8 @@ import attrs
 import pytest
 
 from disks import HastyDisk
-from vibe_llms.conversations import (
-    Conversation,
-    ConversationMetadata,
-    ConversationStore,
-    DirectoryStore,
-    MemoryStore,
-)
+from vibe_llms.conversations import Conversation, ConversationStore, DirectoryStore, MemoryStore
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import StaleConversationError, StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent, TextualContent

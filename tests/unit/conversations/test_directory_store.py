@@ -21,16 +21,11 @@ from hypothesis import strategies as st
 from disks import HastyDisk
 from properties import examples
 from strategies import messages
-from vibe_llms.conversations import (
-    ConversationMetadata,
-    DirectoryStore,
-    collect_content,
-    find_newest,
-    hydrate,
-    plan_collection,
-    verify,
-)
-from vibe_llms.conversations.contents import replace_media
+from vibe_llms.conversations import DirectoryStore, verify
+from vibe_llms.conversations.contents import hydrate, replace_media
+from vibe_llms.conversations.lookup import find_newest
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.proof import collect_content, plan_collection
 from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.logs.lines import measure_lines
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
@@ -552,7 +547,8 @@ def test_060_lines_are_measured_as_if_one_by_one(texts: list[int], count: int) -
 def test_070_reading_names_imports_nothing_heavy(tmp_path: Path) -> None:
     """A list of conversations costs no codec, no event loop, and no writer of TOML."""
     code = (
-        "import sys; from vibe_llms.conversations import DirectoryStore, ConversationMetadata\n"
+        "import sys; from vibe_llms.conversations import DirectoryStore\n"
+        "from vibe_llms.conversations.metadata import ConversationMetadata\n"
         "store = DirectoryStore(sys.argv[1])\n"
         "[store.read_metadata(each) for each in store.survey()]\n"
         "print(*sorted({'msgspec', 'cattrs', 'asyncio', 'tomli_w', 'sqlite3', 'typing_extensions'}"

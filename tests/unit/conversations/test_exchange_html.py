@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.messages import canisters
-from vibe_llms.conversations import Conversation, ConversationMetadata, MemoryStore
+from vibe_llms.conversations import Conversation, MemoryStore
 from vibe_llms.conversations.exchange import export_html
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,

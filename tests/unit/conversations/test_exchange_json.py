@@ -11,14 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.messages import canisters
-from vibe_llms.conversations import (
-    Conversation,
-    ConversationMetadata,
-    MemoryStore,
-    ParentLink,
-    hydrate,
-)
+from vibe_llms.conversations import Conversation, MemoryStore
+from vibe_llms.conversations.contents import hydrate
 from vibe_llms.conversations.exchange import export_json, import_json
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.exceptions import CodecError, StoreError
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent

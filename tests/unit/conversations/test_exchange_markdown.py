@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from strategies.messages import canisters
-from vibe_llms.conversations import Conversation, ConversationMetadata, MemoryStore
+from vibe_llms.conversations import Conversation, MemoryStore
 from vibe_llms.conversations.exchange import export_markdown
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from vibe_llms.conversations import ConversationMetadata, DirectoryStore, find_newest
+from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.index import ConversationIndex
+from vibe_llms.conversations.lookup import find_newest
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import LimitError, UnknownNameError
 from vibe_llms.messages.canisters import (
     AnyCanister,

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.conversations import ConversationMetadata, DirectoryStore
+from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.index import ConversationIndex, database, questions, writing
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import UserCanister
 
 
@@ -208,7 +209,8 @@ def test_answers_several_processes_while_others_write(tmp_path: Path) -> None:
     """Processes that list and search while others append see all that was acknowledged before."""
     program = """
 import sys
-from vibe_llms.conversations import ConversationMetadata, DirectoryStore
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.index import ConversationIndex
 from vibe_llms.messages.canisters import UserCanister
 root, me = sys.argv[1:]

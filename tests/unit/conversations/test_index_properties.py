@@ -19,8 +19,9 @@ from hypothesis.stateful import (
 )
 
 from properties import examples
-from vibe_llms.conversations import ConversationMetadata, DirectoryStore
+from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.index import ConversationIndex
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.conversations import ConversationMetadata, DirectoryStore, MemoryStore
+from vibe_llms.conversations import DirectoryStore, MemoryStore
 from vibe_llms.conversations.index import ConversationIndex, ReadingIndex, produce_index
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import CorruptionError, LimitError, StoreError, UnknownNameError
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 

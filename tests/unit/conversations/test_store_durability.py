@@ -12,14 +12,9 @@ import pytest
 
 from disks import Crash, CrashingDisk, HastyDisk, Ledger
 from properties import STEP
-from vibe_llms.conversations import (
-    Conversation,
-    ConversationMetadata,
-    DirectoryStore,
-    collect_content,
-    plan_collection,
-    verify,
-)
+from vibe_llms.conversations import Conversation, DirectoryStore, verify
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.proof import collect_content, plan_collection
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk

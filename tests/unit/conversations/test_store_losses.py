@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disks import HastyDisk
-from vibe_llms.conversations import Conversation, ConversationMetadata, DirectoryStore, verify
+from vibe_llms.conversations import Conversation, DirectoryStore, verify
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.logs.tallies import Tally, encode_tally, read_tally
 from vibe_llms.messages.canisters import UserCanister

@@ -19,7 +19,8 @@ from hypothesis.stateful import (
 )
 
 from disks import HastyDisk
-from vibe_llms.conversations import ConversationMetadata, DirectoryStore, MemoryStore, verify
+from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.messages.canisters import AnyCanister, UserCanister
 
 

@@ -19,14 +19,9 @@ from vibe_llms.events.engine import (
     InvocationStartedEvent,
 )
 from vibe_llms.exceptions import RequestError
-from vibe_llms.invocables import (
-    ApprovalRequest,
-    InvocationContext,
-    Outcome,
-    invocable,
-    produce_invoker,
-)
-from vibe_llms.invocables.approvals import Approval, Scope, allow, deny, edit
+from vibe_llms.invocables import InvocationContext, invocable, produce_invoker
+from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
+from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AssistantCanister,

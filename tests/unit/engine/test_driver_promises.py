@@ -16,8 +16,8 @@ from acting import Stage, invoke, say, script
 from properties import examples
 from vibe_llms.engine.states import Reason
 from vibe_llms.events.engine import InvocationFinishedEvent
-from vibe_llms.invocables import ApprovalRequest, invocable, produce_invoker
-from vibe_llms.invocables.approvals import Approval, allow
+from vibe_llms.invocables import invocable, produce_invoker
+from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.requests import Request

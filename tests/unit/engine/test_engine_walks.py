@@ -27,14 +27,10 @@ from vibe_llms.events.engine import (
     RunSuspendedEvent,
 )
 from vibe_llms.exceptions import ProviderError, ProviderFault, StreamTruncatedError
-from vibe_llms.invocables import (
-    InvocationContext,
-    Registry,
-    digest_call,
-    gather_ensembles,
-    produce_invoker,
-)
+from vibe_llms.invocables import InvocationContext, Registry, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
+from vibe_llms.invocables.calls import digest_call
+from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,

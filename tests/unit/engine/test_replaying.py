@@ -23,8 +23,9 @@ from vibe_llms.events.engine import (
     RunSuspendedEvent,
     StateEnteredEvent,
 )
-from vibe_llms.invocables import Registry, gather_ensembles, produce_invoker
+from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
+from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AssistantCanister, StopReason, UserCanister
 

@@ -12,8 +12,9 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.instruments.engines import Engine, SyncEngine
-from vibe_llms.invocables import Registry, gather_ensembles, produce_invoker
+from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.approvals import allow
+from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.messages.canisters import UserCanister
 
 

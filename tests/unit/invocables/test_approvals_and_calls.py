@@ -11,28 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.invocables import (
+from vibe_llms.invocables.approvals import (
     AllowAll,
     Approval,
     ApprovalRequest,
-    ByArgument,
-    ByArguments,
     Decision,
     DenyAll,
-    Fault,
-    Outcome,
     Remembering,
     Scope,
+    allow,
+    deny,
+    edit,
+    produce_approval_request,
+    settle,
+)
+from vibe_llms.invocables.calls import (
     canonicalize,
     compose_result,
     digest_call,
     group_identical,
-    produce_approval_request,
     read_arguments,
-    settle,
-    trim_stale,
 )
-from vibe_llms.invocables.approvals import allow, deny, edit
+from vibe_llms.invocables.deduplicators import ByArgument, ByArguments, trim_stale
+from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.invocables.validation import Fault
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister, UserCanister
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.views import text_of

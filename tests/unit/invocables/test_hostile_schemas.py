@@ -16,14 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.invocables import (
-    InvocationContext,
-    Invoker,
-    Validator,
-    perform,
-    produce_validator,
-    validator_process,
-)
+from vibe_llms.invocables import InvocationContext, perform, produce_validator, validator_process
+from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.validation import Validator
 
 BACKTRACKING: dict[str, Any] = {
     "type": "object",

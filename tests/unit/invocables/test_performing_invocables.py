@@ -15,17 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConverseError, RequestError
-from vibe_llms.invocables import (
-    Effect,
-    InvocationContext,
-    Invoker,
-    Outcome,
-    invocable,
-    perform,
-    performing,
-    produce_invoker,
-)
-from vibe_llms.invocables.outcomes import limit_outcome, produce_outcome
+from vibe_llms.invocables import InvocationContext, invocable, perform, performing, produce_invoker
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.outcomes import Outcome, limit_outcome, produce_outcome
 from vibe_llms.messages.contents import ImageContent, TextualContent
 
 SCHEMA: dict[str, Any] = {"type": "object"}

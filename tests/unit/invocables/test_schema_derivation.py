@@ -18,7 +18,8 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.invocables import InvocationContext, Invoker, produce_invoker
+from vibe_llms.invocables import InvocationContext, produce_invoker
+from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.validation import Misfit
 
 

@@ -16,12 +16,12 @@ from vibe_llms.exceptions import DependencyError, PluginError, TrustError, Unkno
 from vibe_llms.plugins import (
     CommandSpecification,
     PluginManager,
-    PluginState,
     ProviderSpecification,
     ReactorsSpecification,
-    discover_providers,
 )
 from vibe_llms.plugins.availability import is_importable
+from vibe_llms.plugins.discovery import discover_providers
+from vibe_llms.plugins.listings import PluginState
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 BROKEN = FIXTURES / "broken-plugins"

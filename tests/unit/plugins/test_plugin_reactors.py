@@ -13,7 +13,8 @@ import pytest
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.events.reactors import ConversationReactors
-from vibe_llms.plugins import PluginManager, PluginState
+from vibe_llms.plugins import PluginManager
+from vibe_llms.plugins.listings import PluginState
 
 HEADER = """
 from vibe_llms.events.reactors import ConversationReactors

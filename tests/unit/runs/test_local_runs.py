@@ -37,14 +37,10 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import (
-    ConversationJournal,
-    FileLog,
-    LocalRunContext,
-    MemoryLog,
-    open_run,
-    produce_log,
-)
+from vibe_llms.runs import produce_log
+from vibe_llms.runs.file_log import FileLog
+from vibe_llms.runs.local import ConversationJournal, LocalRunContext, open_run
+from vibe_llms.runs.log import MemoryLog
 
 STATE = StateEnteredEvent(state="generate", turn=0)
 PROGRESS = InvocationProgressEvent(key="k", invocation_id="i", name="f", text="half")

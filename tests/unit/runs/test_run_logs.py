@@ -12,14 +12,9 @@ from pathlib import Path
 import pytest
 
 from disks import Ledger
-from vibe_llms.conversations import (
-    ConversationMetadata,
-    DirectoryStore,
-    MemoryStore,
-    collect_content,
-    plan_collection,
-    verify,
-)
+from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.proof import collect_content, plan_collection
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.engine import (
     EngineEvent,
@@ -37,7 +32,9 @@ from vibe_llms.exceptions import (
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import AssistantCanister, ResultCanister
 from vibe_llms.messages.contents import ImageContent
-from vibe_llms.runs import FileLog, MemoryLog, RunLog, produce_log
+from vibe_llms.runs import RunLog, produce_log
+from vibe_llms.runs.file_log import FileLog
+from vibe_llms.runs.log import MemoryLog
 
 EVENTS: list[EngineEvent] = [
     RunStartedEvent(run_id="run", conversation_id="a", length=1, limits={"run_steps": 50}),

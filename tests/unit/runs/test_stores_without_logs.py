@@ -11,11 +11,13 @@ from acting import invoke, say, script
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.exceptions import StoreError
-from vibe_llms.invocables import invocable, produce_approval_request
-from vibe_llms.invocables.approvals import Approval, allow
+from vibe_llms.invocables import invocable
+from vibe_llms.invocables.approvals import Approval, allow, produce_approval_request
 from vibe_llms.messages.canisters import InvocationCanister, UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import FileLog, MemoryLog, answer, produce_log, survey_waiting
+from vibe_llms.runs import answer, produce_log, survey_waiting
+from vibe_llms.runs.file_log import FileLog
+from vibe_llms.runs.log import MemoryLog
 
 PAID: list[int] = []
 REQUEST = produce_approval_request("call-1", "pay", {"amount": 3})

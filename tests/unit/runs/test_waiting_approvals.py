@@ -8,12 +8,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from vibe_llms.conversations import (
-    ConversationMetadata,
-    ConversationStore,
-    DirectoryStore,
-    MemoryStore,
-)
+from vibe_llms.conversations import ConversationStore, DirectoryStore, MemoryStore
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,

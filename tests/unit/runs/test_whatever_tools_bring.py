@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from acting import invoke, say, script
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations.stores.directory import DirectoryStore
-from vibe_llms.invocables import Invoker, Outcome
+from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.views import text_of

@@ -16,12 +16,9 @@ from hypothesis import strategies as st
 
 from vibe_llms.exceptions import TransportError
 from vibe_llms.secrets import Secret
-from vibe_llms.testing.recording import (
-    Recorder,
-    Replayer,
-    UnrecordedRequestError,
-    read_recordings,
-)
+from vibe_llms.testing.recording import Recorder, Replayer
+from vibe_llms.testing.recording.recordings import read_recordings
+from vibe_llms.testing.recording.replayer import UnrecordedRequestError
 from vibe_llms.wire.exchanges import WireRequest
 from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport
 from vibe_llms.wire.scrubbing import Scrubber

@@ -12,13 +12,11 @@ from vibe_llms.laziness import produce_attribute_access
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.conversations.exchange.documents import import_conversations
-    from vibe_llms.conversations.exchange.interfaces import Exportable
     from vibe_llms.conversations.exchange.json_documents import export_json, import_json
     from vibe_llms.conversations.exchange.markdown import export_markdown
     from vibe_llms.conversations.exchange.pages import export_html
 
 __all__ = [
-    "Exportable",
     "export_html",
     "export_json",
     "export_markdown",
@@ -29,7 +27,6 @@ __all__ = [
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
-        "Exportable": "interfaces",
         "export_html": "pages",
         "export_json": "json_documents",
         "export_markdown": "markdown",

@@ -14,14 +14,13 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
+    from vibe_llms.conversations.index.answers import SearchHit
     from vibe_llms.conversations.index.index import ConversationIndex
     from vibe_llms.conversations.index.interfaces import Index, IndexedStore
     from vibe_llms.conversations.index.reading import ReadingIndex, produce_index
 
 __all__ = [
     "ConversationIndex",
-    "ConversationRow",
     "Index",
     "IndexedStore",
     "ReadingIndex",
@@ -33,7 +32,6 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "ConversationIndex": "index",
-        "ConversationRow": "answers",
         "Index": "interfaces",
         "IndexedStore": "interfaces",
         "ReadingIndex": "reading",

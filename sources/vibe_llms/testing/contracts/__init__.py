@@ -2,7 +2,7 @@
 
 ::
 
-    from vibe_llms.testing.contracts import ProviderContract, StoreContract
+    from vibe_llms.testing.contracts import (ProviderContract, StoreContract)
 
     class TestMine(ProviderContract):
         module = "my_provider"
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from vibe_llms.testing.contracts.provider import ProviderContract
     from vibe_llms.testing.contracts.simulated import SimulatedContract
     from vibe_llms.testing.contracts.stores import StoreContract
-    from vibe_llms.testing.contracts.worlds import World
 
-__all__ = ["ProviderContract", "SimulatedContract", "StoreContract", "World"]
+__all__ = [
+    "ProviderContract",
+    "SimulatedContract",
+    "StoreContract",
+]
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
@@ -34,6 +37,5 @@ __getattr__, __dir__ = produce_attribute_access(
         "ProviderContract": "provider",
         "SimulatedContract": "simulated",
         "StoreContract": "stores",
-        "World": "worlds",
     },
 )

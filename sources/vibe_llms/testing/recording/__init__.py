@@ -11,20 +11,12 @@ from vibe_llms.laziness import produce_attribute_access
 
 if TYPE_CHECKING:
     from vibe_llms.testing.recording.recorder import Recorder as Recorder
-    from vibe_llms.testing.recording.recordings import Recording as Recording
-    from vibe_llms.testing.recording.recordings import read_recordings as read_recordings
     from vibe_llms.testing.recording.replayer import Replayer as Replayer
-    from vibe_llms.testing.recording.replayer import (
-        UnrecordedRequestError as UnrecordedRequestError,
-    )
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "Recorder": "recorder",
-        "Recording": "recordings",
         "Replayer": "replayer",
-        "UnrecordedRequestError": "replayer",
-        "read_recordings": "recordings",
     },
 )

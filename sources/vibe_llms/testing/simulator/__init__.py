@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from vibe_llms.laziness import produce_attribute_access
 
 if TYPE_CHECKING:
-    from vibe_llms.testing.simulator.behaviour import produce_png as produce_png
-    from vibe_llms.testing.simulator.behaviour import produce_wav as produce_wav
     from vibe_llms.testing.simulator.faults import FAULTS as FAULTS
     from vibe_llms.testing.simulator.faults import QUIRKS as QUIRKS
     from vibe_llms.testing.simulator.scripts import Cite as Cite
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from vibe_llms.testing.simulator.scripts import Speak as Speak
     from vibe_llms.testing.simulator.scripts import Think as Think
     from vibe_llms.testing.simulator.scripts import Tokens as Tokens
-    from vibe_llms.testing.simulator.server import ReceivedRequest as ReceivedRequest
     from vibe_llms.testing.simulator.server import Simulator as Simulator
     from vibe_llms.testing.simulator.threads import SynchronousSimulator as SynchronousSimulator
 
@@ -40,7 +37,6 @@ __getattr__, __dir__ = produce_attribute_access(
         "Invoke": "scripts",
         "QUIRKS": "faults",
         "Raw": "scripts",
-        "ReceivedRequest": "server",
         "Refuse": "scripts",
         "Say": "scripts",
         "Search": "scripts",
@@ -50,7 +46,5 @@ __getattr__, __dir__ = produce_attribute_access(
         "Think": "scripts",
         "Tokens": "scripts",
         "ScriptedAnswer": "scripts",
-        "produce_png": "behaviour",
-        "produce_wav": "behaviour",
     },
 )

@@ -18,8 +18,8 @@ from vibe_llms.interfaces.cli.chat.output import PlainOutput
 from vibe_llms.interfaces.cli.chat.session import ChatSession
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.tooling import split_names
-from vibe_llms.invocables import FunctionsEnsemble, produce_approval_request, produce_invoker
-from vibe_llms.invocables.approvals import Decision, Scope
+from vibe_llms.invocables import FunctionsEnsemble, produce_invoker
+from vibe_llms.invocables.approvals import Decision, Scope, produce_approval_request
 from vibe_llms.limits import Limits
 from vibe_llms.messages.views import text_of
 

@@ -14,8 +14,13 @@ from keyboards import type_answers
 from scripting import write_script
 from vibe_llms.interfaces.cli import approving
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.invocables import produce_approval_request
-from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Decision, deny
+from vibe_llms.invocables.approvals import (
+    Approval,
+    ApprovalRequest,
+    Decision,
+    deny,
+    produce_approval_request,
+)
 
 Vibe = Callable[..., Any]
 Act = Callable[..., Any]

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from vibe_llms.conversations import DirectoryStore, find_newest
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations.lookup import find_newest
 from vibe_llms.exceptions import ConfigurationError, StoreError
 from vibe_llms.models.folders import read_names
 from vibe_llms.wire.http.tls import produce_tls_context

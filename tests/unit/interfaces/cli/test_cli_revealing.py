@@ -18,7 +18,7 @@ from vibe_llms.interfaces.cli.approving import TerminalApprover
 from vibe_llms.interfaces.cli.chat.output import describe_canister, describe_invocation
 from vibe_llms.interfaces.cli.consent import confirm
 from vibe_llms.interfaces.cli.output import reveal, sanitize
-from vibe_llms.invocables import produce_approval_request
+from vibe_llms.invocables.approvals import produce_approval_request
 from vibe_llms.invocables.mcp.elicitation import Choice, Field, Question
 from vibe_llms.messages.canisters import InvocationCanister
 

@@ -14,10 +14,25 @@ from mcp.shared.exceptions import MCPError
 
 from asking_server import produce_server
 from scripting import produce_model
-from vibe_llms.invocables import Approval, ApprovalRequest, Approver, DenyAll, Scope
-from vibe_llms.invocables.approvals import allow, deny, edit
-from vibe_llms.invocables.mcp import Action, AnswerLimits, Answers, ElicitationAnswer, Question
-from vibe_llms.invocables.mcp.elicitation import Choice, answer_address, read_fields
+from vibe_llms.invocables.approvals import (
+    Approval,
+    ApprovalRequest,
+    Approver,
+    DenyAll,
+    Scope,
+    allow,
+    deny,
+    edit,
+)
+from vibe_llms.invocables.mcp import Answers, ElicitationAnswer
+from vibe_llms.invocables.mcp.answers import AnswerLimits
+from vibe_llms.invocables.mcp.elicitation import (
+    Action,
+    Choice,
+    Question,
+    answer_address,
+    read_fields,
+)
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, SupervisorCanister
 from vibe_llms.messages.requests import Request
 
@@ -426,7 +441,7 @@ async def test_one_question_follows_the_other() -> None:
 
 async def test_an_approval_that_reaches_further_is_for_the_same_words_alone() -> None:
     """Whoever allows a call for always has not allowed another."""
-    from vibe_llms.invocables import Remembering
+    from vibe_llms.invocables.approvals import Remembering
 
     policy = Policy([lambda request: allow(request, scope=Scope.CALL), deny])
     approver: Approver = Remembering(policy)

@@ -12,7 +12,8 @@ from asking_server import produce_server
 from oauth_servers import AgreeingPerson, run_oauth_servers
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables import FunctionsEnsemble, Registry
-from vibe_llms.invocables.mcp import McpServer, OAuthSettings, produce_mcp_ensemble
+from vibe_llms.invocables.mcp import McpServer, produce_mcp_ensemble
+from vibe_llms.invocables.mcp.oauth.settings import OAuthSettings
 
 
 async def test_an_error_says_that_a_server_wants_a_person_and_nobody_can_be_asked() -> None:

@@ -17,9 +17,10 @@ from mcp.shared.exceptions import MCPError
 
 from asking_server import produce_server
 from vibe_llms.exceptions import EnsembleError
-from vibe_llms.invocables import InvocationContext, Outcome, perform
-from vibe_llms.invocables.mcp import McpServer, ResourceEntry, Shelf
-from vibe_llms.invocables.mcp.resources import ENTRIES_LIMIT, PAGES_LIMIT
+from vibe_llms.invocables import InvocationContext, perform
+from vibe_llms.invocables.mcp import McpServer
+from vibe_llms.invocables.mcp.resources import ENTRIES_LIMIT, PAGES_LIMIT, ResourceEntry, Shelf
+from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
 

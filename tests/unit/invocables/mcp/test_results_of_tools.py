@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.invocables import Effect
+from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.mcp import McpServer
 from vibe_llms.invocables.mcp.results import normalize_result
 from vibe_llms.invocables.mcp.tools import produce_tool

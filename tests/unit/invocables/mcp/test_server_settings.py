@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.invocables.mcp import McpServer, read_servers
-from vibe_llms.invocables.mcp.settings import produce_servers
+from vibe_llms.invocables.mcp import McpServer
+from vibe_llms.invocables.mcp.settings import produce_servers, read_servers
 
 
 def write(path: Path, text: str) -> Path:

@@ -11,10 +11,12 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types import ElicitRequestURLParams, Tool
 
-from vibe_llms.invocables import InvocationContext, Outcome, perform
-from vibe_llms.invocables.mcp import Action, Answers, ElicitationAnswer, McpServer, Question
+from vibe_llms.invocables import InvocationContext, perform
+from vibe_llms.invocables.mcp import Answers, ElicitationAnswer, McpServer
 from vibe_llms.invocables.mcp.connections import Connection
+from vibe_llms.invocables.mcp.elicitation import Action, Question
 from vibe_llms.invocables.mcp.tools import produce_tool
+from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.owners import Disconnection
 
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from invoking import connected, produce_ensemble_context
 from properties import examples
 from vibe_llms.exceptions import ConfigurationError, EnsembleError
-from vibe_llms.invocables import Effect, InvocationContext
+from vibe_llms.invocables import InvocationContext
+from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.shipped.grants import Grant, Grants, show
 from vibe_llms.invocables.shipped.io import listing, produce_ensemble, survey_ensembles
 from vibe_llms.invocables.shipped.io.deduplication import ByFile
