@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.limits import Limits
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local.client import CONTEXT_TOKENS, PARALLEL
 from vibe_llms.providers.local.inference import ServerSettings, acquire_server, release_server
 from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, compose_kept_path

@@ -11,7 +11,7 @@ from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
-from vibe_llms.plugins.specification import EnsembleContext
+from vibe_llms.plugins.specification.runs import EnsembleContext
 
 Invoke = Callable[..., Any]
 """Invokes by name with arguments, and returns the outcome."""

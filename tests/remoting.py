@@ -14,7 +14,7 @@ from vibe_llms.limits import Limits
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.testing.clocks import HurriedClock
 from vibe_llms.wire.exchanges import WireRequest
 from vibe_llms.wire.memory import MemoryAnswer, MemoryTransport

@@ -11,7 +11,7 @@ import attrs
 
 from remoting import produce_context
 from vibe_llms.limits import Limits
-from vibe_llms.plugins.specification import ANY_NAME
+from vibe_llms.plugins.specification.models import ANY_NAME
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.testing.contracts.worlds import World
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.ensembles import Answerers, McpEnsemble
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
-    from vibe_llms.plugins.specification import Consent, Progress
+    from vibe_llms.plugins.specification.users import Consent, Progress
     from vibe_llms.providers.interfaces import Client, ConverserModel, ModelDescriptor
     from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
 

@@ -27,7 +27,7 @@ from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.catalogue import Catalogue
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local import produce_provider
 from vibe_llms.providers.local.client import LocalClient, LocalModel
 

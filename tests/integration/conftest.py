@@ -11,7 +11,7 @@ import pytest
 import embedded
 from terminals import Terminals
 from vibe_llms.models.catalogue import Catalogue
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local import produce_provider
 from vibe_llms.providers.local.client import LocalModel
 

@@ -33,7 +33,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import ImageContent, TextualContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local import produce_provider
 from vibe_llms.providers.local.client import LocalModel
 

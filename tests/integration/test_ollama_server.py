@@ -31,7 +31,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.catalogue import Catalogue
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.ollama import produce_provider
 from vibe_llms.testing.simulator import Invoke, Say, Simulator
 from vibe_llms.testing.simulator.behaviour import produce_png

@@ -11,7 +11,7 @@ import pytest
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.catalogue import Catalogue
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.vllm import produce_provider
 
 PROGRAM = """#!{python}

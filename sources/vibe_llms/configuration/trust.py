@@ -24,7 +24,7 @@ from vibe_llms.configuration.definitions import FREE_TABLES, Definition
 from vibe_llms.files import read_file, replace_file
 
 if TYPE_CHECKING:
-    from vibe_llms.plugins.specification import Consent
+    from vibe_llms.plugins.specification.users import Consent
 
 _RECORD = "trust.toml"
 _FEWER_TABLES = ("providers", "ensembles")

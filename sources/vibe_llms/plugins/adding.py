@@ -22,13 +22,13 @@ from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
 from vibe_llms.files import read_file
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.installation import Pip, read_requirement, write_command
-from vibe_llms.plugins.specification import ALWAYS_IN_USE, HOOKS
+from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE, HOOKS
 from vibe_llms.processes.running import run_program
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-    from vibe_llms.plugins.specification import Consent
+    from vibe_llms.plugins.specification.users import Consent
 
 _PROBE_SECONDS: Final = 60.0
 """How long the modules of a plugin may take to be imported."""

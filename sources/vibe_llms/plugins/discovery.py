@@ -11,7 +11,7 @@ from vibe_llms.plugins.manager import PluginManager
 
 if TYPE_CHECKING:
     from vibe_llms.configuration.classes import Configuration
-    from vibe_llms.plugins.specification import Consent
+    from vibe_llms.plugins.specification.users import Consent
     from vibe_llms.providers.interfaces import Provider
 
 

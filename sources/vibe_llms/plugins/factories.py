@@ -11,15 +11,13 @@ from vibe_llms.configuration.definitions import DIRECTORY_STORE
 from vibe_llms.exceptions import ConverseError, PluginError
 from vibe_llms.plugins.blaming import PluggedStore
 from vibe_llms.plugins.loading import describe_error
-from vibe_llms.plugins.specification import (
+from vibe_llms.plugins.specification.conversations import StoreContext, StoreSpecification
+from vibe_llms.plugins.specification.models import ProviderContext, ProviderSpecification
+from vibe_llms.plugins.specification.runs import (
     ApproverContext,
     ApproverSpecification,
     EnsembleContext,
     EnsembleSpecification,
-    ProviderContext,
-    ProviderSpecification,
-    StoreContext,
-    StoreSpecification,
 )
 
 if TYPE_CHECKING:

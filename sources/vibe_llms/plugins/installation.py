@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
     from vibe_llms.configuration.classes import PluginEntry, Source
-    from vibe_llms.plugins.specification import Consent
+    from vibe_llms.plugins.specification.users import Consent
 
 _PIP_OPTIONS = ("--no-input", "--disable-pip-version-check", "--quiet")
 

@@ -16,14 +16,14 @@ import pluggy
 
 from vibe_llms.configuration.classes import PluginEntry
 from vibe_llms.exceptions import ConverseError, PluginError
-from vibe_llms.plugins import specification
 from vibe_llms.plugins.markers import PROJECT
+from vibe_llms.plugins.specification import hooks as specification
 from vibe_llms.suggestions import suggest
 
 if TYPE_CHECKING:
     from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.events.reactors import ConversationReactors
-    from vibe_llms.plugins.specification import ListenerSpecification, ReactorsSpecification
+    from vibe_llms.plugins.specification.runs import ListenerSpecification, ReactorsSpecification
 
 _T = TypeVar("_T")
 

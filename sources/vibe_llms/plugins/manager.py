@@ -25,11 +25,8 @@ if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below pr
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.loading import PluginFailure
-    from vibe_llms.plugins.specification import (
-        Consent,
-        Progress,
-        TransportSpecification,
-    )
+    from vibe_llms.plugins.specification.models import TransportSpecification
+    from vibe_llms.plugins.specification.users import Consent, Progress
     from vibe_llms.providers.interfaces import Provider
 
 _T = TypeVar("_T")
@@ -109,7 +106,7 @@ class PluginManager:
     def load_approver(self, name: str) -> DeferringApprover:
         """Makes an approver of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""
         from vibe_llms.plugins.factories import make_approver
-        from vibe_llms.plugins.specification import ApproverContext, ApproverSpecification
+        from vibe_llms.plugins.specification.runs import ApproverContext, ApproverSpecification
 
         entry, specification = self._roster.choose(
             "approver", name, ApproverSpecification, shipped=TERMINAL_APPROVER
@@ -121,7 +118,7 @@ class PluginManager:
     def load_store(self, name: str) -> ConversationStore:
         """Makes a store of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""
         from vibe_llms.plugins.factories import make_store
-        from vibe_llms.plugins.specification import StoreContext, StoreSpecification
+        from vibe_llms.plugins.specification.conversations import StoreContext, StoreSpecification
 
         entry, specification = self._roster.choose(
             "store", name, StoreSpecification, shipped=DIRECTORY_STORE
@@ -169,7 +166,7 @@ class PluginManager:
         What fails at this is named in a warning and among the failures, once, and set aside.
         Not for the thread of an event loop: the first call imports plugins.
         """
-        from vibe_llms.plugins.specification import ReactorsSpecification
+        from vibe_llms.plugins.specification.runs import ReactorsSpecification
 
         with self._roster.warn_of_failures():
             specifications = self._roster.survey(ReactorsSpecification)
@@ -188,7 +185,7 @@ class PluginManager:
 
     def produce_listeners(self) -> list[Callable[[RunEvent], object]]:
         """Makes what listens to a run, as :meth:`produce_reactors` does for a turn."""
-        from vibe_llms.plugins.specification import ListenerSpecification
+        from vibe_llms.plugins.specification.runs import ListenerSpecification
 
         with self._roster.warn_of_failures():
             made = [
@@ -209,7 +206,7 @@ class PluginManager:
 
     def _produce_provider(self, entry: PluginEntry) -> Provider:
         from vibe_llms.plugins.factories import make_provider
-        from vibe_llms.plugins.specification import ProviderContext, ProviderSpecification
+        from vibe_llms.plugins.specification.models import ProviderContext, ProviderSpecification
 
         specification = self._roster.find_specification(entry, ProviderSpecification)
         context = ProviderContext(
@@ -236,7 +233,7 @@ class PluginManager:
 
     def _produce_ensemble(self, entry: PluginEntry) -> Ensemble:
         from vibe_llms.plugins.factories import make_ensemble
-        from vibe_llms.plugins.specification import EnsembleContext, EnsembleSpecification
+        from vibe_llms.plugins.specification.runs import EnsembleContext, EnsembleSpecification
 
         specification = self._roster.find_specification(entry, EnsembleSpecification)
         context = EnsembleContext(
@@ -253,7 +250,7 @@ class PluginManager:
             return make_ensemble(entry, specification, context)
 
     def _survey_transports(self) -> tuple[TransportSpecification, ...]:
-        from vibe_llms.plugins.specification import TransportSpecification
+        from vibe_llms.plugins.specification.models import TransportSpecification
 
         with self._roster.warn_of_failures():
             found = self._roster.survey(TransportSpecification)

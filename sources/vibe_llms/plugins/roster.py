@@ -26,13 +26,10 @@ from vibe_llms.suggestions import order_by_nearness
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.plugins.loading import PluginFailure, PluginHost
-    from vibe_llms.plugins.specification import (
-        ApproverSpecification,
-        Consent,
-        EnsembleSpecification,
-        ProviderSpecification,
-        StoreSpecification,
-    )
+    from vibe_llms.plugins.specification.conversations import StoreSpecification
+    from vibe_llms.plugins.specification.models import ProviderSpecification
+    from vibe_llms.plugins.specification.runs import ApproverSpecification, EnsembleSpecification
+    from vibe_llms.plugins.specification.users import Consent
 
 _T = TypeVar("_T")
 _S = TypeVar("_S", "ProviderSpecification", "EnsembleSpecification")
@@ -124,7 +121,7 @@ class PluginRoster:
 
     def find_specification(self, entry: PluginEntry, kind: type[_S]) -> _S:
         """Finds what a plugin has under the name of its table. Raises as :meth:`load` does."""
-        from vibe_llms.plugins.specification import ANY_NAME
+        from vibe_llms.plugins.specification.models import ANY_NAME
 
         host = self.load(entry)
         found = host.call(entry, kind)
@@ -159,7 +156,8 @@ class PluginRoster:
 
     def _is_asked(self, entry: PluginEntry, kind: type[object]) -> bool:
         """Tells whether a plugin is to be loaded, if need be, to be asked for a kind."""
-        from vibe_llms.plugins.specification import ALWAYS_IN_USE, ReactorsSpecification
+        from vibe_llms.plugins.specification.hooks import ALWAYS_IN_USE
+        from vibe_llms.plugins.specification.runs import ReactorsSpecification
 
         if entry.table == "plugins":
             return True
@@ -202,7 +200,7 @@ class PluginRoster:
 
         What it has for any name holds where nothing is known by the name itself.
         """
-        from vibe_llms.plugins.specification import ANY_NAME, ModelAttributesSpecification
+        from vibe_llms.plugins.specification.models import ANY_NAME, ModelAttributesSpecification
 
         host = self.load(entry)
         found = host.call(entry, ModelAttributesSpecification)
@@ -213,7 +211,7 @@ class PluginRoster:
 
     def check(self, entry: PluginEntry) -> None:
         """Loads a plugin and asks it for all that it has. Raises what it fails with."""
-        from vibe_llms.plugins.specification import HOOKS
+        from vibe_llms.plugins.specification.hooks import HOOKS
 
         host = self.load(entry)
         for kind in HOOKS.values():

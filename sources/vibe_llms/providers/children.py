@@ -22,7 +22,7 @@ import attrs
 
 from vibe_llms.concealment import strip_keys
 from vibe_llms.exceptions import ConverseError, DependencyError, Stage
-from vibe_llms.plugins.specification import Progress
+from vibe_llms.plugins.specification.users import Progress
 from vibe_llms.processes.outputs import OutputLog
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
 

@@ -12,7 +12,7 @@ import attrs
 
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.plain import JsonObject
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.children import ChildServer, ChildSettings
 from vibe_llms.providers.needs import Need, NeedKind
 from vibe_llms.providers.rates import Ticket

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import (
+from vibe_llms.plugins.specification.models import (
     ANY_NAME,
     ModelAttributesSpecification,
     ProviderContext,

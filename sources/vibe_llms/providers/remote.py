@@ -15,7 +15,7 @@ import attrs
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.rates import Rates
 from vibe_llms.secrets import Secret
 from vibe_llms.suggestions import end_among

@@ -26,7 +26,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import BOUNDARY, text_of
 from vibe_llms.models.controls import check_controls
 from vibe_llms.models.tokens import estimate_text
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount, Translation
 

@@ -10,7 +10,7 @@ from typing import Self
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, ConverseError, PluginError, Stage
-from vibe_llms.plugins.specification import (
+from vibe_llms.plugins.specification.models import (
     ProviderContext,
     TransportContext,
     TransportSpecification,

@@ -12,7 +12,7 @@ from vibe_llms.dialects.processors import Decoder, Dialect
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.credentials import acquire_key, advise_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
 from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable

@@ -15,7 +15,10 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.files import advise, read_beginning
 from vibe_llms.messages.losses import Translation
-from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
+from vibe_llms.plugins.specification.conversations import (
+    ExporterSpecification,
+    ImporterSpecification,
+)
 from vibe_llms.suggestions import order_by_nearness
 
 if TYPE_CHECKING:

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from vibe_llms.files import open_regular, read_regular
 from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
+from vibe_llms.plugins.specification.conversations import (
+    ExporterSpecification,
+    ImporterSpecification,
+)
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation

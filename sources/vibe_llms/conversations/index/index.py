@@ -25,7 +25,7 @@ from vibe_llms.conversations.index.questions import (
 from vibe_llms.conversations.index.refresh import refresh_messages, refresh_metadata
 
 if TYPE_CHECKING:
-    from vibe_llms.plugins.specification import Progress
+    from vibe_llms.plugins.specification.users import Progress
 
 _Answer = TypeVar("_Answer")
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from vibe_llms.plugins.specification import Progress
+    from vibe_llms.plugins.specification.users import Progress
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Inode, size and time of change of a file."""

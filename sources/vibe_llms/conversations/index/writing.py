@@ -26,7 +26,7 @@ from vibe_llms.conversations.index.refresh import (
 from vibe_llms.files import open_regular, read_regular
 
 if TYPE_CHECKING:
-    from vibe_llms.plugins.specification import Progress
+    from vibe_llms.plugins.specification.users import Progress
 
 BATCH_BYTES = 8 * 1024 * 1024
 """How much is read between two commits, which takes about a second: what a rebuild that is

@@ -154,7 +154,7 @@ def survey_invocable(incomplete: str) -> Candidates:
 
 def survey_approvers(incomplete: str) -> Candidates:
     """The person, and those whom plugins bring."""
-    from vibe_llms.plugins.specification import ApproverSpecification
+    from vibe_llms.plugins.specification.runs import ApproverSpecification
 
     brought = _survey_pieces(ApproverSpecification)
     return _select({**brought, "terminal": "the person at the terminal"}, incomplete)
@@ -162,14 +162,14 @@ def survey_approvers(incomplete: str) -> Candidates:
 
 def survey_exporters(incomplete: str) -> Candidates:
     """The forms in which conversations are written."""
-    from vibe_llms.plugins.specification import ExporterSpecification
+    from vibe_llms.plugins.specification.conversations import ExporterSpecification
 
     return _select(_survey_pieces(ExporterSpecification), incomplete)
 
 
 def survey_importers(incomplete: str) -> Candidates:
     """The forms in which conversations are read."""
-    from vibe_llms.plugins.specification import ImporterSpecification
+    from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
     return _select(_survey_pieces(ImporterSpecification), incomplete)
 

@@ -11,7 +11,10 @@ from vibe_llms.files import advise, write_file
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.plugins.manager import PluginManager
-    from vibe_llms.plugins.specification import ExporterSpecification, ImporterSpecification
+    from vibe_llms.plugins.specification.conversations import (
+        ExporterSpecification,
+        ImporterSpecification,
+    )
 
 
 def choose_form(
@@ -26,7 +29,7 @@ def choose_form(
         RequestError: None has this ending.
     """
     from vibe_llms.conversations.exchange.choosing import access_form, choose_exporter
-    from vibe_llms.plugins.specification import ExporterSpecification
+    from vibe_llms.plugins.specification.conversations import ExporterSpecification
 
     forms = plugins.survey_pieces(ExporterSpecification)
     if name or path is None or not path.suffix:
@@ -42,7 +45,7 @@ def choose_reader(plugins: PluginManager, name: str, path: Path) -> ImporterSpec
         RequestError: The file cannot be read, or no form recognizes it.
     """
     from vibe_llms.conversations.exchange.choosing import access_form, choose_importer
-    from vibe_llms.plugins.specification import ImporterSpecification
+    from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
     forms = plugins.survey_pieces(ImporterSpecification)
     return access_form(forms, name) if name else choose_importer(forms, path)

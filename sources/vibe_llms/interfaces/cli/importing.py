@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.messages.losses import Loss
-    from vibe_llms.plugins.specification import ImporterSpecification
+    from vibe_llms.plugins.specification.conversations import ImporterSpecification
 
 _STEP = 20
 """After how many conversations it is shown anew how far their import has come."""

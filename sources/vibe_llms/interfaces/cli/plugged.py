@@ -12,7 +12,7 @@ def access_plugin_command(name: str) -> click.Command | None:
     """Returns the command of this name that a plugin has; loads the plugins."""
     from vibe_llms.interfaces.cli.access import load_configuration
     from vibe_llms.plugins.manager import PluginManager
-    from vibe_llms.plugins.specification import CommandSpecification
+    from vibe_llms.plugins.specification.users import CommandSpecification
 
     manager = PluginManager(configuration=load_configuration())
     for specification in manager.survey_pieces(CommandSpecification):

@@ -11,7 +11,7 @@ import attrs
 from vibe_llms.dialects import generate_content
 from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.plain import JsonObject
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.tokenizers import VendorTokenizer

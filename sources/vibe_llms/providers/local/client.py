@@ -18,7 +18,7 @@ from vibe_llms.installing import advise_extra
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local.controls import LocalControlsProcessor

@@ -24,7 +24,7 @@ import attrs
 
 from vibe_llms.exceptions import WeightsError
 from vibe_llms.files import advise, synchronize_folder
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.processes.running import run_program
 from vibe_llms.providers.local.weights import Pin, compose_kept_path, compute_sha256
 

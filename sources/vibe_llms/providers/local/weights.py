@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from vibe_llms.exceptions import TrustError, WeightsError
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 
 _READ_BYTES = 1 << 20
 

@@ -13,7 +13,8 @@ import msgspec
 from vibe_llms.dialects.ollama_chat.calling.errors import produce_error
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.plain import JsonObject
-from vibe_llms.plugins.specification import Progress, ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
+from vibe_llms.plugins.specification.users import Progress
 from vibe_llms.providers.ollama.errors import produce_missing_model
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.ndjson import NdjsonFramer

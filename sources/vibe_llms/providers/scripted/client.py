@@ -23,7 +23,7 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 from vibe_llms.providers.scripted.controls import ScriptedControlsProcessor

@@ -15,7 +15,7 @@ from vibe_llms.exceptions import PluginError
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import Capability
 from vibe_llms.plugins.manager import PluginManager
-from vibe_llms.plugins.specification import ANY_NAME
+from vibe_llms.plugins.specification.models import ANY_NAME
 from vibe_llms.providers.interfaces import Client, ConverserModel, Provider
 from vibe_llms.testing.clocks import HurriedClock
 

@@ -22,7 +22,7 @@ from vibe_llms.messages.canisters import StopReason, SupervisorCanister, UserCan
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability
-from vibe_llms.plugins.specification import ANY_NAME
+from vibe_llms.plugins.specification.models import ANY_NAME
 from vibe_llms.providers.anthropic import produce_provider, survey_providers
 from vibe_llms.providers.anthropic.client import SAMPLING_VERSION, VERSION
 from vibe_llms.providers.anthropic.clouds import produce_cloud_client

@@ -34,7 +34,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.catalogue import Catalogue
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local import produce_provider, survey_providers

@@ -21,7 +21,7 @@ import attrs
 import pytest
 
 from vibe_llms.exceptions import TrustError, WeightsError
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local import fetching
 from vibe_llms.providers.local.weights import (
     Pin,

@@ -28,7 +28,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, Layer
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.counting import estimate_request
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.ollama import produce_provider
 from vibe_llms.providers.ollama.client import OllamaProvider, read_host
 from vibe_llms.providers.ollama.windows import LEAST_WINDOW, choose_window, round_up

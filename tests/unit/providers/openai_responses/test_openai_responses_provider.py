@@ -14,7 +14,7 @@ from vibe_llms.exceptions import ConfigurationError, ProviderError, ProviderFaul
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import StopReason, SupervisorCanister, UserCanister
 from vibe_llms.messages.requests import Request
-from vibe_llms.plugins.specification import ANY_NAME
+from vibe_llms.plugins.specification.models import ANY_NAME
 from vibe_llms.providers.openai_responses import produce_provider, survey_providers
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.wire.memory import MemoryAnswer

@@ -25,7 +25,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.controls import IntervalControl
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
-from vibe_llms.plugins.specification import ProviderContext
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.scripted import produce_provider, survey_providers
 from vibe_llms.providers.scripted.client import ScriptedClient, ScriptedProvider

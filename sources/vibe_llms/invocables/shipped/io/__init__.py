@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vibe_llms.plugins.markers import hook
-from vibe_llms.plugins.specification import ANY_NAME, EnsembleContext, EnsembleSpecification
+from vibe_llms.plugins.specification.models import ANY_NAME
+from vibe_llms.plugins.specification.runs import EnsembleContext, EnsembleSpecification
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.shipped.io.ensemble import IoEnsemble
