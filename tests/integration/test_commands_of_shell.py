@@ -24,7 +24,7 @@ from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.shipped.shell import produce_ensemble
 from vibe_llms.invocables.shipped.shell.ensemble import ShellEnsemble
 from vibe_llms.invocables.shipped.shell.environment import produce_environment
-from vibe_llms.invocables.shipped.shell.output import HEAD_BYTES, TAIL_BYTES, Output
+from vibe_llms.invocables.shipped.shell.running import HEAD_BYTES, TAIL_BYTES, Output
 from vibe_llms.invocables.shipped.shell.settings import ShellSettings
 
 SOURCES = Path(vibe_llms.__file__).parents[1]

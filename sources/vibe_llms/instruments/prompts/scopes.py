@@ -9,7 +9,91 @@ import attrs
 from jinja2 import meta, nodes
 from jinja2.visitor import NodeTransformer
 
-from vibe_llms.instruments.prompts.guards import drop_guarded
+Names = frozenset[str]
+_NONE: Names = frozenset()
+
+
+def drop_guarded(tree: nodes.Template) -> nodes.Template:
+    """Takes those mentions out of a tree that do no harm: what is left is required.
+
+    A mention is guarded by the filter ``default``, by the tests ``defined`` and ``undefined``
+    themselves, and wherever one of these tests has decided that the variable is there.
+    """
+    changed: nodes.Template = _Dropper().visit(tree)
+    return changed
+
+
+class _Dropper(NodeTransformer):
+    def __init__(self) -> None:
+        self.present: Names = _NONE
+
+    def visit_Name(self, node: nodes.Name) -> nodes.Node:  # noqa: N802
+        is_guarded = node.ctx == "load" and node.name in self.present
+        return nodes.Const(None) if is_guarded else node
+
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802
+        if node.name in ("d", "default") and isinstance(node.node, nodes.Name):
+            node.node = nodes.Const(None)
+        return self.generic_visit(node)
+
+    def visit_Test(self, node: nodes.Test) -> nodes.Node:  # noqa: N802
+        if node.name in ("defined", "undefined") and isinstance(node.node, nodes.Name):
+            return nodes.Const(True)
+        return self.generic_visit(node)
+
+    def visit_If(self, node: nodes.If) -> nodes.Node:  # noqa: N802
+        around = self.present
+        otherwise = around
+        for branch in (node, *node.elif_):
+            self.present = otherwise
+            where_true = otherwise | _find_present(branch.test, truth=True)
+            otherwise |= _find_present(branch.test, truth=False)
+            branch.test = self.visit(branch.test)
+            branch.body = self._visit_under(where_true, branch.body)
+        node.else_ = self._visit_under(otherwise, node.else_)
+        self.present = around
+        return node
+
+    def visit_CondExpr(self, node: nodes.CondExpr) -> nodes.Node:  # noqa: N802
+        where_true = _find_present(node.test, truth=True)
+        where_false = _find_present(node.test, truth=False)
+        node.test = self.visit(node.test)
+        (node.expr1,) = self._visit_under(self.present | where_true, [node.expr1])
+        if node.expr2 is not None:
+            (node.expr2,) = self._visit_under(self.present | where_false, [node.expr2])
+        return node
+
+    def visit_And(self, node: nodes.And) -> nodes.Node:  # noqa: N802
+        return self._visit_both(node, truth=True)
+
+    def visit_Or(self, node: nodes.Or) -> nodes.Node:  # noqa: N802
+        return self._visit_both(node, truth=False)
+
+    def _visit_both(self, node: nodes.And | nodes.Or, *, truth: bool) -> nodes.Node:
+        """The right side is reached only after the left one came out so."""
+        reached = self.present | _find_present(node.left, truth=truth)
+        node.left = self.visit(node.left)
+        (node.right,) = self._visit_under(reached, [node.right])
+        return node
+
+    def _visit_under(self, present: Names, given: Iterable[nodes.Node]) -> list[Any]:
+        around, self.present = self.present, present
+        visited = [each for node in given for each in self.visit_list(node)]
+        self.present = around
+        return visited
+
+
+def _find_present(test: nodes.Node, *, truth: bool) -> Names:
+    """Returns the variables that are certainly there where a test comes out so."""
+    if isinstance(test, nodes.Not):
+        return _find_present(test.node, truth=not truth)
+    if isinstance(test, nodes.Test) and isinstance(test.node, nodes.Name):
+        word = "defined" if truth else "undefined"
+        return frozenset({test.node.name}) if test.name == word else _NONE
+    both = nodes.And if truth else nodes.Or
+    if isinstance(test, both):
+        return _find_present(test.left, truth=truth) | _find_present(test.right, truth=truth)
+    return _NONE
 
 
 @attrs.frozen

@@ -10,8 +10,12 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.instruments.skills.finding import FoundSkill, find_skill, survey_skills
-    from vibe_llms.instruments.skills.reading import read_skill
+    from vibe_llms.instruments.skills.finding import (
+        FoundSkill,
+        find_skill,
+        read_skill,
+        survey_skills,
+    )
     from vibe_llms.instruments.skills.skill import Skill, ensure_configured, produce_tools
 
 _HOMES = {
@@ -20,7 +24,7 @@ _HOMES = {
     "ensure_configured": "skill",
     "find_skill": "finding",
     "produce_tools": "skill",
-    "read_skill": "reading",
+    "read_skill": "finding",
     "survey_skills": "finding",
 }
 __all__ = [

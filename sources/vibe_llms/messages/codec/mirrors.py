@@ -9,17 +9,32 @@ as much again as all else. The tests hold it equal to the constructor, field by 
 from __future__ import annotations
 
 import functools
+import hashlib
 import types
 import typing
+from base64 import b32encode
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import msgspec
 
-from vibe_llms.messages.canisters import CANISTER_CLASSES
-from vibe_llms.messages.codec.identification import identify
+from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister
 from vibe_llms.messages.field_types import CONFORMS
+
+_Canister = TypeVar("_Canister", bound=AnyCanister)
+
+
+def identify(canister: _Canister) -> _Canister:
+    """Gives the canister an id that follows from what it holds: read twice, it is the same.
+
+    Args:
+        canister: Its present id is no part of what the new one is derived from.
+    """
+    nameless = attrs.evolve(canister, id="")
+    summary = hashlib.sha256(msgspec.json.encode(nameless)).digest()
+    return attrs.evolve(canister, id=b32encode(summary[:10]).decode("ascii").lower())
+
 
 REQUIRED_FIELDS = frozenset({"timestamp"})
 """Fields with a default that reading may not take: the same line must read alike twice."""

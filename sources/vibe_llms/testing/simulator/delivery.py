@@ -1,13 +1,18 @@
-"""How an answer goes out: events as bytes, and everything that can go wrong on the way."""
+"""How an answer goes out: events as bytes, and everything that can go wrong on the way.
+
+Amazon's event streams, in which Bedrock sends the events of Messages, have a framing of their own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import struct
+import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from vibe_llms.testing.simulator.amazon import STREAM_TYPE, encode_event
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.faces import Face, Frame, Setting
 from vibe_llms.testing.simulator.faults import Conditions
@@ -15,6 +20,36 @@ from vibe_llms.testing.simulator.rendering import NOT_A_CHARACTER
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+
+STREAM_TYPE = "application/vnd.amazon.eventstream"
+TEXT_HEADER = 7
+"""The number of the type of a header whose value is text."""
+
+
+def encode_event(data: bytes) -> bytes:
+    """Wraps the JSON of one event.
+
+    A message is its length and that of its headers, a checksum of both, the headers, the
+    payload, and a checksum of all that.
+    """
+    names = {
+        ":event-type": "chunk",
+        ":content-type": "application/json",
+        ":message-type": "event",
+    }
+    headers = b"".join(
+        struct.pack(">B", len(name))
+        + name.encode()
+        + struct.pack(">BH", TEXT_HEADER, len(value))
+        + value.encode()
+        for name, value in names.items()
+    )
+    payload = json.dumps({"bytes": base64.b64encode(data).decode("ascii")}).encode()
+    prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
+    message = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + payload
+    return message + struct.pack(">I", zlib.crc32(message))
+
 
 RATE_LIMITED = Complaint(429, "rate", "You have sent too many requests.", retry_after=1)
 OVERLOADED = Complaint(529, "overloaded", "Overloaded")

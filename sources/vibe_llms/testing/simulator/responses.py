@@ -16,8 +16,7 @@ from vibe_llms.testing.simulator.rendering import (
     leave_nothing,
     write_arguments,
 )
-from vibe_llms.testing.simulator.response_readings import read_request
-from vibe_llms.testing.simulator.response_requests import check_request, list_items
+from vibe_llms.testing.simulator.response_requests import check_request, list_items, read_request
 from vibe_llms.testing.simulator.response_streams import stream_items
 from vibe_llms.testing.simulator.scripts import (
     Cite,

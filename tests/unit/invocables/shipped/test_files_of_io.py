@@ -22,9 +22,8 @@ from vibe_llms.invocables import InvocationContext
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.shipped.grants import Grant, Grants, show
 from vibe_llms.invocables.shipped.io import listing, produce_ensemble, survey_ensembles
-from vibe_llms.invocables.shipped.io.deduplication import ByFile
 from vibe_llms.invocables.shipped.io.editing import replace_once
-from vibe_llms.invocables.shipped.io.ensemble import IoEnsemble
+from vibe_llms.invocables.shipped.io.ensemble import ByFile, IoEnsemble
 from vibe_llms.invocables.shipped.io.listing import LISTED_LIMIT
 from vibe_llms.invocables.shipped.io.reading import TEXT_CHARACTERS, Taker
 from vibe_llms.invocables.shipped.io.settings import IoSettings

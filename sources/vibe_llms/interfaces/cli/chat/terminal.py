@@ -19,13 +19,12 @@ from rich.text import Text
 
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.interfaces.cli.chat.blocks import BlockSplitter, produce_parser
-from vibe_llms.interfaces.cli.chat.echo import Echo
 from vibe_llms.interfaces.cli.chat.output import (
     ContentTracker,
     Remarks,
     describe_canister,
 )
-from vibe_llms.interfaces.cli.chat.tail import ScreenLine, Tail
+from vibe_llms.interfaces.cli.chat.tail import Echo, ScreenLine, Tail
 from vibe_llms.interfaces.cli.output import sanitize
 from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister

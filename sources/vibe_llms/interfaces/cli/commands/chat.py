@@ -16,8 +16,7 @@ from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
-    from vibe_llms.interfaces.cli.chat.input import ChatInput
-    from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+    from vibe_llms.interfaces.cli.chat.loop import ChatInput, ChatLoop
     from vibe_llms.interfaces.cli.chat.output import ChatOutput
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
@@ -71,8 +70,7 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
     import sys
 
     from vibe_llms.interfaces.cli.access import load_for
-    from vibe_llms.interfaces.cli.chat.input import PlainInput
-    from vibe_llms.interfaces.cli.chat.loop import ChatLoop
+    from vibe_llms.interfaces.cli.chat.loop import ChatLoop, PlainInput
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
 
     application, address = load_for(options)

@@ -10,9 +10,9 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.deduplicators import ByArgument
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
-from vibe_llms.invocables.shipped.io.deduplication import ByFile
 from vibe_llms.invocables.shipped.io.editing import replace_once
 from vibe_llms.invocables.shipped.io.listing import list_directory
 from vibe_llms.invocables.shipped.io.reading import read_lines
@@ -21,6 +21,30 @@ from vibe_llms.invocables.shipped.io.settings import IoSettings
 from vibe_llms.invocables.shipped.io.writing import encode, ensure_writable, replace_file
 from vibe_llms.invocables.shipped.opening import open_file, read_whole
 from vibe_llms.invocables.shipped.refusals import Refusal, explain_refusals
+from vibe_llms.plain import JsonObject
+
+_RANGE = ("first_line", "lines")
+
+
+@attrs.frozen
+class ByFile:
+    """A file that is read or written whole makes what was said of it before stale.
+
+    Of a file that is read in parts, each part is a thing of its own: the second does not make
+    the first stale.
+    """
+
+    def identify(self, name: str, arguments: JsonObject) -> str | None:
+        """Returns the file, and the part where it is one."""
+        path = arguments.get("path")
+        if not isinstance(path, str):
+            return None
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        plain = {**arguments, "path": f"{'/' * path.startswith('/')}{'/'.join(parts)}"}
+        whole = ByArgument("path", "file").identify(name, plain)
+        given = {key: arguments[key] for key in _RANGE if key in arguments}
+        return f"{whole}:{sorted(given.items())}" if given else whole
+
 
 TIME_LIMIT_SECONDS: Final = 30.0
 CONCURRENCY: Final = 8

@@ -1,17 +1,94 @@
-"""Running one command: in bounds while it runs, and with nothing of it left afterwards."""
+"""Running one command: in bounds while it runs, and with nothing of it left afterwards.
+
+Of what it writes the beginning and the end are kept, however much it is. What is left of one that
+has killed its own watchdog is found by a variable of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import attrs
 
-from vibe_llms.invocables.shipped.shell.output import Output
-from vibe_llms.invocables.shipped.shell.stragglers import end_stragglers, mark_environment
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
+
+VARIABLE: Final = "VIBE_LLMS_INVOCATION"
+_ROUNDS: Final = 10
+
+
+def mark_environment(environment: dict[str, str]) -> str:
+    """Puts a variable into the environment of a command that no other has; returns its text."""
+    environment[VARIABLE] = secrets.token_hex(16)
+    return environment[VARIABLE]
+
+
+def end_stragglers(mark: str) -> bool:
+    """Kills all processes that have the variable; tells whether none is left.
+
+    On Linux alone can the environment of a process be read; one that has taken the variable out
+    of its own is not found.
+    """
+    for _ in range(_ROUNDS):
+        found = _find(f"{VARIABLE}={mark}".encode())
+        if not found:
+            return True
+        for process in found:
+            with suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+    return False
+
+
+def _find(entry: bytes) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if entry in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+HEAD_BYTES: Final = 20_000
+TAIL_BYTES: Final = 40_000
+_NOTE: Final = "\n[… {} bytes left out …]\n"
+
+
+class Output:
+    """Takes what a command writes, in bounded space.
+
+    Attributes:
+        size: How many bytes it was in all.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+
+    def take(self, data: bytes) -> None:
+        """Takes the next piece."""
+        self.size += len(data)
+        room = HEAD_BYTES - len(self._head)
+        self._head += data[:room] if room > 0 else b""
+        self._tail += data[max(0, room) :]
+        if len(self._tail) > 2 * TAIL_BYTES:
+            del self._tail[:-TAIL_BYTES]
+
+    def compose(self) -> str:
+        """Returns it as text, with a note where something is left out."""
+        tail = bytes(self._tail[-TAIL_BYTES:])
+        left_out = self.size - len(self._head) - len(tail)
+        if not left_out:
+            return (bytes(self._head) + tail).decode("utf-8", "replace")
+        texts = (bytes(self._head).decode("utf-8", "replace"), tail.decode("utf-8", "replace"))
+        return _NOTE.format(left_out).join(texts)
+
 
 SHELL: Final = "/bin/sh"
 GRACE_SECONDS: Final = 1.0
