@@ -300,10 +300,12 @@ class Response:
     @property
     def usage(self) -> Usage | None:
         """What the answer used, with the summaries asked for first; ``None`` where nobody said."""
+        summaries = self.metadata.summaries
+        if not summaries:
+            return self.metadata.origin.usage
         from vibe_llms.messages.views import add_usages
 
-        origins = (self.metadata.origin, *self.metadata.summaries)
-        return add_usages(origin.usage for origin in origins)
+        return add_usages(origin.usage for origin in (self.metadata.origin, *summaries))
 
     @property
     def stop_reason(self) -> StopReason:

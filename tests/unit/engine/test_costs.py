@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import FrameType
+
+import pytest
 
 from acting import invoke, say, script
 from vibe_llms import Engine
+from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.invocables import produce_invoker
+from vibe_llms.logs.disk import Disk
 
-CALLS_LIMIT = 740
-"""Calls of Python functions in a turn, asking the model included: 712 with Python 3.11, which calls
+CALLS_LIMIT = 660
+"""Calls of Python functions in a turn, asking the model included: 643 with Python 3.11, which calls
 one for each comprehension."""
+
+BYTES_LIMIT = 2_600
+"""Bytes of a turn in the files of a conversation, its log and both tallies: 2,544."""
+
+
+class CountingDisk(Disk):
+    """Counts what is written, and how often the disk is waited for."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.waits = 0
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        super().write(descriptor, data)
+        self.written += len(data)
+
+    def note(self, descriptor: int, data: bytes) -> None:
+        super().note(descriptor, data)
+        self.written += len(data)
+
+    def synchronize(self, descriptor: int) -> None:
+        super().synchronize(descriptor)
+        self.waits += 1
 
 
 async def look(place: str) -> str:
@@ -47,3 +75,31 @@ async def test_a_turn_takes_so_many_calls() -> None:
     calls = (await count_calls(40) - await count_calls(10)) / 30
 
     assert calls <= CALLS_LIMIT
+
+
+async def measure_files(folder: Path, turns: int, effect: str) -> CountingDisk:
+    """Measures what a run writes whose model invokes something so many times."""
+    answers = [[invoke("look", f"call-{number:02}", place="x")] for number in range(turns)]
+    disk = CountingDisk()
+    store = DirectoryStore(folder / f"{turns}-{effect}", disk=disk)
+    tool = produce_invoker(look, effect=effect)
+    engine = Engine(script(*answers, [say("Done.")]), [tool], store=store, stream=False)
+    outcome = await engine.answer("Go")
+    assert outcome.text == "Done."
+    return disk
+
+
+@pytest.mark.parametrize(("effect", "waits"), [("pure", 3), ("once", 4)])
+async def test_a_turn_writes_so_many_bytes_and_waits_so_often(
+    tmp_path: Path, effect: str, waits: int
+) -> None:
+    """Of a run that is 10 turns long, and of one of 40: what was written is not written again.
+
+    The disk is waited for when the model is about to be asked, for its answer and for the result;
+    once more before what must not be done twice is begun.
+    """
+    few = await measure_files(tmp_path, 10, effect)
+    many = await measure_files(tmp_path, 40, effect)
+
+    assert many.waits - few.waits == 30 * waits
+    assert many.written - few.written <= 30 * BYTES_LIMIT
