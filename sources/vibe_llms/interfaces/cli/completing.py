@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import BashComplete, CompletionItem, split_arg_string
 
+from vibe_llms.interfaces.cli.access import (
+    load_configuration,
+    open_index,
+    open_plugins,
+    survey_addresses,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -72,16 +79,12 @@ class Bash(BashComplete):
 
 def survey_conversations(incomplete: str) -> Candidates:
     """The latest conversations by their ids, with their titles."""
-    from vibe_llms.interfaces.cli.access import open_index
-
     rows = open_index().survey(limit=200)
     return [(row.id, row.name or row.first_words) for row in rows if row.id.startswith(incomplete)]
 
 
 def survey_providers(incomplete: str) -> Candidates:
     """Providers, and their other names."""
-    from vibe_llms.interfaces.cli.access import load_configuration
-
     configuration = load_configuration()
     names = {each: configuration.aliases.get(each, "") for each in configuration.provider_names}
     return _select({**dict.fromkeys(configuration.providers, ""), **names}, incomplete)
@@ -89,8 +92,6 @@ def survey_providers(incomplete: str) -> Candidates:
 
 def survey_models(incomplete: str) -> Candidates:
     """Providers and aliases; behind a colon, or where one provider is left, its models."""
-    from vibe_llms.interfaces.cli.access import load_configuration, survey_addresses
-
     configuration = load_configuration()
     words = {**dict.fromkeys(configuration.providers, ""), **configuration.aliases}
     found = _select(words, incomplete)
@@ -108,7 +109,6 @@ def survey_models(incomplete: str) -> Candidates:
 def survey_settings(incomplete: str) -> Candidates:
     """Settings, with what they decide."""
     from vibe_llms.configuration.definitions import SETTINGS
-    from vibe_llms.interfaces.cli.access import load_configuration
 
     known = {name: definition.summary for name, definition in SETTINGS.items()}
     return _select({**dict.fromkeys(load_configuration().settings, ""), **known}, incomplete)
@@ -116,22 +116,17 @@ def survey_settings(incomplete: str) -> Candidates:
 
 def survey_ensembles(incomplete: str) -> Candidates:
     """Ensembles, behind commas too."""
-    from vibe_llms.interfaces.cli.access import load_configuration
-
     return _select(dict.fromkeys(load_configuration().ensembles, ""), incomplete, several=True)
 
 
 def survey_servers(incomplete: str) -> Candidates:
     """The MCP servers that are configured."""
-    from vibe_llms.interfaces.cli.access import load_configuration
-
     return _select(dict.fromkeys(load_configuration().servers, ""), incomplete)
 
 
 def survey_skills(incomplete: str) -> Candidates:
     """Skills by their names."""
     from vibe_llms.instruments.skills.finding import survey_skills as survey
-    from vibe_llms.interfaces.cli.access import load_configuration
 
     found = survey(load_configuration())
     return _select({skill.name: str(skill.layer) for skill in found}, incomplete)
@@ -176,8 +171,6 @@ def survey_importers(incomplete: str) -> Candidates:
 
 def _survey_pieces(kind: type[Any]) -> dict[str, str]:
     """Names what plugins have of a kind, with a few words on each; loads them for that."""
-    from vibe_llms.interfaces.cli.access import open_plugins
-
     return {each.name: each.summary for each in open_plugins().survey_pieces(kind)}
 
 
@@ -192,7 +185,6 @@ def survey_controls(incomplete: str) -> Candidates:
 def survey_plugins(incomplete: str) -> Candidates:
     """The plugins that the user has added."""
     from vibe_llms.configuration.classes import Layer
-    from vibe_llms.interfaces.cli.access import load_configuration
 
     entries = load_configuration().plugins
     own = {each.name: each.module for each in entries if each.source.layer is Layer.USER}

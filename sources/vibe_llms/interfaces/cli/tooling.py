@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from vibe_llms.interfaces.cli.options import APPROVER, ENSEMBLES, INVOCABLES, SERVER, SKILL
+from vibe_llms.interfaces.cli.output import note, write
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -80,7 +81,6 @@ def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -
     if not is_wanted or context.resilient_parsing:
         return
     from vibe_llms.engine.diagrams import write_table
-    from vibe_llms.interfaces.cli.output import write
 
     write("\n".join(write_table()))
     context.exit()
@@ -150,7 +150,6 @@ def _may_grow(ensemble: Ensemble) -> bool:
 
 
 def _tell_of_nothing_yet(name: str, known: Sequence[str]) -> None:
-    from vibe_llms.interfaces.cli.output import note
     from vibe_llms.suggestions import suggest
 
     note(f"--allow {name}: nothing that is there yet is called so{suggest(name, known)}")
@@ -216,7 +215,6 @@ async def _add_tools(
     if servers:
         from vibe_llms.interfaces.cli.answering import TerminalElicitor
         from vibe_llms.interfaces.cli.keyboard import can_ask
-        from vibe_llms.interfaces.cli.output import note
         from vibe_llms.invocables.mcp.oauth.settings import TellingAuthorizer
 
         session.tools += await application.produce_mcp_ensembles(

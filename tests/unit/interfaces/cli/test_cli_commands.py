@@ -480,7 +480,7 @@ def test_a_plugin_adds_a_command(vibe: Vibe, home: Path, monkeypatch: pytest.Mon
     file.write_text("[plugins.greeter]\nmodule = 'greeting_vibe_plugin'\n")
     (home / "greeting_vibe_plugin.py").write_text(
         "from vibe_llms.plugins.markers import hook\n"
-        "from vibe_llms.plugins.specification import CommandSpecification\n"
+        "from vibe_llms.plugins import CommandSpecification\n"
         "@hook\n"
         "def survey_commands():\n"
         "    return [CommandSpecification('greet', 'Greets.', 'greeting_vibe_plugin:greet')]\n"

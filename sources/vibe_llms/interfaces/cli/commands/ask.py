@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_for, resolve_first, restore_conversation
 from vibe_llms.interfaces.cli.options import (
     command,
     continue_option,
@@ -13,6 +14,8 @@ from vibe_llms.interfaces.cli.options import (
     model_options,
     parse_controls,
 )
+from vibe_llms.interfaces.cli.output import note, write_json
+from vibe_llms.interfaces.cli.program import compose_command, is_surely_given
 from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
 
 if TYPE_CHECKING:
@@ -81,8 +84,6 @@ def _restore_conversation(
 ) -> Conversation:
     """Returns the conversation to go on with; says so where its id may have been the question."""
     from vibe_llms.exceptions import UnknownConversationError
-    from vibe_llms.interfaces.cli.access import resolve_first, restore_conversation
-    from vibe_llms.interfaces.cli.program import compose_command, is_surely_given
 
     if continued and words and not is_surely_given("--continue", continued):
         continued = resolve_first(
@@ -103,7 +104,6 @@ def _restore_conversation(
 
 
 def _produce_session(options: dict[str, Any], *, save: bool, words: Sequence[str]) -> ChatSession:
-    from vibe_llms.interfaces.cli.access import load_for
     from vibe_llms.interfaces.cli.chat.session import ChatSession
 
     application, address = load_for(options)
@@ -249,8 +249,6 @@ def _answer(
 def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
     """Says that the answer is not whole, and what brings more of it."""
     from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
-    from vibe_llms.interfaces.cli.output import note
-    from vibe_llms.interfaces.cli.program import compose_command
 
     if not answer.cut:
         return
@@ -264,16 +262,12 @@ def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
 def _tell_identity(session: ChatSession, *, is_asked_for: bool) -> None:
     import sys
 
-    from vibe_llms.interfaces.cli.output import note
-    from vibe_llms.interfaces.cli.program import compose_command
-
     if session.store is not None and (is_asked_for or sys.stderr.isatty()):
         identity = session.conversation.id
         note(f"Kept as {identity}; go on with: {compose_command('chat', '--continue', identity)}")
 
 
 def _write_answer(session: ChatSession, answer: TurnResult) -> None:
-    from vibe_llms.interfaces.cli.output import write_json
     from vibe_llms.messages.codec.converter import produce_converter
 
     unstructure = produce_converter().unstructure

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_for
 from vibe_llms.interfaces.cli.options import (
     command,
     control_option,
@@ -19,6 +20,7 @@ from vibe_llms.interfaces.cli.options import (
     window_option,
     yes_option,
 )
+from vibe_llms.interfaces.cli.output import note, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,7 +155,6 @@ async def _perform(
 
 def _produce_model(options: dict[str, Any]) -> Model:
     from vibe_llms.instruments.models import Model
-    from vibe_llms.interfaces.cli.access import load_for
 
     application, address = load_for(options)
     return Model(
@@ -217,8 +218,6 @@ async def _work(
 
 def _tell_how_to_go_on(channel: BatchChannel[Any], output: str) -> None:
     """Says what is kept of a batch that was stopped."""
-    from vibe_llms.interfaces.cli.output import note
-
     tally = channel.tally
     if output == _STANDARD or not tally.done + tally.stored:
         return
@@ -232,7 +231,6 @@ def _tell_end(channel: BatchChannel[Any], account: Account, output: str, *, as_j
 
     from vibe_llms.interfaces.cli.batches.display import encode_summary, tell_summary
     from vibe_llms.interfaces.cli.errors import ExitCode
-    from vibe_llms.interfaces.cli.output import note, write_json
 
     tally = channel.tally
     for finding in channel.findings:

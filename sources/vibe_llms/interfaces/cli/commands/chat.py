@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_for, restore_conversation, survey_addresses
 from vibe_llms.interfaces.cli.options import (
     command,
     continue_option,
     model_options,
     parse_controls,
 )
+from vibe_llms.interfaces.cli.output import note
+from vibe_llms.interfaces.cli.program import compose_command
 from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
 
 if TYPE_CHECKING:
@@ -58,9 +61,6 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
 
     run(perform())
     if loop.input.is_interactive and len(loop.session.conversation):
-        from vibe_llms.interfaces.cli.output import note
-        from vibe_llms.interfaces.cli.program import compose_command
-
         identity = loop.session.conversation.id
         note(f"Kept as {identity}; go on with: {compose_command('chat', '--continue', identity)}")
     sys.stdout.flush()
@@ -69,7 +69,6 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
 def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
     import sys
 
-    from vibe_llms.interfaces.cli.access import load_for
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop, PlainInput
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
 
@@ -84,7 +83,6 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
 
 
 def _produce_input(application: Application) -> ChatInput:
-    from vibe_llms.interfaces.cli.access import survey_addresses
     from vibe_llms.interfaces.cli.chat.prompting import TerminalInput
 
     configuration = application.configuration
@@ -108,7 +106,6 @@ def _produce_output() -> ChatOutput:
 def _produce_session(
     application: Application, continued: str | None, address: str, options: dict[str, Any]
 ) -> ChatSession:
-    from vibe_llms.interfaces.cli.access import restore_conversation
     from vibe_llms.interfaces.cli.chat.session import ChatSession
     from vibe_llms.telemetry.odometer import Odometer
 

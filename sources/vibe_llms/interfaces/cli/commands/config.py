@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_configuration, tell_untrusted
 from vibe_llms.interfaces.cli.options import SETTING, Command, Group, json_option
+from vibe_llms.interfaces.cli.output import note, write_explanations, write_json, write_table
 
 if TYPE_CHECKING:
     from vibe_llms.configuration.editing import Draft
@@ -26,8 +28,6 @@ def config(context: click.Context) -> None:
 def show(as_json: bool) -> None:
     """Show every value and where it was written. Secrets are not shown."""
     from vibe_llms.configuration.explanations import explain_configuration
-    from vibe_llms.interfaces.cli.access import load_configuration
-    from vibe_llms.interfaces.cli.output import write_explanations, write_json
 
     explanations = explain_configuration(load_configuration())
     if as_json:
@@ -53,7 +53,6 @@ def check(as_json: bool) -> int:
 
     from vibe_llms.exceptions import ConfigurationError
     from vibe_llms.interfaces.cli.errors import ExitCode
-    from vibe_llms.interfaces.cli.output import note, write_json
 
     try:
         findings = _find_mistakes()
@@ -72,7 +71,6 @@ def check(as_json: bool) -> int:
 
 def _find_mistakes() -> tuple[Finding, ...]:
     from vibe_llms.application import Application
-    from vibe_llms.interfaces.cli.access import load_configuration, tell_untrusted
     from vibe_llms.interfaces.cli.checking import survey_mistakes
 
     configuration = load_configuration()
@@ -124,7 +122,6 @@ def _keep(draft: Draft, name: str) -> None:
     from vibe_llms.configuration.editing import find_winner, read_name
     from vibe_llms.exceptions import ConfigurationError
     from vibe_llms.interfaces.cli.checking import survey_mistakes
-    from vibe_llms.interfaces.cli.output import note
 
     configuration = draft.load()
     if name.partition(".")[0] in ("aliases", "ensembles", "mcp", "model", "providers"):
@@ -145,7 +142,6 @@ def path(as_json: bool) -> None:
     Also where a file of it does not hold, which is then said on standard error.
     """
     from vibe_llms.configuration.sources import load_what_holds
-    from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
     configuration, findings = load_what_holds()
     rows = [

@@ -7,6 +7,7 @@ from typing import Protocol
 import click
 
 from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.output import note, write_json, write_styled
 
 
 class Promise(Protocol):
@@ -33,8 +34,6 @@ def conformance(
     """
     import importlib
 
-    from vibe_llms.interfaces.cli.output import note, write_json
-
     # By name: nothing of the package imports its test kit.
     kit = importlib.import_module("vibe_llms.testing.conformance")
     promises: list[Promise] = kit.run_contract(
@@ -53,8 +52,6 @@ def conformance(
 
 
 def _tell(promise: Promise) -> None:
-    from vibe_llms.interfaces.cli.output import write_styled
-
     if promise.is_kept:
         write_styled(f"kept    {promise.name}", "green")
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_configuration, open_store, resolve_identity
 from vibe_llms.interfaces.cli.options import CONVERSATION, command, yes_option
 
 
@@ -12,7 +13,6 @@ from vibe_llms.interfaces.cli.options import CONVERSATION, command, yes_option
 @yes_option
 def delete(identities: tuple[str, ...], yes: bool) -> None:
     """Delete conversations. Forks of them first receive what they need."""
-    from vibe_llms.interfaces.cli.access import load_configuration, open_store, resolve_identity
     from vibe_llms.interfaces.cli.consent import require_consent
 
     store = open_store()

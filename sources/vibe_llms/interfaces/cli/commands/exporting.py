@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from vibe_llms.interfaces.cli.access import find_identity, open_plugins, open_store
 from vibe_llms.interfaces.cli.options import EXPORTER, command, optional_conversation_argument
+from vibe_llms.interfaces.cli.output import sanitize
 
 
 @command("export")
@@ -30,15 +32,12 @@ def export(identity: str | None, output: Path | None, form: str) -> None:
     """
     import sys
 
-    from vibe_llms.interfaces.cli.access import find_identity, open_plugins, open_store
     from vibe_llms.interfaces.cli.exchanging import choose_form, compose_document, save_document
 
     chosen = choose_form(open_plugins(), form, output)
     store = open_store()
     document = compose_document(store, find_identity(store, identity), chosen)
     if output is None:
-        from vibe_llms.interfaces.cli.output import sanitize
-
         sys.stdout.write(sanitize(document) if sys.stdout.isatty() else document)
     else:
         save_document(document, output)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from vibe_llms.interfaces.cli.access import find_identity, open_store
 from vibe_llms.interfaces.cli.options import command, json_option, optional_conversation_argument
+from vibe_llms.interfaces.cli.output import write, write_json
 
 
 @command("fork")
@@ -21,9 +23,6 @@ def fork(identity: str | None, from_index: int | None, as_json: bool) -> None:
 
     Without ID, the newest is meant.
     """
-    from vibe_llms.interfaces.cli.access import find_identity, open_store
-    from vibe_llms.interfaces.cli.output import write, write_json
-
     store = open_store()
     parent = find_identity(store, identity)
     if from_index is not None:

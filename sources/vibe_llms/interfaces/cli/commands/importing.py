@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from vibe_llms.interfaces.cli.access import open_plugins, open_store
 from vibe_llms.interfaces.cli.options import IMPORTER, command, json_option
 
 
@@ -27,7 +28,6 @@ def import_(files: tuple[Path, ...], form: str, as_json: bool) -> None:
     stored before all of it has been read. What is there already is not stored twice; where it
     has grown since, what is new is added. What cannot be carried over is told.
     """
-    from vibe_llms.interfaces.cli.access import open_plugins, open_store
     from vibe_llms.interfaces.cli.exchanging import choose_reader
     from vibe_llms.interfaces.cli.importing import Account, examine, store_all
 

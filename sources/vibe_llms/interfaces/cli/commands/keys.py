@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_configuration, require_provider
 from vibe_llms.interfaces.cli.options import PROVIDER, Command, Group, json_option
+from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +35,6 @@ def set_(provider: str) -> None:
 
     It is no argument: others can read a command line.
     """
-    from vibe_llms.interfaces.cli.output import note
     from vibe_llms.providers.credentials import ensure_key
     from vibe_llms.providers.keeping import keep_key
 
@@ -46,8 +47,6 @@ def set_(provider: str) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List whose keys are kept, and where. No key is shown."""
-    from vibe_llms.interfaces.cli.access import load_configuration
-    from vibe_llms.interfaces.cli.output import note, write_json, write_table
     from vibe_llms.providers.keeping import find_kept
 
     configuration = load_configuration()
@@ -69,7 +68,6 @@ def list_(as_json: bool) -> None:
 def remove(provider: str) -> None:
     """Forget the key of PROVIDER."""
     from vibe_llms.exceptions import UnknownNameError
-    from vibe_llms.interfaces.cli.output import note
     from vibe_llms.providers.keeping import forget_key
 
     name, directory = _find_directory(provider)
@@ -80,8 +78,6 @@ def remove(provider: str) -> None:
 
 def _find_directory(provider: str) -> tuple[str, Path]:
     """Returns the provider's own name and directory. Raises UnknownNameError."""
-    from vibe_llms.interfaces.cli.access import load_configuration, require_provider
-
     configuration = load_configuration()
     name = configuration.follow_aliases(provider)
     require_provider(configuration, name)

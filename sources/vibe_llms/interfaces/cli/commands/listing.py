@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from vibe_llms.interfaces.cli.access import open_index
 from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 
 @command("list")
@@ -13,9 +15,6 @@ from vibe_llms.interfaces.cli.options import command, json_option
 @json_option
 def list_(limit: int, everything: bool, as_json: bool) -> None:
     """List conversations, the one in which something was last said first."""
-    from vibe_llms.interfaces.cli.access import open_index
-    from vibe_llms.interfaces.cli.output import note, write_json, write_table
-
     rows = open_index().survey(limit=None if everything else limit)
     if as_json:
         write_json([row._asdict() for row in rows])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_application, require_provider
 from vibe_llms.interfaces.cli.options import (
     MODEL,
     PROVIDER,
@@ -14,6 +15,7 @@ from vibe_llms.interfaces.cli.options import (
     json_option,
     yes_option,
 )
+from vibe_llms.interfaces.cli.output import note, write_explanations, write_json, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,8 +51,6 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
     What a vendor lists is kept for a day, and its age is shown. A provider may have more: any name
     that it knows can be used.
     """
-    from vibe_llms.interfaces.cli.access import load_application, require_provider
-    from vibe_llms.interfaces.cli.output import note, write_json, write_table
     from vibe_llms.providers.surveys import describe_age
 
     application = load_application()
@@ -94,7 +94,6 @@ def list_(provider: str | None, refresh: bool, as_json: bool) -> None:
 
 def _select_ready(application: Application, providers: Sequence[str]) -> list[str]:
     """Leaves out who lacks something, and says so in one line."""
-    from vibe_llms.interfaces.cli.output import note
     from vibe_llms.plugins.wants import survey_wants
 
     wants = survey_wants(application.plugins, providers)
@@ -108,7 +107,6 @@ def _refresh(application: Application, providers: Sequence[str]) -> None:
     """Asks each vendor; one that cannot be asked is told of, and its old list stays."""
     from vibe_llms.exceptions import ConverseError
     from vibe_llms.interfaces.cli.interrupts import run
-    from vibe_llms.interfaces.cli.output import note
 
     async def perform() -> None:
         try:
@@ -147,9 +145,6 @@ def show(address: str | None, as_json: bool) -> None:
 
     Without ADDRESS, about the configured model.
     """
-    from vibe_llms.interfaces.cli.access import load_application, require_provider
-    from vibe_llms.interfaces.cli.output import write_explanations, write_json
-
     application = load_application()
     resolved = application.resolve_address(address or "")
     require_provider(application.configuration, resolved.provider)
@@ -197,9 +192,7 @@ def pull(address: str | None, yes: bool) -> None:
 
     Asks first, and shows how far it has come. Without ADDRESS, for the configured model.
     """
-    from vibe_llms.interfaces.cli.access import load_application
     from vibe_llms.interfaces.cli.interrupts import run
-    from vibe_llms.interfaces.cli.output import note
     from vibe_llms.plugins.wants import refuse_wants
 
     application = load_application(yes=yes)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_application, load_configuration, open_plugins
 from vibe_llms.interfaces.cli.options import PLUGIN, Command, Group, json_option
+from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 
 @click.group("plugins", cls=Group, invoke_without_command=True)
@@ -23,8 +25,6 @@ def plugins(context: click.Context) -> None:
 def list_(every: bool, as_json: bool) -> None:
     """List plugins, how far each is from being used, and where it is named. Imports none."""
     from vibe_llms.configuration.classes import Layer
-    from vibe_llms.interfaces.cli.access import open_plugins
-    from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
     listings = [
         listing
@@ -73,7 +73,6 @@ def add(package: str, yes: bool) -> None:
     PACKAGE is a name on the package index, with a version if you like, or the path of a folder or
     a wheel. pip installs it into a folder of its own, after you have agreed.
     """
-    from vibe_llms.interfaces.cli.access import load_application
     from vibe_llms.plugins.adding import add_plugin
 
     application = load_application(yes=yes)
@@ -87,7 +86,6 @@ def add(package: str, yes: bool) -> None:
 @click.argument("name", type=PLUGIN)
 def remove(name: str) -> None:
     """Take the plugin NAME out of your configuration, and remove its package."""
-    from vibe_llms.interfaces.cli.access import load_configuration
     from vibe_llms.plugins.adding import remove_plugin
 
     for entry in remove_plugin(name, load_configuration()):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vibe_llms.interfaces.cli.access import load_configuration, tell_untrusted
 from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.output import write_json, write_table
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.listings import PluginListing
@@ -18,8 +20,6 @@ def providers(as_json: bool) -> None:
 
     Asks no vendor; a server of yours is looked for on this machine alone.
     """
-    from vibe_llms.interfaces.cli.access import load_configuration, tell_untrusted
-    from vibe_llms.interfaces.cli.output import write_json, write_table
     from vibe_llms.plugins.manager import PluginManager
     from vibe_llms.plugins.wants import survey_wants
 

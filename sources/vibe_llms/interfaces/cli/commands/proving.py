@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_configuration, open_store, resolve_identity
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import CONVERSATION, command, json_option, yes_option
+from vibe_llms.interfaces.cli.output import note, write, write_json
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -25,8 +27,6 @@ def verify(identities: tuple[str, ...], as_json: bool) -> int:
     Changes nothing. Ends with exit code 7 where something is damaged.
     """
     from vibe_llms.conversations.proof import verify as prove
-    from vibe_llms.interfaces.cli.access import open_store, resolve_identity
-    from vibe_llms.interfaces.cli.output import note, write, write_json
 
     store = open_store()
     found = [resolve_identity(store, prefix) for prefix in identities] or None
@@ -89,9 +89,7 @@ def gc(dry_run: bool, as_json: bool, yes: bool) -> None:
     alone, because a program may be about to speak of it.
     """
     from vibe_llms.conversations.proof import collect_content, plan_collection
-    from vibe_llms.interfaces.cli.access import load_configuration, open_store
     from vibe_llms.interfaces.cli.consent import require_consent
-    from vibe_llms.interfaces.cli.output import note, write, write_json
 
     store = open_store()
     plan = plan_collection(store)

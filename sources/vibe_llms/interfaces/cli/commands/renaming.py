@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import click
 
+from vibe_llms.interfaces.cli.access import find_newest_identity, open_store, resolve_first
 from vibe_llms.interfaces.cli.options import CONVERSATION, command
+from vibe_llms.interfaces.cli.output import note, repair
+from vibe_llms.interfaces.cli.program import compose_command
 
 
 @command("rename")
@@ -18,10 +21,6 @@ def rename(words: tuple[str, ...]) -> None:
         vibe rename "A nice walk"
         vibe rename ab12 A nice walk
     """
-    from vibe_llms.interfaces.cli.access import find_newest_identity, open_store, resolve_first
-    from vibe_llms.interfaces.cli.output import note, repair
-    from vibe_llms.interfaces.cli.program import compose_command
-
     store = open_store()
     if len(words) > 1:
         identity = resolve_first(

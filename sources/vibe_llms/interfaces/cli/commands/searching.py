@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vibe_llms.interfaces.cli.access import open_index
 from vibe_llms.interfaces.cli.options import ROLE, command, json_option
+from vibe_llms.interfaces.cli.output import note, repair, sanitize, style, write_json
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.index import SearchHit
@@ -23,9 +25,6 @@ def search(words: tuple[str, ...], limit: int, role: str | None, as_json: bool) 
     All words must be in one message. Words in double quotes are a phrase; a star at the end of
     a word stands for any ending.
     """
-    from vibe_llms.interfaces.cli.access import open_index
-    from vibe_llms.interfaces.cli.output import note, repair, write_json
-
     index = open_index()
     hits = index.search(repair(" ".join(words)), limit=limit, role=role)
     if as_json:
@@ -43,8 +42,6 @@ def search(words: tuple[str, ...], limit: int, role: str | None, as_json: bool) 
 
 def _write_hit(hit: SearchHit) -> None:
     import sys
-
-    from vibe_llms.interfaces.cli.output import sanitize, style
 
     place = f"{hit.id}\t{hit.index}\t{hit.role}\t"
     if sys.stdout.isatty():

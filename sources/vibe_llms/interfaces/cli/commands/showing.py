@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vibe_llms.interfaces.cli.access import find_identity, open_store
 from vibe_llms.interfaces.cli.options import command, json_option, optional_conversation_argument
+from vibe_llms.interfaces.cli.output import note, write, write_json, write_styled
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore, History
@@ -23,9 +25,6 @@ def show(identity: str | None, usage: bool, as_json: bool) -> None:
     Without ID, the newest is meant. ID may be shortened, as long as only one conversation begins
     so. What is damaged is left out and reported.
     """
-    from vibe_llms.interfaces.cli.access import find_identity, open_store
-    from vibe_llms.interfaces.cli.output import note
-
     store = open_store()
     history = store.read(find_identity(store, identity), tolerant=True)
     for notice in history.notices:
@@ -36,7 +35,6 @@ def show(identity: str | None, usage: bool, as_json: bool) -> None:
     if as_json:
         import attrs
 
-        from vibe_llms.interfaces.cli.output import write_json
         from vibe_llms.messages.codec.converter import produce_converter
 
         unstructure = produce_converter().unstructure
@@ -53,7 +51,6 @@ def show(identity: str | None, usage: bool, as_json: bool) -> None:
 
 def _write_usage(store: ConversationStore, history: History, as_json: bool) -> None:
     from vibe_llms.interfaces.cli.accounting import compose_document, compose_tables
-    from vibe_llms.interfaces.cli.output import write, write_json
     from vibe_llms.telemetry.measuring import add_times, measure_canisters
 
     account = measure_canisters(history.canisters)
@@ -68,7 +65,6 @@ def _write_usage(store: ConversationStore, history: History, as_json: bool) -> N
 def _measure_runs(store: ConversationStore, identity: str) -> Account | None:
     """Returns what the log of the conversation's runs tells; ``None`` where it tells nothing."""
     from vibe_llms.exceptions import ConverseError
-    from vibe_llms.interfaces.cli.output import note
     from vibe_llms.runs.places import produce_log
     from vibe_llms.telemetry.odometer import measure_events
 
@@ -82,7 +78,6 @@ def _measure_runs(store: ConversationStore, identity: str) -> Account | None:
 
 def _write_history(history: History) -> None:
     from vibe_llms.interfaces.cli.chat.output import describe_canister
-    from vibe_llms.interfaces.cli.output import write, write_styled
 
     name = history.metadata.name
     write_styled(f"{history.identity}  {name}" if name else history.identity, "bold")

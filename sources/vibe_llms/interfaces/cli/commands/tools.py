@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
 from vibe_llms.interfaces.cli.options import (
     INVOCABLE,
     Command,
     Group,
     consent_option,
     json_option,
+)
+from vibe_llms.interfaces.cli.output import (
+    note,
+    reveal,
+    reveal_head,
+    reveal_lines,
+    write,
+    write_explanations,
+    write_json,
+    write_styled,
+    write_table,
 )
 from vibe_llms.interfaces.cli.tooling import (
     ensure_allowed,
@@ -46,9 +58,6 @@ def list_(as_json: bool, **options: Any) -> None:
     Connects them. Each row ends in what the invocable's schema costs in tokens, about, with every
     request; an ensemble that cannot be connected is told of.
     """
-    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
-    from vibe_llms.interfaces.cli.output import note, write_json, write_table
-
     application = load_application()
     tell_untrusted(application.configuration)
     rows, failures = _survey(application, options)
@@ -84,16 +93,6 @@ def list_(as_json: bool, **options: Any) -> None:
 def show(name: str, as_json: bool, **options: Any) -> None:
     """Explain one invocable: what it is for, what it takes, and its limits."""
     import json
-
-    from vibe_llms.interfaces.cli.access import load_application
-    from vibe_llms.interfaces.cli.output import (
-        reveal,
-        reveal_lines,
-        write,
-        write_explanations,
-        write_json,
-        write_styled,
-    )
 
     rows, _ = _survey(load_application(), options)
     registration, tokens = _find(rows, name)
@@ -132,7 +131,6 @@ def call(name: str, arguments: tuple[str, ...], yes: bool, as_json: bool, **opti
         vibe tools call read_file path=notes.txt
         vibe tools call read_file '{"path": "notes.txt"}'
     """
-    from vibe_llms.interfaces.cli.access import load_application
     from vibe_llms.interfaces.cli.interrupts import run
 
     application = load_application(yes=yes, approver=options["approver"])
@@ -148,7 +146,6 @@ async def _call(
     *,
     as_json: bool,
 ) -> None:
-    from vibe_llms.interfaces.cli.output import note, write, write_json
     from vibe_llms.invocables import InvocationContext, perform
     from vibe_llms.messages.codec.converter import produce_converter
 
@@ -219,7 +216,6 @@ def _read_arguments(given: Sequence[str]) -> JsonObject:
 async def _connect(application: Application, options: dict[str, Any]) -> AsyncIterator[Registry]:
     """Connects the ensembles that are named, or all that are configured."""
     from vibe_llms.exceptions import ConverseError
-    from vibe_llms.interfaces.cli.output import note
     from vibe_llms.invocables.registry import Registry
 
     names, servers = split_names(options["tools"]), options["servers"]
@@ -246,7 +242,6 @@ async def _produce_servers(
 ) -> Sequence[Ensemble]:
     from vibe_llms.interfaces.cli.answering import TerminalElicitor
     from vibe_llms.interfaces.cli.keyboard import can_ask
-    from vibe_llms.interfaces.cli.output import note
     from vibe_llms.invocables.mcp.oauth.settings import TellingAuthorizer
 
     return await application.produce_mcp_ensembles(
@@ -302,7 +297,6 @@ def _describe(registration: Registration) -> str:
 def survey_names(ensembles: Sequence[str]) -> list[str]:
     """Returns the names of what ensembles have; connects those that are named, and no server."""
     from vibe_llms.application import Application
-    from vibe_llms.interfaces.cli.access import load_configuration
 
     names = split_names(ensembles)
     if not names:
@@ -313,14 +307,10 @@ def survey_names(ensembles: Sequence[str]) -> list[str]:
 
 
 def _name(registration: Registration) -> str:
-    from vibe_llms.interfaces.cli.output import reveal
-
     return reveal(registration.invoker.name)
 
 
 def _head(registration: Registration) -> str:
-    from vibe_llms.interfaces.cli.output import reveal_head
-
     return reveal_head(registration.invoker.description)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from vibe_llms.interfaces.cli.options import command, yes_option
+from vibe_llms.interfaces.cli.output import note
 
 
 @command("trust")
@@ -22,7 +23,6 @@ def trust(folder: str, revoke: bool, yes: bool) -> None:
     from vibe_llms.configuration.trust import ask_for_trust, revoke_trust
     from vibe_llms.exceptions import TrustError
     from vibe_llms.interfaces.cli.consent import TerminalConsent
-    from vibe_llms.interfaces.cli.output import note
 
     place = Path(folder).resolve()
     configuration = load_configuration(working_directory=place)
