@@ -286,8 +286,8 @@ class Application:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        await self._forget_dead_loops()
         if (provider, loop) not in self._clients:
+            await self._forget_dead_loops()
             loaded = await asyncio.to_thread(self.plugins.load_provider, provider)
             if (provider, loop) not in self._clients:  # somebody else may have been quicker
                 with locating(self.configuration):

@@ -21,11 +21,10 @@ def read_count(account: Mapping[str, Any], *path: str) -> int | None:
     """
     value: Any = account
     for name in path:
-        if not value or not isinstance(value, Mapping):  # mostly it is not there
+        if not isinstance(value, dict):  # as JSON has it; mostly it is not there
             return None
         value = value.get(name)
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-    return value if is_count else None
+    return value if value.__class__ is int and 0 <= value < 2**63 else None
 
 
 def find_beside(total: int | None, wholes: Collection[int | None], parts: Counts) -> frozenset[str]:
@@ -36,9 +35,9 @@ def find_beside(total: int | None, wholes: Collection[int | None], parts: Counts
         wholes: What it counts: input and output.
         parts: What may be within the wholes or beside; of two that fit, the first.
     """
-    known = {name: count for name, count in parts.items() if count}
-    if total is None or None in wholes:
+    if total is None or None in wholes or not any(parts.values()):
         return frozenset()
+    known = {name: count for name, count in parts.items() if count}
     beyond = total - sum(count or 0 for count in wholes)
     for size in range(1, len(known) + 1) if beyond > 0 else ():
         for names in itertools.combinations(known, size):

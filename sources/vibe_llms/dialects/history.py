@@ -63,9 +63,9 @@ def repair_history(
     it. Each of these is a loss in the ledger. What a vendor executed itself stays as it is.
     """
     ledger.survey_files(canisters)
-    if not any(isinstance(each, InvocationCanister | ResultCanister) for each in canisters):
+    if {*map(type, canisters)}.isdisjoint((InvocationCanister, ResultCanister)):
         # Only invocations need repair: most requests, and all small ones, are done here.
-        return tuple(Placed(each, f"canisters[{i}]") for i, each in enumerate(canisters))
+        return tuple([Placed(each, f"canisters[{i}]") for i, each in enumerate(canisters)])
     answers = pair_results(canisters)
     names = _survey_names(canisters, rules, ledger)
     answering = set(answers.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -61,7 +62,7 @@ class Ledger:
         """
         for name in names:
             said = getattr(value, name)
-            if said and said != getattr(attrs.fields(type(value)), name).default:
+            if said and said != _find_default(value.__class__, name):
                 self.drop(f"{path}.{name}", reason)
 
     def omit_native(self, native: Native | None, path: str) -> None:
@@ -185,6 +186,11 @@ def reading_natives(canister: AnyCanister, path: str) -> Iterator[None]:
             detail=f"What {path} has of its vendor makes no sense there: {error!r}.",
             remedy="Leave its natives out; the common fields go without them.",
         ) from error
+
+
+@functools.cache
+def _find_default(kind: type[Any], name: str) -> object:
+    return getattr(attrs.fields(kind), name).default
 
 
 def _whose(native: Native, canister: AnyCanister | None) -> str:

@@ -115,10 +115,11 @@ class Model(Closing):
 
     def compose_fields(self, options: EngineOptions) -> RequestFields:
         """Returns what requests say: the configuration's, the model's own, and these options."""
+        application = self.application
         return compose_fields(
             options,
-            model=self.resolve_address(),
-            controls={**self.application.controls, **self.controls},
+            model=str(application.resolve_address(self.address)),
+            controls={**application.controls, **self.controls},
             strict=self.strict,
             window=self.window,
             lenient=self.lenient,

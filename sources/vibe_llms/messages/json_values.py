@@ -82,6 +82,8 @@ def _copy_mapping(
 
 def ensure_controls(given: JsonObject) -> JsonObject:
     """Copies control values, keys in order: it means nothing. Raises RequestError."""
+    if given.__class__ is dict and not given:  # as of most requests
+        return {}
     return _copy_object(given, "controls", keeps_order=False)
 
 

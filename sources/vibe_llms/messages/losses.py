@@ -46,7 +46,7 @@ class Loss:
 
 def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:
     """Makes a tuple of losses. Raises RequestError for anything else among them."""
-    if given.__class__ is list and not given:  # as of most translations
+    if not given and given.__class__ in (list, tuple):  # as of most translations
         return ()
     return ensure_members(given, (Loss,), "losses")
 

@@ -155,7 +155,7 @@ class ModelAttributes:
         """Returns the control of this name, ``None`` where the model has none."""
         return next((control for control in self.controls if control.name == name), None)
 
-    @property
+    @cached_property
     def control_defaults(self) -> Mapping[str, JsonValue]:
         """The defaults of those controls that have one."""
         return {

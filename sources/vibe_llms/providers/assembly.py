@@ -98,7 +98,7 @@ class Assembler:
         self._unchecked_characters = min(limits.content_characters, limits.arguments_characters)
         self._produce_id = produce_id
         self._now = now
-        self._turn_id = produce_id()
+        self._turn_id = ""  # until something is put together
         self._contents: dict[int, _Growing] = {}
         self._group_natives: dict[int, Native] = {}
         self._finish: ResponseFinishedEvent | None = None
@@ -189,6 +189,7 @@ class Assembler:
         left out, because nobody can say what was asked.
         """
         origin = self.origin
+        self._turn_id = self._turn_id or self._produce_id()
         groups: list[AnyCanister | list[tuple[_Growing, AnyContent]]] = []
         for growing in self._contents.values():
             item = growing.item

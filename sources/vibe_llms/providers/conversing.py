@@ -91,8 +91,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
         self, request: Request, reactors: ConversationReactors | None = None
     ) -> ResponseStream:
         """Answers a request piece by piece. Nothing is sent before the stream is used."""
-        can_stream = self._descriptor.attributes.access_capability("supports_streaming")
-        return self._answer(request, reactors, streaming=can_stream is not Capability.NO)
+        return self._answer(request, reactors, streaming=self._can_stream)
 
     async def converse(
         self,
@@ -102,22 +101,23 @@ class ModelBase(abc.ABC, Generic[_Native]):
         stream: bool = True,
     ) -> Response:
         """Answers a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
-        if not stream and reactors is None:
-            return await self._receive(request)
-        answer = (
-            self.stream(request, reactors)
-            if stream
-            else self._answer(request, reactors, streaming=False)
-        )
-        async with answer:
+        streaming = stream and self._can_stream
+        if reactors is None:
+            return await self._receive(request, streaming=streaming)
+        async with self._answer(request, reactors, streaming=streaming) as answer:
             return await answer.response()
 
-    async def _receive(self, request: Request) -> Response:
+    @property
+    def _can_stream(self) -> bool:
+        told = self._descriptor.attributes.access_capability("supports_streaming")
+        return told is not Capability.NO
+
+    async def _receive(self, request: Request, *, streaming: bool) -> Response:
         """Answers a request that nobody follows."""
         assembler = self._produce_assembler()
 
         async def open_source() -> Translation[EventSource]:
-            return await self._open_fitting(request, assembler, streaming=False)
+            return await self._open_fitting(request, assembler, streaming=streaming)
 
         return await receive_whole(request, assembler, open_source)
 
@@ -215,13 +215,19 @@ def ensure_asked(request: Request) -> None:
     Raises:
         RequestError: Neither a text that is not blank, nor any other content, is there.
     """
-    said: list[AnyCanister] = []
+    blank: list[AnyCanister] = []
+    told: list[AnyCanister] = []
     for canister in reversed(request.canisters):
         if canister.role in ("assistant", "invocation", "result"):
             break
-        said.append(canister)
-    asked = [canister for canister in said if canister.role != "supervisor"] or said
-    if asked and not request.continuation and not any(map(_says_something, asked)):
+        if canister.role == "supervisor":
+            told.append(canister)
+        elif _says_something(canister):
+            return
+        else:
+            blank.append(canister)
+    is_blank = blank or (told and not any(map(_says_something, told)))
+    if is_blank and not request.continuation:
         raise RequestError(
             path=f"canisters[{len(request.canisters) - 1}]",
             detail="The prompt is empty: nothing but blanks is asked.",
@@ -230,5 +236,7 @@ def ensure_asked(request: Request) -> None:
 
 
 def _says_something(canister: AnyCanister) -> bool:
-    texts = (TextualContent, RefusalContent)
-    return any(not isinstance(each, texts) or each.text.strip() for each in canister.content)
+    for content in canister.content:
+        if not isinstance(content, TextualContent | RefusalContent) or content.text.strip():
+            return True
+    return False

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
+from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
@@ -28,8 +29,9 @@ from vibe_llms.providers.rates import RateLimiter, SettlingSource, Ticket
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.sources import WireSource, read_problem
-from vibe_llms.providers.streams import EventSource
+from vibe_llms.providers.streams import EventSource, close_quietly
 from vibe_llms.providers.transports import produce_transport
+from vibe_llms.providers.usual import UsualAnswer
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.providers.written import keep_written
 from vibe_llms.secrets import Secret
@@ -326,15 +328,38 @@ class RemoteModel(ModelBase[JsonObject]):
         self._client.require_key()
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
-        """Returns a source which sends the request when it is first read."""
+        """Returns a source which sends the request when it is first read, or has the answer.
+
+        What is not streamed is sent here: it mostly comes at once, and as one text.
+        """
         context = self._vendor.context
 
         def attempt() -> EventSource:
-            return _Attempt(self._client, self.descriptor, native, streaming).produce_source(
+            return _Attempt(self._client, self._descriptor, native, streaming).produce_source(
                 request
             )
 
-        return RetryingSource(attempt, RetryPolicy.of(context.limits), clock=context.clock)
+        source = attempt()
+        if not streaming and isinstance(source, WireSource):
+            answer = await self._receive_usual(source)
+            if answer is not None:
+                return answer
+        policy = RetryPolicy.of(context.limits)
+        return RetryingSource(attempt, policy, clock=context.clock, source=source)
+
+    async def _receive_usual(self, source: WireSource) -> UsualAnswer | None:
+        """Returns an answer that came at once and is as most are; else the source goes on."""
+        provider = self._descriptor.provider
+        try:
+            said = await source.receive_usual()
+        except BaseException:  # cancelled, mostly
+            await finish(close_quietly(source, provider))
+            raise
+        if said is None or len(said.text) > self._limits.content_characters:
+            return None
+        return UsualAnswer(
+            said, provider=provider, protocol=self.protocol, request_id=source.request_id
+        )
 
 
 class _Attempt:

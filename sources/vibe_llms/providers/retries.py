@@ -74,6 +74,7 @@ class RetryingSource:
 
     Args:
         produce_source: Makes a source that sends the request when it is first read.
+        source: The first one, where it is there already.
         policy: Decides whether and when.
         clock: Waits.
         draw: Gives the chance, from 0 to 1, that spreads the waits.
@@ -86,12 +87,13 @@ class RetryingSource:
         *,
         clock: Clock,
         draw: Callable[[], float] = random.random,
+        source: EventSource | None = None,
     ) -> None:
         self._produce_source = produce_source
         self._policy = policy
         self._clock = clock
         self._draw = draw
-        self._source = produce_source()
+        self._source = produce_source() if source is None else source
         self._attempt = 1
         self._wait: float | None = None
 

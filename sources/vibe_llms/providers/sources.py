@@ -10,6 +10,7 @@ from typing import TypeVar
 import attrs
 
 from vibe_llms.dialects.processors import Decoder
+from vibe_llms.dialects.usual import Usual
 from vibe_llms.events.stream import NativeEvent, ResponseStartedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage, StreamTruncatedError
 from vibe_llms.plain import JsonObject
@@ -89,16 +90,34 @@ class WireSource:
         self._ended = False
         self._has_rest = False
 
+    async def receive_usual(self) -> Usual | None:
+        """Returns what an answer says that came at once and is as most are.
+
+        ``None`` is for any other, and for what went wrong: then :meth:`receive` goes on from here.
+        """
+        read = getattr(self._decoder, "read_usual", None)
+        if read is None:
+            return None
+        try:
+            exchange = self._exchange = await self._open()
+            self._beginning = strip_beginning(await exchange.receive())
+        except ConverseError as error:
+            self._error = error
+            return None
+        has_all = getattr(exchange, "is_spent", False)
+        said: Usual | None = read(self._beginning) if has_all else None
+        return said
+
     async def receive(self) -> Sequence[StreamEvent] | None:
         """Returns the next events, at least one; None at the end. Raises ConverseError."""
         try:
+            if self._error is not None:
+                raise self._error
             if self._exchange is None:
                 self._exchange = await self._open()
             events: list[StreamEvent] = []
             if self._framer is None and not self._ended:
                 events += await self._begin(self._exchange)
-            if self._error is not None and not events:
-                raise self._error
             while not events and not self._ended:
                 self._read(await self._exchange.receive(), events)
         except ConverseError as error:
@@ -116,6 +135,11 @@ class WireSource:
     def is_spent(self) -> bool:
         """Whether the answer was read to its end, and its connection is free by itself."""
         return self._ended and getattr(self._exchange, "is_spent", False)
+
+    @property
+    def request_id(self) -> str | None:
+        """The vendor's name for the exchange, until an event has it."""
+        return self._request_id
 
     async def close(self) -> None:
         """Closes the connection, unless the answer was read to its end.
@@ -141,13 +165,13 @@ class WireSource:
 
     async def _begin(self, exchange: Exchange) -> list[StreamEvent]:
         """Looks how the answer begins; returns what that brought, or all of one that is whole."""
-        form, is_over = Form.UNCLEAR, False
+        kind, wanted, is_over = read_kind(exchange.headers), self._content_type, False
+        form = recognize_form(self._beginning, kind, wanted)
         while form is Form.UNCLEAR:
             data = await exchange.receive()
             is_over = not data
             self._beginning = strip_beginning(self._beginning + data)
-            kind = read_kind(exchange.headers)
-            form = recognize_form(self._beginning, kind, self._content_type, is_over=is_over)
+            form = recognize_form(self._beginning, kind, wanted, is_over=is_over)
         if form is Form.FOREIGN:
             expected = dict.fromkeys((JSON, self._content_type))
             raise await refuse_answer(exchange, tuple(expected), self._beginning)

@@ -28,6 +28,7 @@ from vibe_llms.events.conversation import (
 from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
+    ContentKind,
     LossEvent,
     ResponseFailedEvent,
     ResponseFinishedEvent,
@@ -37,10 +38,12 @@ from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
+from vibe_llms.providers.usual import UsualAnswer
 
 
 class EventSource(Protocol):
@@ -214,7 +217,21 @@ class ResponseStream(Closing):
             await opened.value.close()
             return None
         self._source = opened.value
+        if isinstance(opened.value, UsualAnswer):
+            return self._take_whole(opened.value, opened.losses)
         return [self._take(LossEvent(loss=loss)) for loss in opened.losses]
+
+    def _take_whole(self, answer: UsualAnswer, losses: Sequence[Loss]) -> list[StreamEvent]:
+        """Takes an answer that came at once: nothing of it is left to be put together."""
+        seconds = time.perf_counter() - self._started
+        self._response = answer.produce_response(self._request, losses, seconds)
+        events = [*map(_tell_loss, losses), *answer.list_events(self._response)]
+        for event in events:
+            if not isinstance(event, ContentDeltaEvent):
+                self._tell_update(event)
+            elif self._wants_progress:
+                self._tell_progress(event, "text")
+        return events
 
     def _process(self, received: Sequence[StreamEvent] | None) -> list[StreamEvent]:
         if received is None:
@@ -244,11 +261,14 @@ class ResponseStream(Closing):
         event = self._assembler.feed(event)
         if isinstance(event, ResponseFinishedEvent):
             event = self._complete(event)
+        self._tell_update(event)
+        return event
+
+    def _tell_update(self, event: StreamEvent) -> None:
         if self._wants_updates and self._dispatcher is not None:
             self._dispatcher.dispatch(
                 ConversationUpdatedEvent(conversation_id=self._request.conversation_id, event=event)
             )
-        return event
 
     def _complete(self, event: ResponseFinishedEvent) -> ResponseFinishedEvent:
         self._response = self._assembler.produce_response(
@@ -329,12 +349,12 @@ class ResponseStream(Closing):
         )
         return events
 
-    def _tell_progress(self, event: ContentDeltaEvent) -> None:
+    def _tell_progress(self, event: ContentDeltaEvent, kind: ContentKind | None = None) -> None:
         # The same dictionary for all pieces of a text: that is how the dispatcher knows them.
         place = (event.index, event.channel)
         metadata = self._progress.get(place)
         if metadata is None:
-            kind = self._assembler.access_kind(event.index)
+            kind = kind or self._assembler.access_kind(event.index)
             metadata = {"index": event.index, "kind": kind, "channel": event.channel}
             self._progress[place] = metadata
         if self._arrived_at is None:
@@ -348,6 +368,10 @@ class ResponseStream(Closing):
                 metadata=metadata,
             )
         )
+
+
+def _tell_loss(loss: Loss) -> StreamEvent:
+    return LossEvent(loss=loss)
 
 
 async def close_quietly(source: EventSource, provider: str) -> None:

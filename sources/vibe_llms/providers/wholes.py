@@ -1,8 +1,9 @@
 """A response that nobody follows: received as one, without what only a stream needs.
 
 A small call spends as much on a stream's machinery (a generator, a dispatcher, a clean-up that
-others may wait for) as on its answer. Errors, what had arrived, and the closing of the source
-are those of :class:`vibe_llms.providers.streams.ResponseStream`.
+others may wait for) as on its answer, and one that is as most are needs not even its events.
+Errors, what had arrived, and the closing of the source are those of
+:class:`vibe_llms.providers.streams.ResponseStream`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from vibe_llms.providers.streams import (
     ensure_ours,
     produce_truncation,
 )
+from vibe_llms.providers.usual import UsualAnswer
 
 
 async def receive_whole(
@@ -43,6 +45,9 @@ async def receive_whole(
     try:
         opened = await open_source()
         source = opened.value
+        if isinstance(source, UsualAnswer):
+            seconds = time.perf_counter() - started
+            return source.produce_response(request, opened.losses, seconds)
         for loss in opened.losses:
             assembler.feed(LossEvent(loss=loss))
         return await _receive(source, request, assembler, started)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 
 import attrs
@@ -54,8 +62,9 @@ class MemoryTransport:
         headers = {name.lower(): value for name, value in answer.headers.items()}
         if 300 <= answer.status < 400:
             raise refuse_redirection(address, answer.status, headers.get("location", ""))
+        left = len(answer.chunks) if isinstance(answer.chunks, Sequence) else None
         chunks = _iterate(answer.chunks)
-        return _MemoryExchange(answer.status, headers, chunks, address, self._limits)
+        return _MemoryExchange(answer.status, headers, chunks, address, self._limits, left)
 
     async def close(self) -> None:
         """Closes nothing: there are no connections."""
@@ -94,6 +103,7 @@ class _MemoryExchange(Closing):
         chunks: AsyncGenerator[bytes, None],
         address: str,
         limits: Limits,
+        left: int | None,
     ) -> None:
         self.status = status
         self.headers = headers
@@ -101,13 +111,20 @@ class _MemoryExchange(Closing):
         self._address = address
         self._limit = limits.response_bytes
         self._received = 0
+        self._left = left  # how many pieces are to come, where that is known
         self._is_closed = False
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the body was read to its end."""
+        return self._left == 0
 
     async def receive(self) -> bytes:
         data = b""
         try:
             while not data and not self._is_closed:
                 data = await anext(self._chunks)
+                self._left = self._left and self._left - 1
         except StopAsyncIteration:
             return b""
         except Exception as error:
@@ -116,6 +133,8 @@ class _MemoryExchange(Closing):
         if self._received > self._limit:
             await self.close()
             raise refuse_response(self._limit)
+        if self._left == 0:
+            await self._chunks.aclose()
         return data
 
     async def read(self, limit: int | None = None) -> bytes:

@@ -51,3 +51,9 @@ FILE_NAMES: Final = {
     "pdf_url": "file_name",
 }
 """From a part that holds the URL of a file to its field for the file's name."""
+
+TOP_READ: Final = frozenset({"choices", "id", "model", "object", "obfuscation", "p", "usage"})
+"""What is read around the choices; the obfuscation hides the size of a chunk, and says nothing."""
+
+CHOICE_READ: Final = frozenset({"delta", "finish_reason", "index", "logprobs", "message"})
+"""What is read around the message."""

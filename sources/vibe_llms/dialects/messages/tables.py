@@ -26,3 +26,6 @@ DISPLAYS: Final = {"auto": "summarized"}
 
 CHOICE_WORDS: Final = {"auto": "auto", "none": "none", "required": "any"}
 """From a choice among invocables to the vendor's word."""
+
+READ: Final = ("id", "type", "role", "model", "content", "usage", "stop_reason")
+"""What is read of an answer; any other field is kept."""

@@ -17,8 +17,9 @@ from vibe_llms.dialects.chat_completions.calling.contents import find_text
 from vibe_llms.dialects.chat_completions.calling.errors import produce_error, tells_failure
 from vibe_llms.dialects.chat_completions.calling.merging import grow, update
 from vibe_llms.dialects.chat_completions.calling.usage import normalize_usage
+from vibe_llms.dialects.chat_completions.calling.usual import read_usual
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.chat_completions.tables import STOP_REASONS
+from vibe_llms.dialects.chat_completions.tables import CHOICE_READ, STOP_REASONS, TOP_READ
 from vibe_llms.dialects.decoding import (
     Explaining,
     decode_json,
@@ -37,10 +38,6 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.messages.contents import Citation
-
-_TOP_READ: Final = frozenset({"choices", "id", "model", "object", "obfuscation", "p", "usage"})
-"""What is read around the choices; the obfuscation hides the size of a chunk, and says nothing."""
-_CHOICE_READ: Final = frozenset({"delta", "finish_reason", "index", "logprobs", "message"})
 
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -130,6 +127,8 @@ class Decoder:
                     return [ContentDeltaEvent(index, text)] if text else []
         return self._decode(data, event, whole=False)
 
+    read_usual = staticmethod(read_usual)
+
     def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
         events = self._decode(body, "", whole=True)
@@ -216,7 +215,7 @@ class Decoder:
 
     def _keep(self, chunk: Mapping[str, Any]) -> None:
         """Keeps what is around the choices and has no common word."""
-        update(self._leftover, leave(chunk, *_TOP_READ))
+        update(self._leftover, leave(chunk, *TOP_READ))
         if self._created:  # some begin anew with each chunk, or begin with nothing
             self._leftover["created"] = self._created
         self._created = self._created or chunk.get("created")
@@ -238,7 +237,7 @@ class Decoder:
 
     def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
         delta, message = choice.get("delta"), choice.get("message")
-        rest = leave(choice, *_CHOICE_READ)
+        rest = leave(choice, *CHOICE_READ)
         if message is not None and (whole or delta is None):
             self._answer.read(message, whole=whole)
             if delta is not None:

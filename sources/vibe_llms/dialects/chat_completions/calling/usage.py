@@ -9,6 +9,7 @@ import msgspec
 
 from vibe_llms.dialects.buckets import find_beside, read_count, split_count
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.trusting import trust
 
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
@@ -37,7 +38,8 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     said, given = split_count(completion, given, beside)
     if thought is None:
         given["thought"] = read_count(native, "reasoning_tokens")
-    return Usage(
+    return trust(
+        Usage,
         input_tokens=rest,
         cache_read_tokens=taken["read"],
         cache_write_tokens=taken["written"],

@@ -24,8 +24,9 @@ from vibe_llms.dialects.messages.calling.contents import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
 from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
 from vibe_llms.dialects.messages.calling.usage import normalize_usage
+from vibe_llms.dialects.messages.calling.usual import read_usual
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.messages.tables import STOP_REASONS
+from vibe_llms.dialects.messages.tables import READ, STOP_REASONS
 from vibe_llms.events.stream import (
     Channel,
     ContentCitedEvent,
@@ -103,6 +104,8 @@ class Decoder:
                     if block.kind == "reasoning" and isinstance(delta, _ThinkingDelta):
                         return [ContentDeltaEvent(block.index, delta.thinking)]
         return self._decode(data, event)
+
+    read_usual = staticmethod(read_usual)
 
     def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
@@ -195,14 +198,12 @@ class Decoder:
             response_id, model = read_text(message.get("id")), read_text(message.get("model"))
             started = ResponseStartedEvent(response_id=response_id or None, model=model or None)
             self._events.append(started)
-        known = ("id", "type", "role", "model", "content", "usage", "stop_reason")
-        self._native |= leave(message, *known)
+        self._native |= leave(message, *READ)
         self._count_usage(message.get("usage"))
 
     def _end(self, delta: Mapping[str, Any]) -> None:
-        known = ("id", "type", "role", "model", "content", "usage", "stop_reason")
         self._reason = read_text(delta.get("stop_reason")) or self._reason
-        self._native |= leave(delta, *known)
+        self._native |= leave(delta, *READ)
         if delta.get("usage") != self._usage:
             self._count_usage(delta.get("usage"))
 

@@ -9,6 +9,7 @@ import msgspec
 
 from vibe_llms.dialects.buckets import read_count, split_count
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.trusting import trust
 
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
@@ -16,7 +17,8 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     written, long = _split_written(native)
     thought = read_count(native, "output_tokens_details", "thinking_tokens")
     output, within = split_count(read_count(native, "output_tokens"), {"thought": thought})
-    return Usage(
+    return trust(
+        Usage,
         input_tokens=read_count(native, "input_tokens"),
         cache_read_tokens=read_count(native, "cache_read_input_tokens"),
         cache_write_tokens=written,

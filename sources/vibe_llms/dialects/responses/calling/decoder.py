@@ -23,6 +23,7 @@ from vibe_llms.dialects.responses.calling.endings import ResponseEnding, read_en
 from vibe_llms.dialects.responses.calling.errors import produce_error
 from vibe_llms.dialects.responses.calling.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
+from vibe_llms.dialects.responses.calling.usual import read_usual
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     LossEvent,
@@ -102,6 +103,8 @@ class Decoder:
     def is_complete(self) -> bool:
         """Whether the vendor has said that the response is complete."""
         return self._ending is not None
+
+    read_usual = staticmethod(read_usual)
 
     def decode_response(self, body: bytes | Mapping[str, Any]) -> list[StreamEvent]:
         """Returns the events of a whole response, to their end. Raises ConverseError."""

@@ -21,7 +21,7 @@ _BREAKS: Final = {
 """From the status of a response which has an end here, and no reason: what the vendor does in
 the background goes on, and is to be fetched by the id of the response."""
 
-_COMMON: Final = frozenset(
+COMMON: Final = frozenset(
     {"error", "id", "incomplete_details", "model", "object", "output", "status", "usage"}
 )
 _EVENT: Final = frozenset({"response", "sequence_number", "type"})
@@ -60,7 +60,7 @@ def read_ending(
     status, details = response.get("status") or "completed", response.get("incomplete_details")
     told = details if isinstance(details, Mapping) else {}
     reason = told.get("reason")
-    rest = leave(response, *_COMMON) | leave(event, *_EVENT)
+    rest = leave(response, *COMMON) | leave(event, *_EVENT)
     if status == "incomplete" and isinstance(reason, str):
         beyond = leave(told, "reason")
         rest |= {"incomplete_details": beyond} if beyond else {}

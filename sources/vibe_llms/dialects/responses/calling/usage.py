@@ -9,6 +9,7 @@ import msgspec
 
 from vibe_llms.dialects.buckets import find_beside, read_count, split_count
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.trusting import trust
 
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
@@ -24,7 +25,8 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     beside = find_beside(read_count(native, "total_tokens"), (asked, answered), {**inner, **outer})
     rest, outer = split_count(asked, outer, beside)
     said, inner = split_count(answered, inner, beside)
-    return Usage(
+    return trust(
+        Usage,
         input_tokens=rest,
         cache_read_tokens=outer["read"],
         cache_write_tokens=outer["written"],

@@ -1,0 +1,120 @@
+"""An answer that came at once and is as most are: nobody needs a machine to put it together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vibe_llms.dialects.usual import Usual
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+    UsageEvent,
+)
+from vibe_llms.messages.canisters import AssistantCanister, Origin
+from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.messages.trusting import trust
+
+
+class UsualAnswer:
+    """An event source that has all there is; who wants no events takes the response at once.
+
+    Args:
+        said: What the vendor said.
+        provider: The provider's name, for the origin of the canister.
+        protocol: The dialect that is spoken.
+        request_id: The vendor's name for the exchange.
+    """
+
+    is_spent = True
+
+    def __init__(
+        self, said: Usual, *, provider: str, protocol: str, request_id: str | None
+    ) -> None:
+        self._said = said
+        self._provider = provider
+        self._protocol = protocol
+        self._request_id = request_id
+
+    def produce_response(
+        self, request: Request, losses: Sequence[Loss], seconds: float
+    ) -> Response:
+        """Makes the response that the events would amount to.
+
+        Args:
+            losses: Of writing the request.
+            seconds: How long it took.
+        """
+        said = self._said
+        text = trust(TextualContent, text=said.text)
+        origin = trust(
+            Origin,
+            provider=self._provider,
+            model=said.model,
+            protocol=self._protocol,
+            response_id=said.response_id,
+            stop_reason=said.stop_reason,
+            native_stop_reason=said.native_stop_reason,
+            usage=said.usage,
+        )
+        canister = trust(
+            AssistantCanister,
+            timestamp=access_now(),
+            content=(text,),
+            id=produce_identity(),
+            origin=origin,
+            turn_id=produce_identity(),
+            native=said.group_native,
+        )
+        metadata = trust(
+            ResponseMetadata,
+            origin=origin,
+            duration_seconds=seconds,
+            first_seconds=seconds,
+            request_id=self._request_id,
+            native=said.native,
+        )
+        return trust(
+            Response,
+            request=request,
+            canisters=(canister,),
+            metadata=metadata,
+            losses=tuple(losses),
+        )
+
+    def list_events(self, response: Response) -> list[StreamEvent]:
+        """Returns what happened, as a stream of this answer would tell it.
+
+        Args:
+            response: Made of it.
+        """
+        said = self._said
+        text = response.canisters[0].content[0]
+        return [
+            ResponseStartedEvent(
+                response_id=said.response_id, model=said.model, request_id=self._request_id
+            ),
+            ContentStartedEvent(index=0, kind="text"),
+            ContentDeltaEvent(0, said.text),
+            ContentFinishedEvent(index=0, item=text, group_native=said.group_native),
+            UsageEvent(usage=said.usage),
+            ResponseFinishedEvent(
+                stop_reason=said.stop_reason,
+                native_stop_reason=said.native_stop_reason,
+                native=said.native,
+                response=response,
+            ),
+        ]
+
+    async def receive(self) -> Sequence[StreamEvent] | None:
+        """Returns None: whoever reads an answer takes the response."""
+        return None
+
+    async def close(self) -> None:
+        """Frees nothing: the connection is free by itself."""

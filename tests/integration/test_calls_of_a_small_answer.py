@@ -1,0 +1,140 @@
+"""What a small answer costs is counted, for that is the same on every machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import attrs
+import pytest
+
+from vibe_llms import Model
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.events.reactors import ConversationReactors
+
+MODULES = {
+    "chat_completions": "openai_conversations",
+    "messages": "anthropic",
+    "responses": "openai_responses",
+}
+PART = {"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []}
+ITEM = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"}
+ANSWERS: dict[str, dict[str, Any]] = {
+    "chat_completions": {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "Hi", "refusal": None},
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10},
+    },
+    "messages": {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": "Hi"}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 9, "output_tokens": 1},
+    },
+    "responses": {
+        "id": "resp_1",
+        "object": "response",
+        "status": "completed",
+        "model": "m",
+        "output": [{**ITEM, "content": [PART]}],
+        "usage": {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10},
+    },
+}
+AT_MOST = 400
+AT_MOST_WITH_REACTORS = 600
+"""Calls of functions of Python, asyncio's own among them: about fifty are its."""
+
+
+@contextmanager
+def serve(body: bytes) -> Iterator[str]:
+    """Serves one answer, over and over, in a thread of its own; gives the address."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    answer = head.encode() + b"\r\n\r\n" + body
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def work() -> None:
+        with suppress(OSError):
+            connection, _ = listener.accept()
+            with connection:
+                while connection.recv(65_536):  # a small request comes in one piece
+                    connection.sendall(answer)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.close()
+        thread.join(10)
+
+
+def count_calls(url: str, folder: Path, module: str, reactors: ConversationReactors | None) -> int:
+    """Asks a few times, and returns how many functions were called for the last answer."""
+    (folder / "config.toml").write_text(
+        f'[providers.p]\nmodule = "vibe_llms.providers.{module}"\nbase_url = "{url}"\n'
+        'api_key = "x"\n'
+    )
+    environment = {"VIBE_LLMS_CONFIG": str(folder / "config.toml")}
+    application = Application(load_configuration(environment=environment, working_directory=folder))
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    async def ask() -> None:
+        async with Model("p:m", application=application) as model:
+            for _ in range(4):  # what is made once is made
+                await model.answer("Hello", reactors=reactors, stream=False)
+            sys.setprofile(count)
+            try:
+                response = await model.answer("Hello", reactors=reactors, stream=False)
+            finally:
+                sys.setprofile(None)
+            assert response.text == "Hi"
+
+    asyncio.run(ask())
+    return calls
+
+
+@pytest.mark.parametrize("protocol", sorted(ANSWERS))
+def test_a_small_whole_answer_takes_few_calls(tmp_path: Path, protocol: str) -> None:
+    """From the question to the response, with everything on: limits, retries, rates, timeouts."""
+    with serve(json.dumps(ANSWERS[protocol]).encode()) as url:
+        assert count_calls(url, tmp_path, MODULES[protocol], None) <= AT_MOST
+
+
+@pytest.mark.parametrize("protocol", sorted(ANSWERS))
+def test_reactors_add_few_calls(tmp_path: Path, protocol: str) -> None:
+    """Where all six are told of everything."""
+    heard: list[object] = []
+    fields = attrs.fields(ConversationReactors)
+    hear: dict[str, Any] = {field.name: heard.append for field in fields}
+    with serve(json.dumps(ANSWERS[protocol]).encode()) as url:
+        calls = count_calls(url, tmp_path, MODULES[protocol], ConversationReactors(**hear))
+
+    assert calls <= AT_MOST_WITH_REACTORS
+    assert len(heard) == 5 * 9

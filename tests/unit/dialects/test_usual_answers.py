@@ -1,0 +1,275 @@
+"""An answer that is as most are is read in a short way, which says what the long one says."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostility import ABSENT, produce_bodies, produce_decoder, replace_at, walk_places
+from properties import examples
+from vibe_llms.events.stream import StreamEvent
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.codec.envelopes import decode_response, encode_response
+from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.usual import UsualAnswer
+
+REQUEST = Request(canisters=[UserCanister("hello")])
+NOW = access_now()
+FILES = {
+    "anthropic_messages": "messages",
+    "openai_chat": "chat_completions",
+    "openai_responses": "responses",
+    "perplexity": "chat_completions",
+}
+PROTOCOLS = ("chat_completions", "messages", "responses")
+RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
+
+protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+def assemble(protocol: str, events: Iterator[StreamEvent]) -> Response:
+    assembler = Assembler(provider="p", model="asked", protocol=protocol)
+    for event in events:
+        assembler.feed(event)
+    return assembler.produce_response(REQUEST, duration_seconds=0.0, first_seconds=0.0)
+
+
+def read_long(protocol: str, body: bytes) -> Response:
+    """Reads an answer as any other. Raises ConverseError."""
+    return assemble(protocol, iter(produce_decoder(protocol).decode_response(body)))
+
+
+def read_short(protocol: str, body: bytes) -> UsualAnswer | None:
+    said = produce_decoder(protocol).read_usual(body)
+    if said is None:
+        return None
+    return UsualAnswer(said, provider="p", protocol=protocol, request_id=None)
+
+
+def forget_chance(response: Response) -> str:
+    """Writes a response down, without what differs each time; whatever it holds is checked."""
+    canisters = tuple(
+        attrs.evolve(canister, id="i", timestamp=NOW, turn_id="t")  # type: ignore[call-arg]
+        for canister in response.canisters
+    )
+    written = encode_response(attrs.evolve(response, canisters=canisters))
+    assert encode_response(decode_response(written)) == written
+    return written if isinstance(written, str) else written.decode()
+
+
+def check(protocol: str, body: bytes) -> bool:
+    """Reads an answer both ways, and returns whether the short one takes it."""
+    answer = read_short(protocol, body)
+    if answer is None:
+        return False
+    expected = forget_chance(read_long(protocol, body))
+    response = answer.produce_response(REQUEST, (), 0.0)
+    assert forget_chance(response) == expected
+    assert forget_chance(assemble(protocol, iter(answer.list_events(response)))) == expected
+    return True
+
+
+@protocols
+def test_a_legal_answer_says_the_same_both_ways(protocol: str) -> None:
+    """Of what a vendor can say, plain words take the short way, and come out as by the long one."""
+    assert [check(protocol, msgspec.json.encode(body)) for body in produce_bodies(protocol)]
+
+
+def produce_plain(protocol: str) -> Any:
+    """Returns the answer that takes the short way in any case."""
+    usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+    if protocol == "chat_completions":
+        message = {"role": "assistant", "content": "Hi", "refusal": None, "annotations": []}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+        return {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 7,
+            "model": "m",
+            "choices": [choice],
+            "usage": {**usage, "prompt_tokens_details": {"cached_tokens": 3, "audio_tokens": 0}},
+            "service_tier": "default",
+        }
+    if protocol == "messages":
+        return {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [{"type": "text", "text": "Hi", "citations": None}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 9, "cache_read_input_tokens": 2, "output_tokens": 1},
+        }
+    part = {"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []}
+    item = {"id": "m", "type": "message", "role": "assistant", "status": "completed"}
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "status": "completed",
+        "model": "m",
+        "output": [{**item, "content": [part]}],
+        "error": None,
+        "incomplete_details": None,
+        "temperature": 1.0,
+        "usage": {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10},
+    }
+
+
+OTHERS = (
+    ABSENT, None, 7, 0, -1, 0.5, 10**25, "", " ", "x", "stop", "length", "max_tokens", "STOP",
+    "tool_calls", "error", "stop_sequence", "incomplete", [], ["x"], {}, {"x": 1}, {"$x": None},
+    {"message": "no"}, True, False,
+)  # fmt: skip
+
+
+@protocols
+def test_an_answer_that_differs_anywhere_says_the_same_or_takes_the_long_way(
+    protocol: str,
+) -> None:
+    """Whatever a vendor puts in the place of anything, the short way says nothing of its own."""
+    plain = produce_plain(protocol)
+    assert check(protocol, msgspec.json.encode(plain))
+    taken = 0
+    for path in walk_places(plain):
+        for other in OTHERS:
+            taken += check(protocol, msgspec.json.encode(replace_at(plain, path, other)))
+    assert taken > len(OTHERS)
+
+
+@protocols
+@pytest.mark.parametrize("name", ["error", "citations", "search_results", "x_groq", "delta", "$x"])
+@pytest.mark.parametrize("value", [None, 0, "", "x", [], ["https://a.example"], {}, {"usage": {}}])
+def test_a_field_more_is_kept_or_takes_the_long_way(protocol: str, name: str, value: Any) -> None:
+    """Vendors add fields, wherever they like; none is lost by the short way."""
+    plain = produce_plain(protocol)
+    for path in ((), *(path for path in walk_places(plain))):
+        place: Any = functools.reduce(lambda inner, key: inner[key], path, plain)
+        if isinstance(place, dict) and name not in place:
+            body = replace_at(plain, path, {**place, name: value})
+            check_or_fail(protocol, msgspec.json.encode(body))
+
+
+def check_or_fail(protocol: str, body: bytes) -> None:
+    """Where the long way refuses an answer, the short one does not take it."""
+    if read_short(protocol, body) is not None:
+        check(protocol, body)
+
+
+words = st.text(st.characters(codec="utf-8"), max_size=20)
+counts = st.one_of(st.none(), st.integers(0, 50), st.integers(-1, 2**64), st.floats(0, 9))
+totals = (
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "prompt_cache_hit_tokens",
+    "reasoning_tokens",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
+parts = (
+    "cached_tokens",
+    "cache_write_tokens",
+    "audio_tokens",
+    "reasoning_tokens",
+    "thinking_tokens",
+    "ephemeral_5m_input_tokens",
+    "ephemeral_1h_input_tokens",
+)
+places = (
+    "prompt_tokens_details",
+    "completion_tokens_details",
+    "input_tokens_details",
+    "output_tokens_details",
+    "cache_creation",
+)
+details = st.dictionaries(st.sampled_from(parts), counts)
+usages = st.builds(
+    lambda flat, deep: {**flat, **deep},
+    st.dictionaries(st.sampled_from(totals), counts, max_size=6),
+    st.dictionaries(st.sampled_from(places), st.one_of(st.none(), details), max_size=3),
+)
+data = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**40), 2**40), words),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@protocols
+@examples(60)
+@given(words, usages, st.dictionaries(words, data, max_size=3), words, words)
+def test_any_words_and_any_account_of_tokens_say_the_same_both_ways(
+    protocol: str, text: str, usage: Any, more: Any, name: str, model: str
+) -> None:
+    """The account is read by the same function, and what is besides stays as it is."""
+    plain = produce_plain(protocol)
+    path: dict[str, tuple[Any, ...]] = {
+        "chat_completions": ("choices", 0, "message", "content"),
+        "messages": ("content", 0, "text"),
+        "responses": ("output", 0, "content", 0, "text"),
+    }
+    body = {**more, **replace_at(plain, path[protocol], text)}
+    body |= {"usage": usage, "id": name, "model": model}
+    is_taken = check(protocol, msgspec.json.encode(body))
+    assert is_taken == bool(text and name and model and usage)
+
+
+@protocols
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[]", b"null", b"\xff", b'{"id":', b"[" * 100_000, b'{"id": "\\ud800"}']
+)
+def test_what_is_no_answer_takes_the_long_way(protocol: str, body: bytes) -> None:
+    """It says what is wrong."""
+    assert read_short(protocol, body) is None
+
+
+@protocols
+def test_half_a_character_takes_the_long_way(protocol: str) -> None:
+    """It is mended there, and told as a loss."""
+    body = json.dumps(produce_plain(protocol)).replace("Hi", "Hi \\ud83d").encode()
+    assert read_short(protocol, body) is None
+    assert read_long(protocol, body).losses
+
+
+def read_recorded() -> list[tuple[str, bytes]]:
+    if not RECORDINGS:
+        return []
+    lines = [
+        (protocol, json.loads(line))
+        for name, protocol in FILES.items()
+        for line in Path(RECORDINGS, f"{name}.jsonl").read_bytes().splitlines()
+    ]
+    return [
+        (protocol, exchange["body"].encode())
+        for protocol, exchange in lines
+        if exchange["status"] == 200 and not exchange["stream"]
+    ]
+
+
+@pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder")
+def test_what_vendors_answered_says_the_same_both_ways() -> None:
+    """A good third of what was recorded takes the short way, for all that it was chosen as odd."""
+    recorded = read_recorded()
+    taken = 0
+    for protocol, body in recorded:
+        try:
+            taken += check(protocol, body)
+        except ConverseError:  # of the long way: then the short one must not have taken it
+            raise AssertionError(body[:200]) from None
+    assert taken > len(recorded) / 3
