@@ -119,6 +119,21 @@ def test_what_could_run_code_or_fetch_is_inert_until_the_folder_is_trusted(
     assert all(entry.is_trusted for entry in trusted.plugins)
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "is_harmless"),
+    [("true", "true", True), ("true", "1", False), ("1", "true", False), ("[1]", "[true]", False)],
+)
+def test_a_project_may_repeat_what_holds_and_true_is_not_one(
+    tmp_path: Path, mine: str, theirs: str, is_harmless: bool
+) -> None:
+    """What equals the user's own choice in Python alone is another choice, and asks for trust."""
+    table = "[providers.local]\nverify = "
+
+    configuration = load(tmp_path, table + theirs, table + mine)
+
+    assert (configuration.trust_request is None) is is_harmless
+
+
 def test_no_further_setting_is_a_projects_to_make() -> None:
     """Who adds one that a project may make unasked has to say so here, too."""
     harmless = {name for name, each in SETTINGS.items() if each.is_harmless}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from acting import Stage, invoke, say, script
 from properties import examples
 from vibe_llms.engine.states import Reason
-from vibe_llms.events.engine import InvocationFinishedEvent
+from vibe_llms.events.engine import InvocationFinishedEvent, InvocationStartedEvent
 from vibe_llms.invocables import invocable, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow
 from vibe_llms.limits import Limits
@@ -83,6 +83,30 @@ def test_the_time_of_a_run_stands_still_while_a_person_thinks(turns: list[tuple[
         assert acted.ending.readings.seconds == RUN_SECONDS
 
 
+async def test_a_step_is_bounded_again_after_a_person_was_asked() -> None:
+    """While somebody thinks the limit does not hold; of what takes too long afterwards it does."""
+    clock, done = Clock(), []
+
+    @invocable(effect="pure", time_limit_seconds=None)
+    async def take_long() -> None:
+        """Takes longer than the run may."""
+        await clock.pass_by(RUN_SECONDS + 1)
+        done.append("too late")
+
+    class Person:
+        async def approve(self, request: ApprovalRequest) -> Approval:
+            await clock.pass_by(50_000)
+            return allow(request)
+
+    tool = produce_invoker(take_long, needs_approval=True)
+    stage = Stage(script([invoke("take_long")], [say("Done.")]), [tool])
+    with mock.patch.object(time, "monotonic", clock.read):
+        acted = await stage.act(limits=Limits(run_seconds=RUN_SECONDS), approver=Person())
+
+    assert (acted.ending.reason, acted.ending.limit) == (Reason.LIMIT, "run_seconds")
+    assert done == []
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "look"])
 async def test_what_was_required_is_required_of_the_answer_to_a_person_alone(
@@ -124,6 +148,29 @@ class WatchedLog(MemoryLog):
 
     async def secure(self, sequence: int) -> None:
         self.secured.add(sequence)
+
+
+@pytest.mark.parametrize("kind", ["once", "idempotent", "pure"])
+async def test_that_a_side_effect_begins_is_on_the_disk_before_it_does(kind: str) -> None:
+    """Or a crash could repeat it unasked; what may be repeated is not waited for."""
+    log = WatchedLog()
+    begun: list[bool] = []
+
+    def act() -> str:
+        """Looks at what is on the disk by now."""
+        begun.extend(
+            each.sequence in log.secured
+            for each in log.read()
+            if isinstance(each.event, InvocationStartedEvent)
+        )
+        return "done"
+
+    stage = Stage(
+        script([invoke("act")], [say("Done.")]), [produce_invoker(act, effect=kind)], log=log
+    )
+    await stage.act()
+
+    assert begun == [kind == "once"]
 
 
 @examples(60)

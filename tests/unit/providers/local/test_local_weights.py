@@ -313,11 +313,27 @@ def test_a_killed_fetch_leaves_nothing_that_could_be_taken(index: Path, tmp_path
     ]
 
 
+class Named:
+    """What a folder had when it was looked into, read as ``os.scandir`` lets it be."""
+
+    def __init__(self, entries: list[os.DirEntry[str]]) -> None:
+        self._entries = iter(entries)
+
+    def __enter__(self) -> Named:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def __next__(self) -> os.DirEntry[str]:
+        return next(self._entries)
+
+
+@pytest.mark.parametrize("goes", ["gone", "below"])
 @pytest.mark.parametrize("look", [fetching._measure, fetching._find_newest_change])
 def test_pip_may_delete_where_the_growth_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Path], float]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Path], float], goes: str
 ) -> None:
-    """A folder that goes between being named and being opened ends no download."""
+    """A folder, or a file, that goes between being named and being looked at ends no download."""
     for name in ("gone/below", "stays"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "gone" / "below" / "wheel").write_bytes(b"12345")
@@ -325,9 +341,14 @@ def test_pip_may_delete_where_the_growth_is_measured(
     scan = os.scandir
 
     def delete_first(path: Any) -> Any:
-        if str(path).endswith(f"{os.sep}gone"):
+        if str(path).endswith(f"{os.sep}gone") and goes == "gone":
             shutil.rmtree(path)
-        return scan(path)
+        if not str(path).endswith(f"{os.sep}below"):
+            return scan(path)
+        with scan(path) as entries:
+            named = Named(list(entries))
+        shutil.rmtree(tmp_path / "gone")
+        return named
 
     expected = 3 if look is fetching._measure else (tmp_path / "stays").stat().st_mtime
     with monkeypatch.context() as patched:
