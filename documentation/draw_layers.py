@@ -45,7 +45,9 @@ WORDS = {
     "limits": "one table",
     "suggestions": "did you mean",
     "plain": "plain data",
+    "representation": "on one line",
     "resources": "shipped data",
+    "values": "how classes are made",
     "version": "which this is",
 }
 TYPE_MODULES = {"plugins.markers", "plugins.specification"}

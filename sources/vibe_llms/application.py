@@ -21,6 +21,7 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.manager import PluginManager
 from vibe_llms.representation import represent
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     import asyncio
@@ -319,7 +320,7 @@ class Application:
                 await self._clients.pop(key).client.close()
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class _Shared:
     """A client with the models that were accessed, and those who still need it."""
 

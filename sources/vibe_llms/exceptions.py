@@ -40,11 +40,10 @@ import enum
 from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
-import attrs
-
 from vibe_llms.facts import Factual
 from vibe_llms.facts import access_facts as access_facts
 from vibe_llms.suggestions import suggest
+from vibe_llms.values import frozen
 
 
 class Stage(enum.StrEnum):
@@ -109,7 +108,7 @@ class ConverseError(Factual, Exception):
         return f"{type(self).__name__}({str(self)!r})"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Finding:
     """One mistake in something a person wrote.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import attrs
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Limits:
     """What may wait or grow so far and no further; a name tells its unit.
 

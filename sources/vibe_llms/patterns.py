@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 
-import attrs
+from vibe_llms.values import define, frozen
 
 NAME_CHARACTERS = 256
 """How long the names are for which a pattern has to be quick; longer ones are asked about."""
@@ -38,7 +38,7 @@ class PatternError(ValueError):
     """A pattern cannot be used; says why, in the midst of a sentence."""
 
 
-@attrs.frozen
+@frozen
 class _Ways:
     """How many ways lead through a piece of a pattern.
 
@@ -54,7 +54,7 @@ class _Ways:
         return self.constant * math.comb(characters + self.repeats, self.repeats)
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class Pattern:
     """A regular expression that is quick, as far as texts are short.
 
@@ -99,7 +99,7 @@ def compile_pattern(text: str) -> Pattern:
     return Pattern(text, expression, ways)
 
 
-@attrs.define
+@define
 class _Reader:
     """Reads a pattern, and counts the ways through it on its way.
 

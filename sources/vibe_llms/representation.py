@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from reprlib import recursive_repr
 from typing import Any, Final
 
 import attrs
@@ -33,6 +34,7 @@ def represent(name: str, parts: Iterable[tuple[str, object]]) -> str:
     return f"{text})"
 
 
+@recursive_repr()
 def represent_fields(value: Any) -> str:
     """Writes a value of attrs: those of its fields that are not as they are by default."""
     return represent(type(value).__name__, _survey_fields(value))
@@ -60,7 +62,9 @@ def _survey_fields(value: Any) -> Iterable[tuple[str, object]]:
     positional = True
     for field in attrs.fields(type(value)):
         given = getattr(value, field.name, None)
-        if not field.init or not field.repr or given is None or given in (field.default, (), {}):
+        if not field.init or field.repr is not True or given is None:
+            continue
+        if given in (field.default, (), {}):
             continue
         if field.name in ("id", "timestamp"):  # new for each, and nobody reads them
             continue

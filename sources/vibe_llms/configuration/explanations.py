@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
 from vibe_llms.configuration.classes import Configuration, Setting
 from vibe_llms.configuration.redaction import redact_setting
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Explanation:
     """One value for the eyes of a person.
 

@@ -21,9 +21,10 @@ from vibe_llms.messages.canisters import AnyCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.representation import represent
+from vibe_llms.values import define, frozen
 
 
-@attrs.frozen
+@frozen
 class _Stored:
     """What a store has of a conversation: where, how many canisters, with which metadata.
 
@@ -36,7 +37,7 @@ class _Stored:
     metadata: ConversationMetadata
 
 
-@attrs.define(eq=False, init=False)
+@define(eq=False, init=False)
 class Conversation:
     """What was said so far. It only ever grows; what was said is not changed.
 

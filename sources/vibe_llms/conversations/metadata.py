@@ -9,6 +9,7 @@ import attrs
 
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.identities import access_now, ensure_utc
+from vibe_llms.values import frozen
 
 
 def order_tags(tags: Iterable[str]) -> tuple[str, ...]:
@@ -16,7 +17,7 @@ def order_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return (tags,) if isinstance(tags, str) else tuple(dict.fromkeys(tags))
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ParentLink:
     """Where a fork leaves its parent: everything before that point is read from the parent.
 
@@ -41,7 +42,7 @@ class ParentLink:
             raise StoreError(detail="A fork point lies before the beginning.")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ConversationMetadata:
     """What is known about a conversation apart from what was said in it.
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import attrs
-
 from vibe_llms.conversations.stores.interfaces import ConversationStore, Seen
 from vibe_llms.exceptions import ConverseError, Finding, StoreError
+from vibe_llms.values import frozen
 
 GRACE_SECONDS = 3600.0
 """How long unreferenced content is kept: a program may add content first and speak of it later."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Verification:
     """What a proof of a store brought.
 
@@ -75,7 +74,7 @@ def _examine_content(store: ConversationStore, content_id: str) -> tuple[Finding
         return (Finding(place=content_id, message=str(error)),)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Collection:
     """Content that can go.
 

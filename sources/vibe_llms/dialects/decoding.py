@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
 import msgspec
 
 from vibe_llms.events.stream import LossEvent
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.values import frozen
 
 _ESCAPE: Final = re.compile(
     rb"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
@@ -67,7 +67,7 @@ def read_text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-@attrs.frozen
+@frozen
 class Explaining:
     """Makes an error of ours of what comes of a frame that makes no sense.
 

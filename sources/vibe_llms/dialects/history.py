@@ -25,12 +25,13 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.values import frozen
 
 NO_RESULT: Final = "There is no result: it was not executed."
 """What stands in for the result that an invocation lacks."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class HistoryRules:
     """What a vendor asks of the ids of invocations.
 
@@ -45,7 +46,7 @@ class HistoryRules:
     alias_prefix: str = "call_"
 
 
-@attrs.frozen
+@frozen
 class Placed:
     """A canister of the repaired conversation, and the place of the one it is or came from."""
 

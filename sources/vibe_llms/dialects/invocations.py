@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
 from vibe_llms.dialects.extras import read_native, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 _NOTHING: Final = ("", "null", '""')
 
@@ -60,7 +59,7 @@ def open_tool(kept: Mapping[str, Any]) -> dict[str, Any]:
     return dict(kept) if kept.get("type") is not None else without(kept, "type")
 
 
-@attrs.frozen
+@frozen
 class Offer:
     """What a model may invoke.
 
@@ -80,7 +79,7 @@ class Offer:
     ledger: Ledger
 
 
-@attrs.frozen
+@frozen
 class InvocablesWriter:
     """Writes what a model may invoke, and the choice among it, in one dialect.
 

@@ -14,11 +14,12 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.contents import MediaContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.values import define
 
 _Medium = TypeVar("_Medium", bound=MediaContent)
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class Ledger:
     """Takes down losses while a request is written, and opens natives that may go out.
 

@@ -23,6 +23,7 @@ from vibe_llms.models.counting import estimate_request
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.tokens import TokenCount, count_text
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.values import frozen
 
 _Part = TypeVar("_Part")
 
@@ -41,7 +42,7 @@ class Processor(Protocol[_Part]):
         """Returns this part of a request that is in the vendor's words. Raises RequestError."""
 
 
-@attrs.frozen
+@frozen
 class FunctionProcessor(Generic[_Part]):
     """A processor that is two functions; see :class:`Processor`.
 
@@ -90,7 +91,7 @@ class EstimatingTokenizer:
         return estimate_request(request, model.attributes)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Processors:
     """The four of a vendor. To replace one: ``attrs.evolve(processors, messages=…)``.
 
@@ -107,7 +108,7 @@ class Processors:
     tokenizer: ConversationTokenizer = attrs.field(factory=EstimatingTokenizer)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Parts:
     """What the processors made of a request, in the vendor's words.
 

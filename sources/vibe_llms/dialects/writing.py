@@ -6,8 +6,6 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-import attrs
-
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import FunctionProcessor, Parts, Processors, nativize_parts
 from vibe_llms.messages.losses import Translation
@@ -15,6 +13,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.values import frozen
 
 Nativize: TypeAlias = Callable[..., Translation[JsonObject]]
 
@@ -23,7 +22,7 @@ def _add_nothing(request: Request, attributes: ModelAttributes, quirks: Any) -> 
     return {}
 
 
-@attrs.frozen
+@frozen
 class Draft:
     """What the body of a request is composed of.
 
@@ -44,7 +43,7 @@ class Draft:
     streaming: bool
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class RequestWriter:
     """Writes requests in one dialect.
 

@@ -16,9 +16,10 @@ from vibe_llms.invocables.registry import Registry
 from vibe_llms.invocables.validation import Fault
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Call:
     """One invocation of a turn.
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-import attrs
-
 from vibe_llms.events.engine import EngineEvent
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 Operation: TypeAlias = Callable[[JsonObject], Awaitable[JsonObject]]
 """What performs a step: registered under a name, given a JSON object, returning one."""
@@ -22,7 +21,7 @@ RunEvent: TypeAlias = EngineEvent | StreamEvent
 """What somebody who follows a run hears: its own events, and those of the answers on their way."""
 
 
-@attrs.frozen
+@frozen
 class Step:
     """One thing to be performed: the name of a registered operation, and its arguments.
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
-
 from vibe_llms.engine.states import State
 from vibe_llms.engine.table import TABLE, Situation, find_row
 from vibe_llms.engine.tails import Tail
@@ -20,11 +18,12 @@ from vibe_llms.messages.canisters import (
     StopReason,
     UserCanister,
 )
+from vibe_llms.values import frozen
 
 BEGIN = "begin"
 
 
-@attrs.frozen
+@frozen
 class Transition:
     """That one state can follow another, and the number of the row by which it does."""
 

@@ -32,11 +32,12 @@ from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import Origin, ResultCanister
 from vibe_llms.messages.losses import Loss
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 GENERATE_OPERATION = "model.request"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class RunEnding:
     """How a run came to rest.
 

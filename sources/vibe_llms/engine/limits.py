@@ -6,9 +6,10 @@ import attrs
 
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.values import define
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class Readings:
     """What a run has used so far: counted while it goes on, by whoever performs a part of it.
 

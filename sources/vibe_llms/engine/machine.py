@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import attrs
-
 from vibe_llms.engine.calls import Call
 from vibe_llms.engine.limits import Readings, find_reached, find_room
 from vibe_llms.engine.states import Reason, State
@@ -13,6 +11,7 @@ from vibe_llms.engine.table import Situation, find_row
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, StopReason
 from vibe_llms.messages.requests import is_answerable
+from vibe_llms.values import frozen
 
 _REFUSALS = frozenset({StopReason.REFUSED, StopReason.FILTERED})
 _CUTS = {
@@ -21,7 +20,7 @@ _CUTS = {
 }
 
 
-@attrs.frozen
+@frozen
 class Generate:
     """Ask the model.
 
@@ -34,21 +33,21 @@ class Generate:
     is_continuation: bool = False
 
 
-@attrs.frozen
+@frozen
 class Await:
     """Wait for approvals of these calls."""
 
     calls: tuple[Call, ...]
 
 
-@attrs.frozen
+@frozen
 class Execute:
     """Execute these calls, all of one turn."""
 
     calls: tuple[Call, ...]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class End:
     """Do nothing more.
 

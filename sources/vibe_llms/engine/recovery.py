@@ -22,9 +22,10 @@ from vibe_llms.events.engine import (
     InvocationStartedEvent,
 )
 from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.values import define
 
 
-@attrs.define
+@define
 class Record:
     """The log, as far as it decides anything; keys are ids of canisters.
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import attrs
-
 from vibe_llms.engine.calls import prepare_calls
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
@@ -27,6 +25,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, ResultCanister
+from vibe_llms.values import frozen
 
 STATES: dict[type[Command], State] = {
     Generate: State.GENERATE,
@@ -37,7 +36,7 @@ STATES: dict[type[Command], State] = {
 """The state in which each command is performed."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class RunStatus:
     """Where a run stands.
 

@@ -13,9 +13,10 @@ from vibe_llms.engine.calls import Call
 from vibe_llms.engine.states import State
 from vibe_llms.engine.tails import Tail
 from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Situation:
     """A conversation as the table and the machine see it.
 
@@ -36,7 +37,7 @@ class Situation:
     is_silent: bool = False
 
 
-@attrs.frozen
+@frozen
 class Row:
     """One row.
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
-
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -19,11 +17,12 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     StopReason,
 )
+from vibe_llms.values import frozen
 
 _BROKEN_OFF = frozenset({StopReason.INTERRUPTED, StopReason.FAILED})
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Tail:
     """The last turn of a conversation.
 

@@ -14,11 +14,12 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, ensure_utc
 from vibe_llms.messages.requests import Response
 from vibe_llms.plain import JsonValue
+from vibe_llms.values import frozen
 
 Ending: TypeAlias = Literal["completed", "failed", "interrupted"]
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ConversationStartedEvent:
     """A request is about to be sent.
 
@@ -35,7 +36,7 @@ class ConversationStartedEvent:
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ConversationProgressEvent:
     """A piece of text has arrived: of the answer, its reasoning, or an invocation's arguments.
 
@@ -72,7 +73,7 @@ class ConversationProgressEvent:
         fields["metadata"] = {} if metadata is None else metadata
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ConversationUpdatedEvent:
     """Something other than a piece of text has arrived.
 
@@ -92,7 +93,7 @@ class ConversationUpdatedEvent:
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ConversationCompletedEvent:
     """The request was answered.
 
@@ -112,7 +113,7 @@ class ConversationCompletedEvent:
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ConversationFailedEvent:
     """The request was not answered, or not to its end.
 
@@ -132,7 +133,7 @@ class ConversationFailedEvent:
     metadata: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ConversationEndedEvent:
     """Nothing more will come; always the last, whatever the outcome.
 

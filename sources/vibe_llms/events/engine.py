@@ -16,12 +16,13 @@ import attrs
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister, ResultCanister, StopReason, Usage
 from vibe_llms.plain import JsonValue
+from vibe_llms.values import frozen
 
 StateWord: TypeAlias = Literal["generate", "await", "execute", "terminate"]
 ReasonWord: TypeAlias = Literal["answered", "limit", "cancelled", "refused", "failed"]
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class RunStartedEvent:
     """A run takes a conversation up.
 
@@ -41,7 +42,7 @@ class RunStartedEvent:
     limits: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class StateEnteredEvent:
     """The run is in another state.
 
@@ -55,7 +56,7 @@ class StateEnteredEvent:
     turn: int
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class GenerationStartedEvent:
     """A model is about to be asked; written before anything is sent.
 
@@ -71,7 +72,7 @@ class GenerationStartedEvent:
     model: str
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class GenerationFinishedEvent:
     """The model has answered, and what it said is in the conversation.
 
@@ -99,7 +100,7 @@ class GenerationFinishedEvent:
     seconds: float = 0.0
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class GenerationFailedEvent:
     """The model did not answer, or not to its end.
 
@@ -121,7 +122,7 @@ class GenerationFailedEvent:
     seconds: float = 0.0
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class GenerationDoubtedEvent:
     """An earlier run broke off while a model was asked: that may have been billed.
 
@@ -137,7 +138,7 @@ class GenerationDoubtedEvent:
     model: str
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ApprovalRequestedEvent:
     """A call waits for somebody's approval.
 
@@ -163,7 +164,7 @@ class ApprovalRequestedEvent:
     in_doubt: bool = False
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ApprovalAnsweredEvent:
     """Somebody has answered a request for an approval.
 
@@ -188,7 +189,7 @@ class ApprovalAnsweredEvent:
     scope: Literal["once", "call", "always"] = "once"
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class InvocationStartedEvent:
     """A call begins; written before it does anything.
 
@@ -210,7 +211,7 @@ class InvocationStartedEvent:
     idempotency_key: str
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class InvocationProgressEvent:
     """A call says how far it is. Not written to the log.
 
@@ -228,7 +229,7 @@ class InvocationProgressEvent:
     text: str
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class InvocationFinishedEvent:
     """A call has a result, which is or soon will be in the conversation.
 
@@ -250,7 +251,7 @@ class InvocationFinishedEvent:
     seconds: float = 0.0
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class RunSuspendedEvent:
     """The run waits for approvals that nobody here can give; it can be taken up again.
 
@@ -264,7 +265,7 @@ class RunSuspendedEvent:
     digests: tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class RunEndedEvent:
     """The run is over, and why; the last event of each run.
 

@@ -28,7 +28,7 @@ from vibe_llms.events.conversation import (
     ConversationUpdatedEvent,
 )
 from vibe_llms.limits import Limits
-from vibe_llms.representation import represent_fields
+from vibe_llms.values import define, frozen
 
 _Event = TypeVar("_Event", bound=ConversationEvent)
 Reactor: TypeAlias = Callable[[_Event], None] | Callable[[_Event], Awaitable[None]]
@@ -37,7 +37,7 @@ FINISH_SECONDS = 5.0
 """How long the end of a stream waits for an asynchronous reactor that is still busy."""
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class ConversationReactors:
     """What a host application wants to hear of; each is optional, plain or asynchronous.
 
@@ -52,8 +52,6 @@ class ConversationReactors:
         failure: It was not, because of an error.
         deallocator: Nothing more will come; always last, also on failure and cancellation.
     """
-
-    __repr__ = represent_fields
 
     allocator: Reactor[ConversationStartedEvent] | None = None
     progress: Reactor[ConversationProgressEvent] | None = None
@@ -77,7 +75,7 @@ _warned: WeakKeyDictionary[ConversationReactors, set[int]] = WeakKeyDictionary()
 """Which callables of which reactors have had their warning, by ``id``."""
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class _Listener:
     """One callable, and the reactors that it belongs to."""
 
@@ -92,7 +90,7 @@ class _Listener:
             warn_of_failure(self.call, error)
 
 
-@attrs.frozen
+@frozen
 class _Chorus:
     """Several listeners in the place of one; the dispatcher takes them apart again."""
 
@@ -129,7 +127,7 @@ def _survey(reactors: ConversationReactors, field: str) -> list[_Listener]:
     return [_Listener(reactors, reactor, is_asynchronous(reactor))]
 
 
-@attrs.define
+@define
 class _Waiting:
     """An event that waits for its asynchronous reactors.
 

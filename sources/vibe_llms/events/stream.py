@@ -23,6 +23,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, Citation, Native
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Response
+from vibe_llms.values import frozen
 
 ContentKind: TypeAlias = Literal[
     "text",
@@ -43,7 +44,7 @@ bytes of a medium, in base 64."""
 FinishedItem: TypeAlias = AnyContent | InvocationCanister | ResultCanister | None
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ResponseStartedEvent:
     """The vendor has begun to answer.
 
@@ -59,7 +60,7 @@ class ResponseStartedEvent:
     request_id: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ContentStartedEvent:
     """A content begins. An invocation says at once what is called and under which id.
 
@@ -84,7 +85,7 @@ class ContentStartedEvent:
     owner: Owner = Owner.OURS
 
 
-@attrs.frozen(slots=False)
+@frozen(slots=False)
 class ContentDeltaEvent:
     """A content goes on. Signatures replace what came before on their channel, all else appends.
 
@@ -108,7 +109,7 @@ class ContentDeltaEvent:
         fields["channel"] = channel
 
 
-@attrs.frozen(slots=False)
+@frozen(slots=False)
 class ContentCitedEvent:
     """A text rests on a source.
 
@@ -122,7 +123,7 @@ class ContentCitedEvent:
     citation: Citation
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ContentFinishedEvent:
     """A content is complete.
 
@@ -144,7 +145,7 @@ class ContentFinishedEvent:
     group_native: Native | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class NativeEvent:
     """Something of the vendor's that has no common word: it passes through.
 
@@ -160,7 +161,7 @@ class NativeEvent:
     index: int | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class UsageEvent:
     """The vendor has told what the response has used.
 
@@ -172,7 +173,7 @@ class UsageEvent:
     usage: Usage
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class RetryEvent:
     """The request will be sent again.
 
@@ -188,7 +189,7 @@ class RetryEvent:
     error: ConverseError
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class LossEvent:
     """A translation changed something, left it out, made it up or kept it back.
 
@@ -200,7 +201,7 @@ class LossEvent:
     loss: Loss
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ResponseFinishedEvent:
     """The response is complete; the last event of a stream that did not fail.
 
@@ -218,7 +219,7 @@ class ResponseFinishedEvent:
     response: Response | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class ResponseFailedEvent:
     """The response broke off; the last event of a stream that failed.
 

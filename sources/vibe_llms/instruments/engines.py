@@ -47,6 +47,7 @@ from vibe_llms.representation import represent
 from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import MemoryLog, RunLog
 from vibe_llms.synchrony import SyncFace, blocking, constructed_like
+from vibe_llms.values import frozen
 
 Tool: TypeAlias = Ensemble | Invoker | Callable[..., Any]
 """What can be given as a tool: a function, an invoker, or an ensemble of them."""
@@ -67,7 +68,7 @@ class EngineSettings(EngineOptions, total=False):
     application: Application | None
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class RunOutcome(RunEnding):
     """What came of a run: besides this, all of :class:`.RunEnding`, which says how it came to rest.
 

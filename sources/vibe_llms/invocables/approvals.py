@@ -15,9 +15,10 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.calls import canonicalize, digest_call
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define, frozen
 
 
-@attrs.frozen(kw_only=True, field_transformer=conform_fields)
+@frozen(kw_only=True, field_transformer=conform_fields)
 class ApprovalRequest:
     """One call that waits for an approval.
 
@@ -83,7 +84,7 @@ class Scope(enum.StrEnum):
     ALWAYS = "always"
 
 
-@attrs.frozen(kw_only=True, field_transformer=conform_fields)
+@frozen(kw_only=True, field_transformer=conform_fields)
 class Approval:
     """An answer.
 
@@ -202,7 +203,7 @@ class DeferringApprover(Protocol):
         ...
 
 
-@attrs.frozen
+@frozen
 class AllowAll:
     """Lets every call be executed: for what runs where nothing can be harmed."""
 
@@ -211,7 +212,7 @@ class AllowAll:
         return allow(request)
 
 
-@attrs.frozen
+@frozen
 class DenyAll:
     """Refuses every call that needs an approval: for where nobody can be asked.
 
@@ -226,7 +227,7 @@ class DenyAll:
         return deny(request, self.reason)
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class Remembering:
     """Asks another, and not again where an answer reached further than its invocation.
 

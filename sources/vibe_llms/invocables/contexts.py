@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import attrs
 
+from vibe_llms.values import define
+
 
 def _access_loop() -> asyncio.AbstractEventLoop | None:
     try:
@@ -15,7 +17,7 @@ def _access_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-@attrs.define(kw_only=True, eq=False)
+@define(kw_only=True, eq=False)
 class InvocationContext:
     """One call, as its function sees it.
 

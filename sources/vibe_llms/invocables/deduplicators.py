@@ -19,6 +19,7 @@ from vibe_llms.messages.contents import MEDIA_CLASSES, TextualContent
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.views import Pair, pairs_of
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 NEAR_SHARE: Final = 0.8
 """From which share of the window on a conversation is near it."""
@@ -36,7 +37,7 @@ class Deduplicator(Protocol):
         ...
 
 
-@attrs.frozen
+@frozen
 class ByArguments:
     """A call makes earlier ones of the same invocable with the same arguments stale."""
 
@@ -45,7 +46,7 @@ class ByArguments:
         return f"{name}:{canonicalize(arguments)}"
 
 
-@attrs.frozen
+@frozen
 class ByArgument:
     """A call makes earlier ones about the same thing stale: one argument says which thing.
 

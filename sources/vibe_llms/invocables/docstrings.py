@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-import attrs
+from vibe_llms.values import frozen
 
 _HEADINGS: Final = ("Args:", "Arguments:", "Parameters:")
 _ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 
 
-@attrs.frozen
+@frozen
 class Docstring:
     """The text without the section on arguments, and what that says about each."""
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import attrs
 
 from vibe_llms.invocables.invokers import Invoker, produce_invoker
+from vibe_llms.values import define
 
 
 @runtime_checkable
@@ -43,7 +44,7 @@ def _ensure_invokers(given: Iterable[Invoker | Callable[..., Any]]) -> tuple[Inv
     return tuple(each if isinstance(each, Invoker) else produce_invoker(each) for each in given)
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class FunctionsEnsemble:
     """Functions of this process; nothing has to be opened for them.
 

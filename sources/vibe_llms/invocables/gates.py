@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
+from vibe_llms.values import define
+
 
 class GateBlockedError(Exception):
     """All places are held by executions that were given up and have not ended."""
@@ -73,7 +75,7 @@ class Gate:
         self.release()
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class Gates:
     """One gate for each event loop: futures belong to loops."""
 

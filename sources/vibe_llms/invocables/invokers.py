@@ -17,7 +17,7 @@ from vibe_llms.invocables.validation import Fault, Validator, produce_validator
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.json_values import ensure_schema
 from vibe_llms.plain import JsonObject
-from vibe_llms.representation import represent_fields
+from vibe_llms.values import frozen
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -37,7 +37,7 @@ class Effect(enum.StrEnum):
     ONCE = "once"
 
 
-@attrs.frozen
+@frozen
 class Bound:
     """The arguments with which a function is called, in Python's terms."""
 
@@ -64,7 +64,7 @@ def _refuse(name: str, problem: str, remedy: str) -> RequestError:
     return RequestError(path=name, detail=detail, remedy=remedy, stage=Stage.CONFIGURE)
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Invoker:
     """One thing that a model may invoke.
 
@@ -88,8 +88,6 @@ class Invoker:
     Raises:
         RequestError: The name or the description is empty, or a limit is not positive.
     """
-
-    __repr__ = represent_fields
 
     name: str
     description: str

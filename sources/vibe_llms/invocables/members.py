@@ -11,9 +11,10 @@ from typing import Any
 import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Member:
     """One named value: its type, and whether it has to be given."""
 
@@ -21,7 +22,7 @@ class Member:
     is_required: bool
 
 
-@attrs.frozen
+@frozen
 class Members:
     """What a class is made of, and how it is made of it."""
 

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from vibe_llms.messages.descriptions import CHOICES
+from vibe_llms.values import frozen
 
 NAME_LENGTH: Final = 64
 """How long a name may be for the vendor that takes the least."""
@@ -18,7 +17,7 @@ NAME_LENGTH: Final = 64
 _FOREIGN: Final = re.compile("[^A-Za-z0-9_-]")
 
 
-@attrs.frozen
+@frozen
 class Origin:
     """Where an invoker comes from.
 

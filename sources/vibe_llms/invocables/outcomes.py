@@ -18,6 +18,7 @@ from vibe_llms.messages.contents import (
     ensure_contents,
 )
 from vibe_llms.plain import escape_halves
+from vibe_llms.values import frozen
 
 _CONTENTS: Final = tuple(CONTENT_CLASSES.values())
 CONTENTS_LIMIT: Final = 1_000
@@ -26,7 +27,7 @@ CONTENTS_LIMIT: Final = 1_000
 _ITEMS_LIMIT: Final = 1_000_000
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Outcome:
     """What a call brought.
 

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, Protocol, TypeVar
 
-import attrs
-
 from vibe_llms.exceptions import ConverseError, access_facts
+from vibe_llms.values import frozen
 
 _logger = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ _FAREWELL_SECONDS: Final = 1.0
 """How long the task is waited for by somebody who is being cancelled."""
 
 
-@attrs.frozen
+@frozen
 class Backoff:
     """How often in a row a connection was opened again, of so many times that it may be."""
 

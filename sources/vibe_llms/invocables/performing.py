@@ -26,6 +26,7 @@ from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome, produce_
 from vibe_llms.invocables.validation import Misfit, explain_faults
 from vibe_llms.invocables.workers import submit
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 _logger = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -
         return fail(f"The arguments of {invoker.name} do not fit: {_tell(error)}")
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class _Places:
     """What an execution occupies until it has really ended: of its invoker, and of the threads.
 

@@ -21,12 +21,13 @@ from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.naming import Origin, assign_names
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.suggestions import find_near
+from vibe_llms.values import frozen
 
 CONNECT_SECONDS: Final = 60.0
 DISCONNECT_SECONDS: Final = 10.0
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Registration:
     """An invoker under the name that the model knows it by.
 

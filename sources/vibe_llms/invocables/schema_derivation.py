@@ -24,11 +24,12 @@ import attrs
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.members import Members, is_pydantic, list_members
 from vibe_llms.invocables.validation import Misfit
+from vibe_llms.values import define, frozen
 
 Convert = Callable[[Any], Any]
 
 
-@attrs.frozen
+@frozen
 class Shape:
     """A schema, and the conversion that goes with it. It raises Misfit for what does not fit."""
 
@@ -143,7 +144,7 @@ ARRAYS: Final[Mapping[Any, Callable[[list[Any]], Any]]] = {
 OBJECTS: Final = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 
 
-@attrs.define
+@define
 class Deriver:
     """Derives shapes, and gathers the definitions of classes that hold themselves.
 

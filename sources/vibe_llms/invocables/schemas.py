@@ -18,11 +18,12 @@ from vibe_llms.invocables.members import read_hints
 from vibe_llms.invocables.schema_derivation import Convert, Deriver, within
 from vibe_llms.invocables.validation import Misfit
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 Binder = Callable[[JsonObject, InvocationContext], Bound]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Form:
     """A function as a model sees it, and how it is called with what the model writes."""
 
@@ -92,7 +93,7 @@ def produce_binder(function: Callable[..., Any], *, name: str = "") -> tuple[Bin
     return functools.partial(_bind, parameters, {}), read_docstring(function).text
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class _Parameter:
     name: str
     kind: Any

@@ -15,6 +15,7 @@ import attrs
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.schema_compiler import Check, compile_check
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define, frozen
 
 FAULTS_LIMIT: Final = 10
 """How many faults are told at once: a model mends the first ones first."""
@@ -23,7 +24,7 @@ FAULTS_LIMIT: Final = 10
 _SHOWN_CHARACTERS: Final = 80
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Fault:
     """One thing that is wrong with arguments.
 
@@ -110,7 +111,7 @@ def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestEr
     )
 
 
-@attrs.frozen
+@frozen
 class Weight:
     """How large plain data are.
 
@@ -150,7 +151,7 @@ EXPLAIN_CHARACTERS: Final = 30_000_000
 """For how many pairs, times characters, jsonschema is asked here: each fault quotes the value."""
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class Validator:
     """What a schema says about arguments.
 

@@ -11,12 +11,11 @@ import signal
 import sys
 from typing import Any
 
-import attrs
-
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables.faults import find_faults, produce_schema_validator
 from vibe_llms.invocables.schema_compiler import Check, compile_check
 from vibe_llms.invocables.validation import refuse_schema
+from vibe_llms.values import define
 
 
 def serve(seconds: float, memory_bytes: float, idle_seconds: float) -> None:
@@ -69,7 +68,7 @@ def _validate(text: str, value: Any, name: str) -> list[tuple[str, str]]:
     return [(fault.path, fault.rule) for fault in find_faults(prepared.validator, value, name)]
 
 
-@attrs.define
+@define
 class _Prepared:
     """What is made of a schema once."""
 

@@ -23,7 +23,7 @@ from vibe_llms.messages.contents import AnyContent, Native, ensure_contents
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.identities import access_now, ensure_utc, produce_identity
 from vibe_llms.plain import JsonValue
-from vibe_llms.representation import represent_fields
+from vibe_llms.values import frozen
 
 
 class StopReason(enum.StrEnum):
@@ -49,7 +49,7 @@ class StopReason(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Usage:
     """Tokens that a response used, in buckets that do not overlap.
 
@@ -66,8 +66,6 @@ class Usage:
         output_audio_tokens: Output that was sound.
         native: The vendor's own account, as JSON, verbatim.
     """
-
-    __repr__ = represent_fields
 
     input_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -116,7 +114,7 @@ def _sum_known(*counts: int | None) -> int | None:
     return sum(known) if known else None
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Origin:
     """Where a canister from a model came from: the same value on each canister of its turn.
 
@@ -129,8 +127,6 @@ class Origin:
         native_stop_reason: The same in the vendor's words; ``None`` where it said nothing.
         usage: What the whole turn used.
     """
-
-    __repr__ = represent_fields
 
     provider: str
     model: str
@@ -184,7 +180,7 @@ class _Worded:
         return text_of(cast("AnyCanister", self))
 
 
-@attrs.frozen(slots=False, field_transformer=conform_fields)
+@frozen(slots=False, field_transformer=conform_fields)
 class UserCanister(_Worded):
     """What the user says.
 
@@ -195,8 +191,6 @@ class UserCanister(_Worded):
         native: What the vendor said of it beyond the common words.
     """
 
-    __repr__ = represent_fields
-
     role: Literal["user"] = attrs.field(default="user", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
     content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
@@ -204,7 +198,7 @@ class UserCanister(_Worded):
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen(slots=False, field_transformer=conform_fields)
+@frozen(slots=False, field_transformer=conform_fields)
 class SupervisorCanister(_Worded):
     """Instructions from whoever is responsible for the conversation (a system prompt).
 
@@ -215,8 +209,6 @@ class SupervisorCanister(_Worded):
         native: What the vendor said of it beyond the common words.
     """
 
-    __repr__ = represent_fields
-
     role: Literal["supervisor"] = attrs.field(default="supervisor", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
     content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
@@ -224,7 +216,7 @@ class SupervisorCanister(_Worded):
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen(slots=False, field_transformer=conform_fields)
+@frozen(slots=False, field_transformer=conform_fields)
 class DocumentCanister(_Worded):
     """Material to be consulted, as opposed to words that are meant.
 
@@ -236,8 +228,6 @@ class DocumentCanister(_Worded):
         native: What the vendor said of it beyond the common words.
     """
 
-    __repr__ = represent_fields
-
     role: Literal["document"] = attrs.field(default="document", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
     content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
@@ -246,7 +236,7 @@ class DocumentCanister(_Worded):
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen(slots=False, field_transformer=conform_fields)
+@frozen(slots=False, field_transformer=conform_fields)
 class AssistantCanister(_Worded):
     """What the model thinks and says.
 
@@ -259,8 +249,6 @@ class AssistantCanister(_Worded):
         native: What the vendor said of it beyond the common words.
     """
 
-    __repr__ = represent_fields
-
     role: Literal["assistant"] = attrs.field(default="assistant", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
     content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
@@ -270,7 +258,7 @@ class AssistantCanister(_Worded):
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen(slots=False, field_transformer=conform_fields)
+@frozen(slots=False, field_transformer=conform_fields)
 class InvocationCanister(_Worded):
     """One call that the model asks for, or that the vendor has made on its own.
 
@@ -288,8 +276,6 @@ class InvocationCanister(_Worded):
         turn_id: Groups the canisters of one answer.
         native: Of a vendor's own invocation the whole block, else what has no common word.
     """
-
-    __repr__ = represent_fields
 
     role: Literal["invocation"] = attrs.field(default="invocation", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
@@ -349,7 +335,7 @@ def _refuse(canister: InvocationCanister, detail: str) -> ParseError:
     return ParseError(detail=detail, kind="JSON object", text=canister.arguments, faults=(detail,))
 
 
-@attrs.frozen(slots=False, field_transformer=conform_fields)
+@frozen(slots=False, field_transformer=conform_fields)
 class ResultCanister(_Worded):
     """What came of one invocation.
 
@@ -365,8 +351,6 @@ class ResultCanister(_Worded):
         turn_id: Groups the canisters of one answer.
         native: What the vendor said of it beyond the common words.
     """
-
-    __repr__ = represent_fields
 
     role: Literal["result"] = attrs.field(default="result", init=False)
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)

@@ -16,7 +16,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.field_types import conform_fields, ensure_members
-from vibe_llms.representation import represent_fields
+from vibe_llms.values import frozen
 
 
 @runtime_checkable
@@ -28,7 +28,7 @@ class Content(Protocol):
         """The stable word, as it is stored."""
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Native:
     """What a vendor said beyond the common words, kept beside them, to be said to it again.
 
@@ -41,13 +41,11 @@ class Native:
         data: A JSON object.
     """
 
-    __repr__ = represent_fields
-
     protocol: str
     data: str
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Citation:
     """A span of a text that rests on a source.
 
@@ -61,8 +59,6 @@ class Citation:
         file_id: The vendor's name of the source, where it is an uploaded file.
         native: The vendor's citation, verbatim.
     """
-
-    __repr__ = represent_fields
 
     start: int | None = None
     end: int | None = None
@@ -81,7 +77,7 @@ def _ensure_summary(given: Iterable[str]) -> tuple[str, ...]:
     return ensure_members(given, (str,), "summary")
 
 
-@attrs.frozen(slots=False, field_transformer=conform_fields)
+@frozen(slots=False, field_transformer=conform_fields)
 class TextualContent:
     """Text, with the spans of it that rest on sources.
 
@@ -91,8 +87,6 @@ class TextualContent:
         citations: The spans that rest on sources, in the vendor's order.
         native: What the vendor said of it beyond the common words.
     """
-
-    __repr__ = represent_fields
 
     type: Literal["text"] = attrs.field(default="text", init=False)
     text: str
@@ -139,7 +133,7 @@ def _conform_media_fields(
     return sorted(conform_fields(cls, fields), key=lambda field: field.name != "type")
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class _MediaContent:
     """Data that are not text: inline, in a content store, at a URL, or held by the vendor.
 
@@ -173,7 +167,7 @@ class _MediaContent:
             )
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
+@frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class ImageContent(_MediaContent):
     """A picture, with the attributes that all media have: see :class:`FileContent`.
 
@@ -182,13 +176,11 @@ class ImageContent(_MediaContent):
             ``None`` leaves that to the vendor.
     """
 
-    __repr__ = represent_fields
-
     type: Literal["image"] = attrs.field(default="image", init=False)
     detail: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
+@frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class AudioContent(_MediaContent):
     """Sound, with the attributes that all media have: see :class:`FileContent`.
 
@@ -196,22 +188,18 @@ class AudioContent(_MediaContent):
         transcript: Its words, where they are known.
     """
 
-    __repr__ = represent_fields
-
     type: Literal["audio"] = attrs.field(default="audio", init=False)
     transcript: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
+@frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class VideoContent(_MediaContent):
     """A film, with the attributes that all media have: see :class:`FileContent`."""
-
-    __repr__ = represent_fields
 
     type: Literal["video"] = attrs.field(default="video", init=False)
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
+@frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
 class FileContent(_MediaContent):
     """A PDF or another document.
 
@@ -228,14 +216,12 @@ class FileContent(_MediaContent):
         context: What the model is told about it, besides.
     """
 
-    __repr__ = represent_fields
-
     type: Literal["file"] = attrs.field(default="file", init=False)
     title: str | None = None
     context: str | None = None
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class ReasoningContent:
     """What a model thought before it spoke.
 
@@ -246,8 +232,6 @@ class ReasoningContent:
         native: What the vendor said of it beyond the common words.
     """
 
-    __repr__ = represent_fields
-
     type: Literal["reasoning"] = attrs.field(default="reasoning", init=False)
     text: str = ""
     summary: tuple[str, ...] = attrs.field(default=(), converter=_ensure_summary)
@@ -255,7 +239,7 @@ class ReasoningContent:
     native: Native | None = None
 
 
-@attrs.frozen(slots=False, field_transformer=conform_fields)
+@frozen(slots=False, field_transformer=conform_fields)
 class RefusalContent:
     """The model's words for not answering.
 
@@ -264,14 +248,12 @@ class RefusalContent:
         native: What the vendor said of it beyond the common words.
     """
 
-    __repr__ = represent_fields
-
     type: Literal["refusal"] = attrs.field(default="refusal", init=False)
     text: str
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class NativeContent:
     """A vendor's own block for which there is no common word, kept verbatim.
 
@@ -280,8 +262,6 @@ class NativeContent:
         native: The block itself.
         text: What a reader may be shown in its place; empty where there is nothing to show.
     """
-
-    __repr__ = represent_fields
 
     type: Literal["native"] = attrs.field(default="native", init=False)
     kind: str

@@ -9,13 +9,13 @@ from vibe_llms.messages.contents import Native
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.messages.json_values import ensure_schema, write_plain
 from vibe_llms.plain import JsonObject
-from vibe_llms.representation import represent_fields
+from vibe_llms.values import frozen
 
 CHOICES = ("auto", "none", "required")
 """The choices which name no invocable, and which therefore none may be called."""
 
 
-@attrs.frozen(kw_only=True, field_transformer=conform_fields)
+@frozen(kw_only=True, field_transformer=conform_fields)
 class InvocableDescription:
     """The name, the purpose and the arguments of an invocable.
 
@@ -31,8 +31,6 @@ class InvocableDescription:
     Raises:
         RequestError: The name or the description is empty, or a field holds what it cannot.
     """
-
-    __repr__ = represent_fields
 
     name: str
     description: str

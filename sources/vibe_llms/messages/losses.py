@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from vibe_llms.messages.field_types import conform_fields, ensure_members
+from vibe_llms.values import frozen
 
 _T = TypeVar("_T")
 
@@ -26,7 +27,7 @@ class LossKind(enum.StrEnum):
     WITHHELD = "withheld"
 
 
-@attrs.frozen(kw_only=True, field_transformer=conform_fields)
+@frozen(kw_only=True, field_transformer=conform_fields)
 class Loss:
     """One thing that a translation changed, left out, made up or kept back.
 
@@ -51,7 +52,7 @@ def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:
     return ensure_members(given, (Loss,), "losses")
 
 
-@attrs.frozen
+@frozen
 class Translation(Generic[_T]):
     """The outcome of a translation, and what it could not carry over.
 

@@ -24,7 +24,8 @@ from vibe_llms.messages.field_types import conform_fields, ensure_members, renew
 from vibe_llms.messages.json_values import ensure_controls, ensure_schema, write_plain
 from vibe_llms.messages.losses import Loss, ensure_losses
 from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.representation import represent, represent_fields
+from vibe_llms.representation import represent
+from vibe_llms.values import frozen
 
 ANSWERABLE_ROLES = frozenset({"user", "document", "supervisor", "result"})
 """The roles of a last canister that leaves something to be answered."""
@@ -45,7 +46,7 @@ def _ensure_invocables(
     return ensure_members(given, (InvocableDescription,), "invocables")
 
 
-@attrs.frozen(kw_only=True, slots=False, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Request:
     """One call of a model, without anything of the vendor's in it.
 
@@ -73,8 +74,6 @@ class Request:
         RequestError: There is nothing to answer; or invocables and choice do not go together;
             or a field holds what it cannot. Controls and schemas are copied.
     """
-
-    __repr__ = represent_fields
 
     canisters: tuple[AnyCanister, ...] = attrs.field(converter=_ensure_canisters)
     model: str = ""
@@ -215,7 +214,7 @@ def _ensure_origins(given: Iterable[Origin]) -> tuple[Origin, ...]:
     return ensure_members(given, (Origin,), "summaries")
 
 
-@attrs.frozen(kw_only=True, field_transformer=conform_fields)
+@frozen(kw_only=True, field_transformer=conform_fields)
 class ResponseMetadata:
     """How a response came to be.
 
@@ -230,8 +229,6 @@ class ResponseMetadata:
             that what it used can be counted, too.
         native: What else the vendor said about the response, as a JSON object.
     """
-
-    __repr__ = represent_fields
 
     origin: Origin
     duration_seconds: float = 0.0
@@ -258,7 +255,7 @@ UNANSWERED: Final = frozenset(
 """Why a model stops without having answered."""
 
 
-@attrs.frozen(kw_only=True, field_transformer=conform_fields)
+@frozen(kw_only=True, field_transformer=conform_fields)
 class Response:
     """What came of a request: the canisters to append, how, and what was lost on the way.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import attrs
-
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -21,6 +19,7 @@ from vibe_llms.messages.contents import (
     NativeContent,
     TextualContent,
 )
+from vibe_llms.values import frozen
 
 BOUNDARY: Final = "\n\n"
 """What parts texts where they stand in one."""
@@ -65,7 +64,7 @@ def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:
     )
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Pair:
     """An invocation and what came of it; ``result`` is ``None`` while it is owed."""
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import attrs
-
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.values import frozen
 
 _PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -16,7 +15,7 @@ def is_provider_name(text: str) -> bool:
     return _PROVIDER.fullmatch(text) is not None
 
 
-@attrs.frozen
+@frozen
 class ModelAddress:
     """A model of a provider; ``str`` gives the text that :meth:`parse` reads.
 

@@ -14,6 +14,7 @@ from vibe_llms.models.controls import Control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import CAPABILITIES, resolve_spelling
 from vibe_llms.plain import JsonValue
+from vibe_llms.values import frozen
 
 
 class Capability(enum.StrEnum):
@@ -41,7 +42,7 @@ class Layer(enum.StrEnum):
     """The user's own configuration."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Provenance:
     """Where a value is from.
 
@@ -65,7 +66,7 @@ class Provenance:
         return f"{self.layer} {self.name}" if self.name else str(self.layer)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TracedValue:
     """A value and where it is from.
 
@@ -88,7 +89,7 @@ class TracedValue:
         return (attrs.evolve(self, overrode=()), *self.overrode)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Explanation:
     """One row of ``vibe models show``.
 
@@ -108,7 +109,7 @@ class Explanation:
     overrode: tuple[TracedValue, ...]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ModelAttributes:
     """What is known about one model.
 

@@ -17,9 +17,10 @@ from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.rules import Rule
 from vibe_llms.resources import access_data
 from vibe_llms.suggestions import find_near, find_nearest
+from vibe_llms.values import define
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class Catalogue:
     """The models of all providers. A provider's files are read when it is first asked for.
 

@@ -17,6 +17,7 @@ from vibe_llms.exceptions import ControlError
 from vibe_llms.plain import JsonValue
 from vibe_llms.suggestions import find_near
 from vibe_llms.tables.kinds import is_list, name_kind
+from vibe_llms.values import frozen
 
 Number: TypeAlias = "int | float"
 
@@ -25,7 +26,7 @@ def _freeze(values: Iterable[JsonValue]) -> tuple[JsonValue, ...]:
     return tuple(values)
 
 
-@attrs.frozen
+@frozen
 class BooleanControl:
     """True or false."""
 
@@ -33,7 +34,7 @@ class BooleanControl:
     default: bool | Absence = ABSENT
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class IntervalControl:
     """A number between two bounds, both allowed; ``None`` is no bound.
 
@@ -55,7 +56,7 @@ class IntervalControl:
         return isinstance(self.grade, int)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class OptionsControl:
     """One of several values, each a text, a number, or true or false."""
 
@@ -64,7 +65,7 @@ class OptionsControl:
     default: JsonValue | Absence = ABSENT
 
 
-@attrs.frozen
+@frozen
 class TextControl:
     """Any text."""
 
@@ -72,7 +73,7 @@ class TextControl:
     default: str | Absence = ABSENT
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SequenceControl:
     """A list whose elements all obey one control; ``maximum_items`` of ``None`` is no bound."""
 
@@ -82,7 +83,7 @@ class SequenceControl:
     default: JsonValue | Absence = ABSENT
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class DictionaryControl:
     """A table with free keys whose values all obey one control."""
 

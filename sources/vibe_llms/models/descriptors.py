@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import attrs
-
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ModelDescriptor:
     """A model of a provider, and what is known of it.
 

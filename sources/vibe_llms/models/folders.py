@@ -28,6 +28,7 @@ from vibe_llms.resources import access_data
 from vibe_llms.tables.documents import Document, parse_document
 from vibe_llms.tables.kinds import TABLE, TEXT, TEXTS, Kind, is_list_of, is_table
 from vibe_llms.tables.reading import TableReader
+from vibe_llms.values import define, frozen
 
 _MODELS_HEADER = re.compile(r"^\s*\[\[models\]\]", re.MULTILINE)
 _MODELS = Kind("tables, each headed [[models]]", is_list_of(is_table))
@@ -42,7 +43,7 @@ _ROOT_KEYS = {
 }
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Overrides:
     """What the user wrote about models.
 
@@ -57,7 +58,7 @@ class Overrides:
     text: str = ""
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class ProviderFolder:
     """One folder of a provider's data, which may lack any of its parts.
 

@@ -26,6 +26,7 @@ from vibe_llms.models.rules import Rule, RuleReader
 from vibe_llms.plain import JsonValue
 from vibe_llms.tables.documents import Document
 from vibe_llms.tables.reading import TableReader, write_path
+from vibe_llms.values import define, frozen
 
 _STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
 
@@ -35,7 +36,7 @@ def _sort_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(sorted(rules, key=lambda rule: _STRENGTHS[rule.provenance.layer]))
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ModelsIntegrator:
     """What a provider's data and the user say about its models, also about unheard-of ones.
 
@@ -153,7 +154,7 @@ def _produce_learnt_rule(learnt: Mapping[str, JsonValue], source: str) -> Rule:
     return attrs.evolve(rule, provenance=attrs.evolve(rule.provenance, file=""))
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class _Fold:
     """Lets one rule after the other speak."""
 

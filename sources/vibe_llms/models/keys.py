@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.plain import JsonValue
+from vibe_llms.values import frozen
 
 
 class KeyRole(enum.StrEnum):
@@ -24,7 +25,7 @@ class KeyRole(enum.StrEnum):
     """Any other fact about the model."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Key:
     """One row of the table.
 

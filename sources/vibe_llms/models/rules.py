@@ -28,6 +28,7 @@ from vibe_llms.suggestions import find_near, suggest_among
 from vibe_llms.tables.annotations import DATE
 from vibe_llms.tables.kinds import PATTERN, TEXT, Kind, is_list, name_kind
 from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.values import frozen
 
 ORIGIN: Final[Mapping[str, Kind]] = {"source": TEXT, "date": DATE}
 """What can be said about where a value is from."""
@@ -36,7 +37,7 @@ _HEAD: Final[Mapping[str, Kind]] = {"pattern": PATTERN, "model": TEXT, "provider
 """What a table says about itself."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Rule:
     """What one table sets for the models it concerns.
 
@@ -80,7 +81,7 @@ class Rule:
         return attrs.evolve(self.provenance, source=source, date=date)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class RuleReader:
     """Reads the tables of one document.
 

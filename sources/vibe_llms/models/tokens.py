@@ -19,6 +19,7 @@ import attrs
 
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.installing import advise_extra
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.models.attributes import ModelAttributes
@@ -34,7 +35,7 @@ https://platform.claude.com/docs/en/build-with-claude/token-counting, read 2026-
 """
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TokenCount:
     """A number of tokens.
 

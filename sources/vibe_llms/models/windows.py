@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby
 from typing import Final
 
-import attrs
-
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -26,6 +24,7 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import MESSAGE_OVERHEAD, count_canister, estimate_overhead
+from vibe_llms.values import frozen
 
 UNSAID_OUTPUT: Final = 4096
 """Room for an answer whose length nobody bounds; a quarter of the window where that is less."""
@@ -36,7 +35,7 @@ _STEP_SHARE: Final = 4
 _INPUT_ROLES: Final = frozenset({"user", "document"})
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Cut:
     """What is left out of a conversation.
 

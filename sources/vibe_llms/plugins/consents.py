@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import attrs
+from vibe_llms.values import frozen
 
 
-@attrs.frozen
+@frozen
 class SettledConsent:
     """Gives the one answer that was settled in advance, such as by the setting ``yes``."""
 
@@ -16,7 +16,7 @@ class SettledConsent:
         return self.answer
 
 
-@attrs.frozen
+@frozen
 class SilentProgress:
     """Shows nothing."""
 

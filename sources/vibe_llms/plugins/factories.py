@@ -25,6 +25,7 @@ from vibe_llms.plugins.specification.runs import (
     EnsembleContext,
     EnsembleSpecification,
 )
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -37,7 +38,7 @@ _PARTS: Final = frozenset({"contents", "index"})
 """What of a store has methods of its own."""
 
 
-@attrs.frozen
+@frozen
 class PluggedStore:
     """Passes everything on to a plugin's store, or to a part of it.
 

@@ -19,12 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attrs
-
 from vibe_llms.configuration.redaction import redact_addresses
 from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding, TrustError
 from vibe_llms.plugins.availability import is_importable
 from vibe_llms.processes.running import run_program
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -123,7 +122,7 @@ def _install(
         new.rename(directory)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Pip:
     """The user's pip: the one of this Python, with the index and the rest as configured."""
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import enum
 
-import attrs
-
 from vibe_llms.configuration.classes import PluginEntry
+from vibe_llms.values import frozen
 
 
 class PluginState(enum.StrEnum):
@@ -20,7 +19,7 @@ class PluginState(enum.StrEnum):
     FAILED = "failed"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PluginListing:
     """A plugin as a listing shows it.
 

@@ -19,6 +19,7 @@ from vibe_llms.exceptions import ConverseError, PluginError
 from vibe_llms.plugins.markers import PROJECT
 from vibe_llms.plugins.specification import hooks as specification
 from vibe_llms.suggestions import suggest
+from vibe_llms.values import define, frozen
 
 if TYPE_CHECKING:
     from vibe_llms.engine.contexts import RunEvent
@@ -31,7 +32,7 @@ _REPAIR = "Repair it, or add it to plugins.disabled."
 _INSTALL = "Install what has that module, or name it: package = '...'."
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PluginFailure:
     """What went wrong with a plugin.
 
@@ -52,7 +53,7 @@ class PluginFailure:
     is_fatal: bool = True
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class PluginHost:
     """The plugins of one application: each imported at most once, and asked by name.
 

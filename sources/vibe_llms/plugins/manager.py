@@ -16,6 +16,7 @@ from vibe_llms.configuration.locating import locating
 from vibe_llms.plugins.consents import SettledConsent, SilentProgress
 from vibe_llms.plugins.listings import PluginListing
 from vibe_llms.plugins.roster import PluginRoster
+from vibe_llms.values import define
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -32,7 +33,7 @@ if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below pr
 _T = TypeVar("_T")
 
 
-@attrs.define(kw_only=True, eq=False)
+@define(kw_only=True, eq=False)
 class PluginManager:
     """Lists the configured plugins, and loads each when it is first used.
 

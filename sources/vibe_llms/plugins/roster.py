@@ -23,6 +23,7 @@ from vibe_llms.plugins.availability import is_importable
 from vibe_llms.plugins.listings import PluginListing, PluginState
 from vibe_llms.resources import access_data
 from vibe_llms.suggestions import order_by_nearness
+from vibe_llms.values import define
 
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.plugins.loading import PluginFailure, PluginHost
@@ -36,7 +37,7 @@ _S = TypeVar("_S", "ProviderSpecification", "EnsembleSpecification")
 _C = TypeVar("_C", "ApproverSpecification", "StoreSpecification")
 
 
-@attrs.define(kw_only=True, eq=False)
+@define(kw_only=True, eq=False)
 class PluginRoster:
     """Finds, loads and asks the plugins of a configuration; makes nothing of what they have.
 

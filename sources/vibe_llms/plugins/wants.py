@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import attrs
-
 from vibe_llms.configuration.locating import locating
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.plugins.manager import PluginManager
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.providers.needs import Need
 
 
-@attrs.frozen
+@frozen
 class Wants:
     """What a provider lacks.
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-import attrs
-
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
+from vibe_llms.values import frozen
 
 OUTPUT_BYTES: Final = 67_108_864
 """How much a program may write before it is ended."""
@@ -20,7 +19,7 @@ _POLL_SECONDS: Final = 0.1
 _READ_SECONDS: Final = 1.0
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Ended:
     """A program that has ended.
 

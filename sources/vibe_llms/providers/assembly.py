@@ -47,11 +47,12 @@ from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.values import define
 
 _Item = AnyContent | InvocationCanister | ResultCanister
 
 
-@attrs.define
+@define
 class _Growing:
     """A content that has begun, and what has arrived of it by channel."""
 

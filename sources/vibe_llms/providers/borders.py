@@ -19,6 +19,7 @@ from vibe_llms.exceptions import ConverseError, ForeignError, Stage
 from vibe_llms.facts import access_facts
 from vibe_llms.plain import JsonValue
 from vibe_llms.secrets import Secret
+from vibe_llms.values import define
 from vibe_llms.wire.scrubbing import Scrubber
 
 LONGEST_CHARACTERS: Final = 2_000
@@ -44,7 +45,7 @@ def clean_error(error: ConverseError, secrets: Iterable[Secret]) -> ConverseErro
     return error.with_traceback(None)
 
 
-@attrs.define
+@define
 class EventCleaner:
     """Strikes secrets out of events that nobody has understood, in whichever of their texts.
 

@@ -25,6 +25,7 @@ from vibe_llms.exceptions import ConverseError, DependencyError, Stage
 from vibe_llms.plugins.specification.users import Progress
 from vibe_llms.processes.outputs import OutputLog
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
+from vibe_llms.values import frozen
 
 GRACE_SECONDS: Final = 5.0
 """How long a server may take to end once it was asked to."""
@@ -38,7 +39,7 @@ _QUIET_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ChildSettings:
     """What is started, and how it is known to be ready.
 

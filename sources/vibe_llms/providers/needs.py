@@ -10,8 +10,6 @@ from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
-import attrs
-
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -20,6 +18,7 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
+from vibe_llms.values import frozen
 
 _KNOCK_SECONDS: Final = 0.3
 """How long a server on this machine may take to let somebody in; nobody there is said at once."""
@@ -36,7 +35,7 @@ class NeedKind(enum.StrEnum):
     WEIGHTS = "weights"
 
 
-@attrs.frozen
+@frozen
 class Need:
     """Something that a provider lacks.
 

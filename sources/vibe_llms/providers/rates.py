@@ -12,12 +12,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-import attrs
-
 from vibe_llms.clocks import Clock
 from vibe_llms.events.stream import StreamEvent, UsageEvent
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
 from vibe_llms.providers.streams import EventSource
+from vibe_llms.values import frozen
 
 _HASTE = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
 
@@ -47,7 +46,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Rates:
     """What the user allows; ``None`` is without a bound."""
 

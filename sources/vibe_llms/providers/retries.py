@@ -11,8 +11,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-import attrs
-
 from vibe_llms.clocks import Clock
 from vibe_llms.events.stream import (
     LossEvent,
@@ -25,6 +23,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.limits import Limits
 from vibe_llms.providers.streams import EventSource
+from vibe_llms.values import frozen
 
 _FIRST_SECONDS = 0.5
 _LAST_SECONDS = 8.0
@@ -35,7 +34,7 @@ _BEFORE_CONTENT = (LossEvent, NativeEvent, ResponseStartedEvent, UsageEvent)
 """What may have been delivered of an answer that is asked for again."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class RetryPolicy:
     """How often and when a request is sent again.
 

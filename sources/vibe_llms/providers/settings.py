@@ -24,6 +24,7 @@ from vibe_llms.tables.kinds import (
     is_web_address,
 )
 from vibe_llms.tables.reading import TableReader, locate_by_name
+from vibe_llms.values import frozen
 from vibe_llms.wire.exchanges import Timeouts
 
 _VARIABLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -76,7 +77,7 @@ _LEFT_TO_PACKAGES: Final = (*TLS_FILES, "connect_seconds", "headers", "proxy")
 """What holds for our own connections only: an official package has its own."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class RemoteSettings:
     """The checked settings.
 

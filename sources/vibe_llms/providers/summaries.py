@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import attrs
-
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -20,6 +18,7 @@ from vibe_llms.messages.views import media_of, text_of
 from vibe_llms.models.attributes import Capability
 from vibe_llms.models.tokens import count_text
 from vibe_llms.providers.interfaces import ConverserModel
+from vibe_llms.values import frozen
 
 SUMMARY_TITLE: Final = "Summary of the conversation before this"
 SUMMARY_TOKENS: Final = 600
@@ -32,7 +31,7 @@ _INSTRUCTIONS: Final = (
 )
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Summary:
     """What stands for the oldest turns.
 

@@ -17,13 +17,14 @@ import attrs
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.files import read_file, replace_file
 from vibe_llms.plain import JsonValue
+from vibe_llms.values import frozen
 
 MAXIMUM_AGE_SECONDS: Final = 86_400.0
 _FILE_NAME: Final = "models.json"
 _FORMAT: Final = 1
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SurveyedModel:
     """What a vendor's list says about one model.
 
@@ -53,7 +54,7 @@ class SurveyedModel:
         return {key: value for key, value in said.items() if value is not None}
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Survey:
     """The models of a vendor at some time.
 

@@ -16,6 +16,7 @@ from vibe_llms.plugins.specification.models import (
     TransportSpecification,
 )
 from vibe_llms.providers.settings import TLS_FILES, RemoteSettings
+from vibe_llms.values import frozen
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 
 
@@ -57,7 +58,7 @@ def ensure_files(context: ProviderContext, settings: RemoteSettings) -> None:
         _produce_direct(context, settings)
 
 
-@attrs.frozen
+@frozen
 class Blame:
     """Says of what a plugin's transport does wrong whose it is.
 
@@ -91,7 +92,7 @@ class Blame:
         )
 
 
-@attrs.frozen
+@frozen
 class PluggedTransport:
     """A plugin's transport, whose mistakes are told as its own."""
 
@@ -112,7 +113,7 @@ class PluggedTransport:
             await self._transport.close()
 
 
-@attrs.frozen
+@frozen
 class PluggedExchange:
     """An answer that a plugin's transport brings."""
 

@@ -32,6 +32,7 @@ from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.values import frozen
 
 KEPT: Final = 8
 """Of how many conversations, or forks of one, a model keeps what it wrote."""
@@ -44,7 +45,7 @@ _Words = (UserCanister, DocumentCanister)
 _OPENING: Final = UserCanister("?")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class _Written:
     """The beginning of a conversation, as it was written.
 

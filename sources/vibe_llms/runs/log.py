@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-import attrs
-
 from vibe_llms.events.engine import EngineEvent
 from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.messages.identities import access_now
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class LoggedEvent:
     """An event and its place in the log.
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-import attrs
-
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.approving import produce_answer
 from vibe_llms.engine.recovery import Record
@@ -25,9 +23,10 @@ from vibe_llms.exceptions import Stage, StoreError, UnknownNameError
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, settle
 from vibe_llms.runs.log import LoggedEvent, RunLog
 from vibe_llms.runs.places import produce_log, require_logs
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Waiting:
     """A call that waits for an approval.
 

@@ -4,7 +4,7 @@ A field with a default can be left out. ``bool``, ``int``, ``float``, ``str`` an
 they seem; a text must not be empty, unless it is a ``String``. What a type cannot say is annotated
 with a :class:`Kind`::
 
-    @attrs.frozen(kw_only=True)
+    @frozen(kw_only=True)
     class Server:
         command: str
         arguments: Strings = ()

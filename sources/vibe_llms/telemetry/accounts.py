@@ -14,13 +14,14 @@ import attrs
 
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import BucketPrice
+from vibe_llms.values import frozen
 
 StateName: TypeAlias = Literal["reasoning", "generation", "tools", "approval"]
 
 _REASONING: Final = "reasoning_tokens"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ModelAccount:
     """What one model used.
 
@@ -80,7 +81,7 @@ class ModelAccount:
         )
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ToolAccount:
     """What one tool did.
 
@@ -115,7 +116,7 @@ class ToolAccount:
         )
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StateAccount:
     """What was used in one state; ``None`` where it is not known, or does not apply.
 
@@ -136,7 +137,7 @@ class StateAccount:
     seconds: float | None = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Account:
     """What was used, by model and by tool. Accounts add up; the empty one adds nothing.
 

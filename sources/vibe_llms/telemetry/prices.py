@@ -13,10 +13,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import attrs
-
 from vibe_llms.installing import advise_extra
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -58,7 +57,7 @@ _PATHS: Final = frozenset({"anthropic", "aws", "google"})
 _OWN_MACHINES: Final = frozenset({"llamacpp", "local", "ollama", "scripted", "vllm"})
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BucketPrice:
     """What one bucket cost: so many tokens, and the amount for all of them."""
 
@@ -67,7 +66,7 @@ class BucketPrice:
     amount: Decimal
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Price:
     """What a response cost, as far as that is known.
 
@@ -95,7 +94,7 @@ class Price:
         return not self.unpriced
 
 
-@attrs.frozen
+@frozen
 class Unpriced:
     """No price is known, which is not a price of zero.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
-
 from vibe_llms.messages.canisters import Origin
+from vibe_llms.values import define
 
 
-@attrs.define
+@define
 class Hearing:
     """What was heard of the answer that one task is receiving.
 

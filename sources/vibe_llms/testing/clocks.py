@@ -7,9 +7,10 @@ import asyncio
 import attrs
 
 from vibe_llms.clocks import Clock
+from vibe_llms.values import define
 
 
-@attrs.define
+@define
 class HurriedClock(Clock):
     """A time that passes only while somebody sleeps, and then at once.
 

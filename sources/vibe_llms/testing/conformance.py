@@ -11,11 +11,12 @@ import attrs
 
 from vibe_llms.exceptions import DependencyError, PluginError
 from vibe_llms.installing import advise_extra
+from vibe_llms.values import define, frozen
 
 _SUITE = "vibe_llms.testing.contracts.suite"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Promise:
     """One promise, and whether it was kept.
 
@@ -79,7 +80,7 @@ def run_contract(
     return report.promises
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class _Report:
     """Listens to pytest."""
 

@@ -9,14 +9,16 @@ from typing import Protocol, Self
 
 import attrs
 
+from vibe_llms.representation import represent
 from vibe_llms.secrets import Secret
+from vibe_llms.values import frozen
 
 
 def _bound(seconds: float | None) -> float | None:
     return None if seconds is None or math.isinf(seconds) else seconds
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Timeouts:
     """How long to wait for the other side; ``None``, or infinity, waits for ever.
 
@@ -38,10 +40,10 @@ def _show_url(url: str) -> str:
     """Returns what of a URL may stand in a log: neither its query nor who is asking."""
     scheme, _, rest = url.partition("?")[0].partition("#")[0].rpartition("://")
     host, slash, path = rest.partition("/")
-    return repr(f"{scheme}://{host.rpartition('@')[2]}{slash}{path}")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class WireRequest:
     """One HTTP request, ready to be sent, and sent once.
 
@@ -54,10 +56,13 @@ class WireRequest:
     """
 
     method: str = "POST"
-    url: str = attrs.field(repr=_show_url)
+    url: str
     headers: Mapping[str, str | Secret] = attrs.field(factory=dict, repr=False)
     body: bytes = attrs.field(default=b"", repr=False)
     timeouts: Timeouts | None = None
+
+    def __repr__(self) -> str:
+        return represent("WireRequest", (("", self.method), ("url", _show_url(self.url))))
 
 
 class Exchange(Protocol):

@@ -12,8 +12,6 @@ import os
 import ssl
 from collections.abc import Iterator
 
-import attrs
-
 from vibe_llms.exceptions import (
     ConverseError,
     ForeignError,
@@ -22,12 +20,13 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
+from vibe_llms.values import frozen
 from vibe_llms.wire.bodies import HEADER_BYTES
 from vibe_llms.wire.exchanges import Timeouts
 from vibe_llms.wire.http import faults
 
 
-@attrs.frozen
+@frozen
 class Watch:
     """What is known of a request when it fails: whom it went to, how long it may take, since when.
 

@@ -19,11 +19,12 @@ import attrs
 from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConverseError, Stage, TransportError
 from vibe_llms.limits import Limits
+from vibe_llms.values import frozen
 from vibe_llms.wire.bodies import check_request, read_body, refuse_redirection, refuse_response
 from vibe_llms.wire.exchanges import WireRequest
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class MemoryAnswer:
     """What a handler answers.
 

@@ -27,6 +27,7 @@ from vibe_llms.exceptions import CodecError
 from vibe_llms.messages.canisters import Origin, Owner, StopReason
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import LossKind, Translation
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
@@ -74,7 +75,7 @@ def read_chatgpt(path: Path) -> Iterator[Translation[Conversation]]:
             yield _Reader(export, place, table).read()
 
 
-@attrs.define
+@define
 class _Reader:
     """Writes one conversation down."""
 

@@ -31,6 +31,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.messages.losses import LossKind, Translation
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
@@ -57,7 +58,7 @@ def read_claude(path: Path) -> Iterator[Translation[Conversation]]:
             yield _Reader(place, table).read()
 
 
-@attrs.define
+@define
 class _Reader:
     """Writes one conversation down."""
 

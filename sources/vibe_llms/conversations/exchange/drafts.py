@@ -30,6 +30,7 @@ from vibe_llms.messages.contents import (
     choose_media,
 )
 from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
@@ -89,7 +90,7 @@ def make_media(
     return choose_media(mime_type)(mime_type=mime_type, data=data, name=name, url=url)
 
 
-@attrs.define
+@define
 class Draft:
     """What has been written down of a conversation so far, and what could not be.
 

@@ -20,6 +20,7 @@ import attrs
 
 from vibe_llms.exceptions import CodecError
 from vibe_llms.files import open_regular
+from vibe_llms.values import define, frozen
 
 CONVERSATION_BYTES: Final = 268_435_456
 """How long one conversation of a document may be."""
@@ -37,7 +38,7 @@ _BETWEEN = re.compile(rb"[\s,]*")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-@attrs.frozen
+@frozen
 class Export:
     """An export of some service, opened.
 
@@ -150,7 +151,7 @@ def split_objects(chunks: Iterable[bytes], prefix: str = "") -> Iterator[tuple[s
     splitter.finish()
 
 
-@attrs.define
+@define
 class _Splitter:
     """Finds where objects end, without understanding them."""
 

@@ -18,6 +18,7 @@ from vibe_llms.conversations.exchange.drafts import (
 )
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.losses import LossKind, Translation
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
@@ -30,7 +31,7 @@ def read_threads(database: sqlite3.Connection) -> Iterator[tuple[str, Translatio
         yield str(thread["id"]), _Reader(database, dict(thread)).read()
 
 
-@attrs.define
+@define
 class _Reader:
     """Writes one thread down."""
 

@@ -23,6 +23,7 @@ from vibe_llms.conversations.stores.parts import Part
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
 from vibe_llms.files import open_regular, read_regular
 from vibe_llms.logs.lines import find_torn_start, measure_lines
+from vibe_llms.values import frozen
 
 
 def read_table(layout: Layout, identity: str) -> Table:
@@ -67,7 +68,7 @@ def describe_missing_messages(path: str) -> CorruptionError:
     )
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Level:
     """One conversation in a chain of forks.
 

@@ -25,12 +25,13 @@ from vibe_llms.logs.disk import (
 from vibe_llms.logs.locks import WAIT_SECONDS, locked
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now
+from vibe_llms.values import define
 
 _HOLD_SECONDS = 60.0
 """How long an adder waits for a collection, which reads all conversations, to end."""
 
 
-@attrs.define
+@define
 class ContentDirectory:
     """Keeps content below one folder; see :class:`.interfaces.ContentStore`.
 

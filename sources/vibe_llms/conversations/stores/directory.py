@@ -48,11 +48,12 @@ from vibe_llms.logs.lines import join_lines
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.values import define, frozen
 
 _REFERENCE = re.compile(rb'"content_id":\s*"([0-9a-f]{64})"')
 
 
-@attrs.define(init=False)
+@define(init=False)
 class DirectoryStore:
     """Keeps conversations in a directory; see :class:`.interfaces.ConversationStore`.
 
@@ -344,7 +345,7 @@ class DirectoryStore:
         return Examiner(self.layout, self.guards, {} if seen is None else seen).examine(identity)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class _Own:
     part: parts.Part
     position: Position

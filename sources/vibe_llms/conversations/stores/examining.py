@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
-import attrs
-
 from vibe_llms.conversations.contents import find_required
 from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores import chain, parts
@@ -21,9 +19,10 @@ from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.exceptions import CorruptionError, Finding, UnknownConversationError
 from vibe_llms.logs import tallies
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Extent:
     """How much a conversation offers to its forks.
 
@@ -51,7 +50,7 @@ class Extent:
         return self.inherited + bisect_right(self.ends, size)
 
 
-@attrs.frozen
+@frozen
 class Examiner:
     """Proves conversations.
 

@@ -6,16 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import attrs
-
 from vibe_llms.conversations.stores import chain, removal
 from vibe_llms.conversations.stores.layout import MESSAGES, TALLY, Layout
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.log import Log
+from vibe_llms.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Guards:
     """The locks of one store. They are taken in one order: content, structure, conversation."""
 

@@ -15,15 +15,14 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
-import attrs
-
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import Finding
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Position:
     """How far a conversation's own part had been stored when it was last seen.
 
@@ -43,7 +42,7 @@ class Position:
         return self.size - self.merged
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Receipt:
     """The acknowledgement of an append.
 
@@ -56,7 +55,7 @@ class Receipt:
     notices: tuple[Finding, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class History:
     """A conversation as it is stored.
 
@@ -76,7 +75,7 @@ class History:
     notices: tuple[Finding, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Examination:
     """What a proof of one conversation's own part brought.
 
@@ -97,7 +96,7 @@ Seen: TypeAlias = dict[str, object]
 """What a store remembers of one conversation while it proves others; it alone understands it."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ContentMetadata:
     """What is known about stored content.
 

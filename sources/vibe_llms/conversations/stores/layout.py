@@ -23,14 +23,13 @@
 
 from __future__ import annotations
 
-import attrs
-
 from vibe_llms.conversations.stores.naming import ensure_identity
+from vibe_llms.values import frozen
 
 MESSAGES, TALLY, LOCK = "messages.jsonl", "messages.tally", "lock"
 
 
-@attrs.frozen
+@frozen
 class Layout:
     """Makes the paths below the folder ``conversations``."""
 

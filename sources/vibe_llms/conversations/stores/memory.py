@@ -37,18 +37,19 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.views import media_of
+from vibe_llms.values import define
 
 _Companion = TypeVar("_Companion")
 
 
-@attrs.define
+@define
 class _Kept:
     metadata: ContentMetadata
     data: bytes
     added: float
 
 
-@attrs.define
+@define
 class MemoryContents:
     """Keeps content in memory; see :class:`.interfaces.ContentStore`."""
 
@@ -115,7 +116,7 @@ class MemoryContents:
         del self._kept[ensure_content_id(content_id)]
 
 
-@attrs.define
+@define
 class _Entry:
     metadata: ConversationMetadata
     own: list[AnyCanister] = attrs.field(factory=list)
@@ -130,7 +131,7 @@ class _Entry:
         return self.metadata
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class MemoryStore:
     """Keeps conversations in memory; see :class:`.interfaces.ConversationStore`.
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
-
 from vibe_llms.exceptions import CodecError, CorruptionError, Finding
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Part:
     """The first lines of one file."""
 

@@ -14,8 +14,6 @@ import os
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 
-import attrs
-
 from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores import chain
 from vibe_llms.conversations.stores.descriptors import (
@@ -31,12 +29,13 @@ from vibe_llms.logs.disk import Disk, remove_tree, write_new_file
 from vibe_llms.logs.lines import end_lines, measure_lines
 from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally, encode_tally, read_tally
+from vibe_llms.values import frozen
 
 _GRAVE = "deleted"  # below `.deleting`: the conversation itself; its presence is the decision
 _NEW_MESSAGES, _NEW_TALLY, _NEW_METADATA = ".messages", ".tally", ".metadata"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Bequest:
     """What a fork receives from its deleted parent.
 
@@ -110,7 +109,7 @@ def _settle(layout: Layout, disk: Disk, identity: str) -> None:
         Log(layout.messages(identity), disk).close()
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class _Bequeather:
     merged: int
     link: ParentLink | None

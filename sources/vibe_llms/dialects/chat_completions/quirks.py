@@ -11,6 +11,7 @@ import attrs
 from vibe_llms.dialects.history import HistoryRules
 from vibe_llms.tables.annotations import String
 from vibe_llms.tables.kinds import FILLED
+from vibe_llms.values import frozen
 
 PROTOCOL: Final = "chat_completions"
 """The dialect's stable word, in origins and beside native blocks."""
@@ -30,7 +31,7 @@ def _complete(fields: Mapping[str, str]) -> Mapping[str, str]:
     return {**FIELDS, **fields}
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Quirks:
     """One vendor's habits; the defaults are OpenAI's own.
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import attrs
-
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.values import frozen
 
 PROTOCOL: Final = "generate_content"
 """The dialect's stable word, in origins and beside native blocks."""
@@ -16,7 +15,7 @@ _GENERATION: Final = re.compile(r"gemini-(\d+)")
 _LATEST_GENERATION: Final = 3
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Quirks:
     """One server's habits; the defaults take what the protocol can say.
 

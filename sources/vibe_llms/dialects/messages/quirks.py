@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
+from vibe_llms.values import frozen
 
 PROTOCOL: Final = "messages"
 """The dialect's stable word, in origins and beside native blocks."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Quirks:
     """One vendor's habits; the defaults are Anthropic's own.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
+from vibe_llms.values import frozen
 
 PROTOCOL: Final = "ollama_chat"
 """The dialect's stable word, in origins and beside native blocks."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Quirks:
     """What servers of this dialect do in their own way: so far nothing, as all are Ollama's."""

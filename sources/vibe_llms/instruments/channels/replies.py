@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-import attrs
-
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.states import Reason, State
@@ -15,11 +13,12 @@ from vibe_llms.instruments.parsers.choosing import Choice
 from vibe_llms.invocables.approvals import ApprovalRequest
 from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.views import add_usages
+from vibe_llms.values import frozen
 
 T = TypeVar("T")
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Reply(Generic[T]):
     """What came of asking a channel.
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import enum
 
-import attrs
-
 from vibe_llms.exceptions import CapabilityError
 from vibe_llms.models.attributes import Capability, ModelAttributes
+from vibe_llms.values import frozen
 
 
 class Mode(enum.StrEnum):
@@ -22,7 +21,7 @@ class Mode(enum.StrEnum):
     PROMPT = "prompt"
 
 
-@attrs.frozen
+@frozen
 class Choice:
     """The mode that is taken with a model.
 

@@ -24,12 +24,13 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import add_usages
+from vibe_llms.values import define, frozen
 
 T = TypeVar("T")
 _Out = TypeVar("_Out", bound=Answer)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Attempt:
     """One answer, and what is wrong with it.
 
@@ -46,7 +47,7 @@ class Attempt:
     is_last: bool
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Parsed(Generic[T]):
     """A value, and how it came to be.
 
@@ -83,7 +84,7 @@ Say = Callable[[Sequence[AnyCanister]], Awaitable[_Out]]
 """Has a conversation answered after something more was said; at first there may be nothing."""
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class Repair(Generic[T, _Out]):
     """Has answers mended until one fits; goes around a model as well as around an engine.
 
@@ -138,7 +139,7 @@ class Repair(Generic[T, _Out]):
         """Hears of each answer, and of what is wrong with it."""
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class Dialogue(Repair[T, Response], Generic[T]):
     """What has been asked of a model and answered so far, and what is to be asked next.
 

@@ -21,6 +21,7 @@ from vibe_llms.instruments.parsers.reading import TRIES_LIMIT, JsonFault, JsonRe
 from vibe_llms.messages.canisters import InvocationCanister, Owner
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.providers.interfaces import AsyncStream
+from vibe_llms.values import define
 
 
 class TextReader:
@@ -69,7 +70,7 @@ class TextReader:
             return
 
 
-@attrs.define
+@define
 class Follower:
     """What has arrived of an answer, event by event: of its invocation, or of its text."""
 

@@ -24,6 +24,7 @@ from vibe_llms.invocables.validation import (
 )
 from vibe_llms.messages.json_values import ensure_schema
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 WRAP: Final = "value"
 """The one member of the object that is put around what is no object itself."""
@@ -39,7 +40,7 @@ class Unfit(ValueError):
         self.faults = faults
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class TargetType:
     """What an answer shall become.
 

@@ -16,9 +16,10 @@ from vibe_llms.instruments.parsers.reading import GrowingText, is_growing
 from vibe_llms.invocables.members import is_pydantic, is_typed_dict, list_members, read_hints
 from vibe_llms.invocables.schema_derivation import ARRAYS, OBJECTS, Deriver, Shape
 from vibe_llms.invocables.validation import Misfit
+from vibe_llms.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Field:
     """One named value of a class: its name in JSON, and its type."""
 

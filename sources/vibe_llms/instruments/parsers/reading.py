@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeGuard
 
-import attrs
-
 from vibe_llms.absence import ABSENT
 from vibe_llms.messages.json_values import DEPTH_LIMIT
+from vibe_llms.values import define
 
 
 class JsonFault(ValueError):
@@ -58,7 +57,7 @@ def is_growing(value: Any) -> TypeGuard[GrowingText | GrowingArray | GrowingObje
     return value.__class__ in _GROWING
 
 
-@attrs.define
+@define
 class _Frame:
     """An array or an object that is open, and the name at which it goes on."""
 

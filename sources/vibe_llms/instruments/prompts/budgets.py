@@ -17,12 +17,13 @@ from jinja2 import Undefined
 from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.instruments.prompts.placing import Placements
 from vibe_llms.limits import Limits
+from vibe_llms.values import define
 
 _ROOM: Final = 8
 """How many times the characters of a whole prompt may be made on the way to it."""
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class Budget:
     """What is left of what one rendering may use.
 

@@ -16,6 +16,7 @@ from vibe_llms.instruments.prompts.places import place_error, produce_finding
 from vibe_llms.instruments.prompts.scopes import Variables, find_variables
 from vibe_llms.instruments.prompts.templates import Sandbox
 from vibe_llms.suggestions import suggest
+from vibe_llms.values import define
 
 INCLUSIONS_LIMIT: Final = 200
 """How many times partials may be included, those in partials counted each time."""
@@ -29,7 +30,7 @@ _TOO_DEEP: Final = "This nests too deeply."
 _Reference = nodes.Include | nodes.Import | nodes.FromImport
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class Explorer:
     """Reads templates with their partials, and leaves both in a sandbox.
 
@@ -130,7 +131,7 @@ class Explorer:
             self.findings.append(finding)
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class _Inliner(NodeTransformer):
     """Puts the trees of partials where they are included, so that scopes are as they will be."""
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-import attrs
-
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.validation import Validator, produce_validator
 from vibe_llms.plain import JsonObject
 from vibe_llms.suggestions import find_nearest
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Inputs:
     """What a prompt takes.
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-import attrs
-
 from vibe_llms.encodings import explain_misencoding
 from vibe_llms.files import read_beginning
 from vibe_llms.suggestions import suggest
+from vibe_llms.values import frozen
 
 MAXIMUM_BYTES: Final = 1_000_000
 """What one file of a prompt may hold."""
@@ -20,7 +19,7 @@ class PartialProblem(Exception):
     """A partial cannot be had; the message says why."""
 
 
-@attrs.frozen
+@frozen
 class Partials:
     """The partials that a prompt may include.
 

@@ -13,6 +13,7 @@ import secrets
 import attrs
 
 from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.values import define
 
 _FIRST = 0xF0000  # of a plane of Unicode that is for private use as a whole
 _PRIVATE = re.compile("[\U000f0000-\U000ffffd]")
@@ -23,7 +24,7 @@ def _hide(number: int) -> str:
     return "".join(chr(_FIRST + ord(digit)) for digit in str(number))
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class Placements:
     """The contents that one rendering places.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import attrs
 from jinja2 import meta, nodes
 from jinja2.visitor import NodeTransformer
+
+from vibe_llms.values import frozen
 
 Names = frozenset[str]
 _NONE: Names = frozenset()
@@ -96,7 +97,7 @@ def _find_present(test: nodes.Node, *, truth: bool) -> Names:
     return _NONE
 
 
-@attrs.frozen
+@frozen
 class Variables:
     """The variables of a template.
 

@@ -23,6 +23,7 @@ from vibe_llms.suggestions import find_near, suggest
 from vibe_llms.tables.annotations import survey_kinds, survey_required
 from vibe_llms.tables.documents import Document, parse_document, read_bytes
 from vibe_llms.tables.reading import TableReader
+from vibe_llms.values import frozen
 
 _OURS: Final = {"name", "place"}
 """Fields of which the file says nothing."""
@@ -87,7 +88,7 @@ _FOLDER: Final = "skills"
 _SUFFIX: Final = ".toml"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class FoundSkill:
     """A file that is meant to be a skill, not read yet.
 

@@ -18,6 +18,7 @@ from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.suggestions import suggest
 from vibe_llms.tables.kinds import Kind
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.ensembles import Answerers
@@ -36,7 +37,7 @@ def _ensure_different(names: Iterable[str]) -> tuple[str, ...]:
 _MODEL: Final = Kind(ADDRESS.words, ADDRESS.is_right, _check_model)
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@frozen(kw_only=True, slots=False)
 class Skill:
     """A persona or a way of working: read by ``read_skill``, found by ``find_skill``.
 

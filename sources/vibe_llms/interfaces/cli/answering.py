@@ -6,17 +6,16 @@ import json
 import sys
 from collections.abc import Callable
 
-import attrs
-
 from vibe_llms.interfaces.cli.keyboard import Screen, ask_text_aside, can_ask, take_turn
 from vibe_llms.interfaces.cli.output import reveal, reveal_lines, style
 from vibe_llms.invocables.mcp.elicitation import Action, ElicitationAnswer, Field, Question
 from vibe_llms.plain import JsonValue
+from vibe_llms.values import define
 
 _REFUSAL = "/no"
 
 
-@attrs.define
+@define
 class TerminalElicitor:
     """An ``Elicitor`` who is the person at the terminal; without one, everything is declined.
 

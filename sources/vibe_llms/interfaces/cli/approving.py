@@ -23,13 +23,14 @@ from vibe_llms.invocables.approvals import (
     settle,
 )
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 _CHOICES = "[o]nce, [a]lways this call, [n]ever, [e]dit, or Enter to refuse this time? "
 _MOST_CHARACTERS = 4_000
 """More of the arguments is not shown at once; nobody would read it."""
 
 
-@attrs.define
+@define
 class TerminalApprover:
     """An ``Approver`` who is the person at the terminal; without one, nothing is allowed.
 

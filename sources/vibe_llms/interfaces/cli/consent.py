@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import attrs
 
+from vibe_llms.values import define
 
-@attrs.define
+
+@define
 class TerminalConsent:
     """Asks once for each subject; without a terminal the answer is no, unless given before.
 

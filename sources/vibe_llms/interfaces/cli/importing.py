@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from vibe_llms.conversations.exchange.choosing import read_document
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
@@ -23,7 +24,7 @@ _STEP = 20
 """After how many conversations it is shown anew how far their import has come."""
 
 
-@attrs.define
+@define
 class Account:
     """What became of the conversations of some files.
 

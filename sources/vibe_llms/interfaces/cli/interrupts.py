@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 
 import attrs
 
+from vibe_llms.values import frozen
+
 _T = TypeVar("_T")
 
 
-@attrs.frozen
+@frozen
 class Interruption:
     """Tells the threads of some work, which cannot be cancelled, that it is over.
 

@@ -29,6 +29,7 @@ from vibe_llms.invocables.mcp.sampling import (
     produce_request,
 )
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define, frozen
 
 if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
@@ -45,7 +46,7 @@ _DECLINED: Final = -1
 Callback: TypeAlias = Callable[..., Awaitable[Any]]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AnswerLimits:
     """How much one connection of a server may ask.
 
@@ -73,7 +74,7 @@ def _ensure_paths(given: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(given)
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Answers:
     """Who answers the requests of one server. What nobody can answer is not offered to it.
 
@@ -142,7 +143,7 @@ def _guard(server: str, what: str, answer: Callback) -> Callback:
     return callback
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class _Sampler:
     """Answers what a server asks a model, within the limits of one connection."""
 
@@ -212,7 +213,7 @@ class _Sampler:
         return allowed
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class _Asker:
     """Asks a person what a server asks, within the limits of one connection."""
 

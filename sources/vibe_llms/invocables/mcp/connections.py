@@ -18,6 +18,7 @@ from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.mcp.stdio import open_stdio
 from vibe_llms.invocables.owners import Disconnection
 from vibe_llms.limits import Limits
+from vibe_llms.values import frozen
 from vibe_llms.version import __version__
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _ignore(_: Any) -> None:
     """Takes an announcement that nobody waits for."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Wiring:
     """What a server may ask of us, and how we are let in.
 
@@ -60,7 +61,7 @@ class Wiring:
     notice: Notice = _ignore
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Connection:
     """A server that is connected.
 

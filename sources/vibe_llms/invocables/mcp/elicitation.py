@@ -12,6 +12,7 @@ import attrs
 
 from vibe_llms.invocables.validation import Fault, produce_validator
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -26,7 +27,7 @@ ADDRESSES_LIMIT: Final = 5
 _LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-@attrs.frozen
+@frozen
 class Choice:
     """One value among those that a field may have, and what a person is shown for it."""
 
@@ -34,7 +35,7 @@ class Choice:
     title: str
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Field:
     """One value that is asked for.
 
@@ -59,7 +60,7 @@ class Field:
     format: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Question:
     """What a server asks a person.
 
@@ -88,7 +89,7 @@ class Action(enum.StrEnum):
     CANCEL = "cancel"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ElicitationAnswer:
     """What a person answered.
 

@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager, contextmanager
 
 import attrs
 
+from vibe_llms.values import define
 
-@attrs.define(eq=False)
+
+@define(eq=False)
 class PausableTimeout:
     """Limits how long something takes, without the time that a person took on the way.
 

@@ -22,6 +22,7 @@ from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -40,7 +41,7 @@ _SHOWN_LIMIT: Final = 200
 """How many entries a model is shown at once."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ResourceEntry:
     """One thing that can be read.
 
@@ -67,7 +68,7 @@ class ResourceEntry:
         return f"{text}: {self.description}" if self.description else text
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PromptArgument:
     """One gap of a prompt."""
 
@@ -76,7 +77,7 @@ class PromptArgument:
     is_required: bool = False
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PromptEntry:
     """One prompt that a server has."""
 

@@ -19,6 +19,7 @@ from vibe_llms.tables.annotations import Amount, Strings, Wait
 from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.kinds import WEB_ADDRESS, Choice
 from vibe_llms.tables.reading import KeyPath, TableReader, locate_by_name, require
+from vibe_llms.values import frozen
 
 PROTOCOLS: Final = ("auto", "2025-11-25", "2026-07-28")
 """What may be asked for: whatever both speak, the era of sessions, or the era without."""
@@ -43,7 +44,7 @@ def _ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class McpServer:
     """One MCP server: how it is reached, what it may take, and what of it is offered.
 

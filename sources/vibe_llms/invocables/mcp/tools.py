@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
@@ -20,6 +18,7 @@ from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.owners import ConnectionOwner
 from vibe_llms.invocables.validation import Validator, produce_validator
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool, ToolAnnotations
@@ -78,7 +77,7 @@ def _needs_approval(name: str, said: ToolAnnotations | None, server: McpServer) 
     return server.needs_approval
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class ToolFunction:
     """Calls one tool; cancelling it tells the server to stop.
 

@@ -21,6 +21,7 @@ import attrs
 
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.values import frozen
 
 LINKS_LIMIT: Final = 40
 """How many links one path may lead through; the limit of Linux itself."""
@@ -32,7 +33,7 @@ WALKING: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFO
 READING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@attrs.frozen
+@frozen
 class Grant:
     """A directory that a user grants.
 
@@ -53,7 +54,7 @@ def produce_grant(text: str, is_writable: bool, working_directory: Path) -> Gran
     return Grant(Path(os.path.realpath(written)), is_writable, alias=written)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Place:
     """Where a walk arrived.
 
@@ -163,7 +164,7 @@ class Grants:
             walker.leave()
 
 
-@attrs.frozen
+@frozen
 class _Step:
     """A directory on the way: open, and ours to close."""
 

@@ -19,6 +19,7 @@ from vibe_llms.messages.codec.canonical import canonicalize, encode_document
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.messages.codec.mirrors import Mirror, register_mirror
 from vibe_llms.messages.codec.reading import read_json, read_tree
+from vibe_llms.values import frozen
 
 CAUSES_LIMIT = 16
 """How far the chain of causes is followed; it may even be a ring."""
@@ -27,14 +28,14 @@ _BEYOND_JSON = ("inf", "-inf", "nan")
 """Numbers which JSON has no words for, as they are written."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class _Cause:
     error: str
     type: str
     message: str
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class _Envelope:
     error: str
     stage: Stage

@@ -21,6 +21,7 @@ import msgspec
 
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister
 from vibe_llms.messages.field_types import CONFORMS
+from vibe_llms.values import frozen
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
 
@@ -46,7 +47,7 @@ ORDERED_FIELDS = frozenset({"schema"})
 """Fields of plain data in which the order of keys is part of what is said."""
 
 
-@attrs.frozen
+@frozen
 class Mirror:
     """What msgspec reads into, and the function that makes ours of it."""
 

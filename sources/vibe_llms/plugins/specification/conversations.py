@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from vibe_llms.secrets import Settings
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.conversations.conversation import Conversation
@@ -17,7 +18,7 @@ if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.messages.losses import Translation
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StoreContext:
     """What a store of conversations is given when it is made.
 
@@ -36,7 +37,7 @@ class StoreContext:
     cache_directory: Path
 
 
-@attrs.frozen
+@frozen
 class StoreSpecification:
     """A place that keeps conversations, such as a database.
 
@@ -53,7 +54,7 @@ class StoreSpecification:
     factory: Callable[[StoreContext], ConversationStore]
 
 
-@attrs.frozen
+@frozen
 class ExporterSpecification:
     """A form in which conversations can be written.
 
@@ -71,7 +72,7 @@ class ExporterSpecification:
     write: Callable[[Exportable, ContentStore], str]
 
 
-@attrs.frozen
+@frozen
 class ImporterSpecification:
     """A form in which conversations of elsewhere can be read.
 

@@ -12,6 +12,7 @@ from vibe_llms.clocks import Clock
 from vibe_llms.limits import Limits
 from vibe_llms.plugins.specification.users import Consent, Progress
 from vibe_llms.secrets import Settings
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.providers.interfaces import Provider
@@ -25,7 +26,7 @@ def _find_nowhere(name: str) -> Path:
     return Path()
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ProviderContext:
     """What a provider is given when it is made.
 
@@ -62,7 +63,7 @@ class ProviderContext:
     survey_transports: Callable[[], Sequence[TransportSpecification]] = tuple
 
 
-@attrs.frozen
+@frozen
 class ProviderSpecification:
     """A provider that a plugin has.
 
@@ -81,7 +82,7 @@ class ProviderSpecification:
     factory: Callable[[ProviderContext], Provider]
 
 
-@attrs.frozen
+@frozen
 class ModelAttributesSpecification:
     """A directory of TOML files that describe the models of a provider.
 
@@ -96,7 +97,7 @@ class ModelAttributesSpecification:
     directory: Path
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TransportContext:
     """What a transport is given when it is made.
 
@@ -114,7 +115,7 @@ class TransportContext:
     produce_direct: Callable[[], Transport]
 
 
-@attrs.frozen
+@frozen
 class TransportSpecification:
     """A way by which the requests of a provider go out and their answers come back.
 

@@ -11,6 +11,7 @@ import attrs
 from vibe_llms.limits import Limits
 from vibe_llms.plugins.specification.users import Consent, Progress
 from vibe_llms.secrets import Settings
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.engine.contexts import RunEvent
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
     from vibe_llms.invocables.ensembles import Ensemble
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class EnsembleContext:
     """What an ensemble is given when it is made.
 
@@ -46,7 +47,7 @@ class EnsembleContext:
     limits: Limits = attrs.field(factory=Limits)
 
 
-@attrs.frozen
+@frozen
 class EnsembleSpecification:
     """An ensemble that a plugin has.
 
@@ -65,7 +66,7 @@ class EnsembleSpecification:
     factory: Callable[[EnsembleContext], Ensemble]
 
 
-@attrs.frozen
+@frozen
 class ReactorsSpecification:
     """Reactors that listen to every conversation.
 
@@ -81,7 +82,7 @@ class ReactorsSpecification:
     factory: Callable[[], ConversationReactors]
 
 
-@attrs.frozen
+@frozen
 class ListenerSpecification:
     """What listens to every run: to its own events, and to those of the answers in it.
 
@@ -97,7 +98,7 @@ class ListenerSpecification:
     factory: Callable[[], Callable[[RunEvent], object]]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ApproverContext:
     """What an approver is given when it is made.
 
@@ -113,7 +114,7 @@ class ApproverContext:
     working_directory: Path
 
 
-@attrs.frozen
+@frozen
 class ApproverSpecification:
     """Who can be asked, before the person at the terminal, whether a call may be executed.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import attrs
+from vibe_llms.values import frozen
 
 
 class Consent(Protocol):
@@ -46,7 +46,7 @@ class Progress(Protocol):
         ...
 
 
-@attrs.frozen
+@frozen
 class CommandSpecification:
     """A command that is added to ``vibe``.
 

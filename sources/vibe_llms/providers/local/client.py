@@ -44,6 +44,7 @@ from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_nam
 from vibe_llms.providers.needs import Need, NeedKind, find_packages, refuse_for_want
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
+from vibe_llms.values import define, frozen
 
 CONTEXT_TOKENS: Final = 8192
 """The default window: all that the embedded weights have.
@@ -61,7 +62,7 @@ _NO_PROJECTOR: Final = dict.fromkeys(
 )
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class LocalSettings:
     """What the user may set for the provider.
 
@@ -85,7 +86,7 @@ def read_settings(context: ProviderContext) -> LocalSettings:
     return read_table(LocalSettings, context.settings, f"providers.{context.name}")
 
 
-@attrs.define
+@define
 class LocalProvider:
     """Makes clients that run models in this process."""
 

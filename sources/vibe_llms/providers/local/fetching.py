@@ -20,13 +20,12 @@ from collections.abc import Callable, Iterator
 from importlib import util
 from pathlib import Path
 
-import attrs
-
 from vibe_llms.exceptions import WeightsError
 from vibe_llms.files import advise, synchronize_folder
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.processes.running import run_program
 from vibe_llms.providers.local.weights import Pin, compose_kept_path, compute_sha256
+from vibe_llms.values import define
 
 _ABANDONED_SECONDS = 60.0
 """A directory that nothing has been written to for so long belongs to nobody any more."""
@@ -142,7 +141,7 @@ def _download(
         raise _explain_failure(pin, workplace, reason)
 
 
-@attrs.define
+@define
 class _Growth:
     """Tells of the growth of what pip writes, and ends it where nobody wants it any more."""
 

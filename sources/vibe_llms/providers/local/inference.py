@@ -25,6 +25,7 @@ from vibe_llms.installing import advise_extra
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.local.grammars import END_RULE, PROBE, compose_probe
 from vibe_llms.providers.local.slots import Slots
+from vibe_llms.values import define, frozen
 
 BATCH_TOKENS = 16
 """A stop takes effect between two batches: at 60 tokens a second, within 0.3 seconds. Reading a
@@ -35,7 +36,7 @@ _COUNTING_SECONDS = 30.0
 _END: Final = object()
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ServerSettings:
     """What makes one loaded model differ from another.
 
@@ -321,7 +322,7 @@ def refuse_closed() -> ConverseError:
     )
 
 
-@attrs.define
+@define
 class _SharedModel:
     """Where a loaded model is shared, and by how many clients."""
 

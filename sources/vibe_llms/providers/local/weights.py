@@ -9,15 +9,14 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-import attrs
-
 from vibe_llms.exceptions import TrustError, WeightsError
 from vibe_llms.plugins.specification.models import ProviderContext
+from vibe_llms.values import frozen
 
 _READ_BYTES = 1 << 20
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Pin:
     """Weights that a distribution on the user's package index carries.
 

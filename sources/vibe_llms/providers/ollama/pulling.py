@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import msgspec
 
 from vibe_llms.dialects.ollama_chat.calling.errors import produce_error
@@ -16,6 +15,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.plugins.specification.users import Progress
 from vibe_llms.providers.ollama.errors import produce_missing_model
+from vibe_llms.values import define
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.ndjson import NdjsonFramer
 
@@ -86,7 +86,7 @@ def _read(data: bytes) -> Mapping[str, Any]:
     )
 
 
-@attrs.define
+@define
 class _Display:
     """One bar for each file of the model, after the other."""
 

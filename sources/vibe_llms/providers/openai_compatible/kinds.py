@@ -15,12 +15,13 @@ from vibe_llms.tables.annotations import Date, OptionalKind, String, Strings, su
 from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.kinds import TABLE, Kind
 from vibe_llms.tables.reading import KeyPath, TableReader
+from vibe_llms.values import frozen
 
 NOTHING: Final = "none"
 """How a file says that a quirk has no value, for which TOML has no word."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Service:
     """One service, of a kind that a user can name.
 

@@ -38,6 +38,7 @@ from vibe_llms.providers.scripted.scripts import (
     survey_scripts,
 )
 from vibe_llms.providers.scripted.tokenizer import ScriptedTokenizer
+from vibe_llms.values import define
 
 Frame = Mapping[str, Any]
 
@@ -49,7 +50,7 @@ PROCESSORS: Final = Processors(
 )
 
 
-@attrs.define
+@define
 class ScriptedProvider:
     """Makes clients that answer from scripts."""
 
@@ -65,7 +66,7 @@ class ScriptedProvider:
         return ScriptedClient(self)
 
 
-@attrs.define
+@define
 class ScriptedClient:
     """Gives access to scripts as models."""
 

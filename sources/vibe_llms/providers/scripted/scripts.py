@@ -33,8 +33,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import attrs
-
 from vibe_llms.exceptions import ConfigurationError, ProviderFault
 from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.resources import access_data
@@ -50,13 +48,14 @@ from vibe_llms.tables.kinds import (
     is_table,
 )
 from vibe_llms.tables.reading import KeyPath, TableReader, write_path
+from vibe_llms.values import frozen
 
 _CHUNK_CHARACTERS = 5
 _MOST_CHUNKS = 2_000
 TRANSPORT_FAULTS = ("cut", "stall", "garbage")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Part:
     """One content of a response: ``kind`` is text, reasoning, refusal or invocation."""
 
@@ -66,7 +65,7 @@ class Part:
     identity: str | None = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Fault:
     """What goes wrong before the chunk of this number, counted from 0."""
 
@@ -75,7 +74,7 @@ class Fault:
     retry_after_seconds: float | None = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ScriptedResponse:
     """One response of a script."""
 
@@ -96,7 +95,7 @@ class ScriptedResponse:
         return [text[at : at + size] for at in range(0, len(text), size)] or [""]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Script:
     """Responses, in order; at least one."""
 

@@ -12,6 +12,7 @@ import attrs
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.opentelemetry import conventions as words
 from vibe_llms.telemetry.opentelemetry.attributes import Attributes
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 
-@attrs.define(eq=False, kw_only=True)
+@define(eq=False, kw_only=True)
 class Operation:
     """One of them.
 
@@ -71,7 +72,7 @@ class Operation:
             contexts.detach(self._token)  # elsewhere it ends with the task that has it
 
 
-@attrs.define(eq=False, kw_only=True)
+@define(eq=False, kw_only=True)
 class Chat(Operation):
     """An answer on its way.
 
@@ -95,7 +96,7 @@ class Chat(Operation):
             self.describe({words.REQUEST_STREAM: True, words.FIRST_CHUNK: seconds})
 
 
-@attrs.define(eq=False, kw_only=True)
+@define(eq=False, kw_only=True)
 class RunOperation(Operation):
     """A run of an engine.
 

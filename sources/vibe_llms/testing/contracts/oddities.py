@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-import attrs
+from vibe_llms.values import frozen
 
 CHAT: Final = frozenset({"chat_completions"})
 CALLING_IDLY: Final = frozenset({"chat_completions", "generate_content", "ollama_chat"})
@@ -27,7 +27,7 @@ class Fate(enum.Enum):
     FAULTY = "Its invocations have a fault; or the vendor, who parses them, fails."
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Oddity:
     """Faults and quirks under which the model is asked, and what becomes of its answer.
 

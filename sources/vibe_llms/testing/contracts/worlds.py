@@ -18,12 +18,13 @@ from vibe_llms.plugins.manager import PluginManager
 from vibe_llms.plugins.specification.models import ANY_NAME
 from vibe_llms.providers.interfaces import Client, ConverserModel, Provider
 from vibe_llms.testing.clocks import HurriedClock
+from vibe_llms.values import define
 
 CANARY = "canary-7c1e5b9f2a"
 """The key that providers are given: it must not turn up anywhere."""
 
 
-@attrs.define(kw_only=True, eq=False)
+@define(kw_only=True, eq=False)
 class World:
     """A provider, a client of it and a model, configured in a directory of their own.
 

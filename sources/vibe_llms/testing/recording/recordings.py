@@ -10,8 +10,10 @@ from typing import Any
 
 import attrs
 
+from vibe_llms.values import frozen
 
-@attrs.frozen(kw_only=True)
+
+@frozen(kw_only=True)
 class Recording:
     """One exchange that was recorded.
 

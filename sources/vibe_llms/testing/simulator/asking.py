@@ -11,9 +11,10 @@ from collections.abc import Mapping
 import attrs
 
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Offer:
     """A tool that the client offers."""
 
@@ -22,7 +23,7 @@ class Offer:
     custom: bool = False
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ToolResult:
     """A tool's result that the request brings."""
 
@@ -30,7 +31,7 @@ class ToolResult:
     text: str
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Attachment:
     """Media that the last message holds; `data` is None where only an address came."""
 
@@ -47,7 +48,7 @@ class Attachment:
         return f"{self.media_type} of {len(self.data)} bytes"
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Ask:
     """One request.
 

@@ -13,11 +13,12 @@ from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer
+from vibe_llms.values import frozen
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-@attrs.frozen
+@frozen
 class Frame:
     """One event of a stream.
 
@@ -47,7 +48,7 @@ def produce_minting() -> Callable[[str, int], str]:
     return mint
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Setting:
     """One request as the server received it.
 

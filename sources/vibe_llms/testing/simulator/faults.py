@@ -7,6 +7,8 @@ from types import MappingProxyType
 
 import attrs
 
+from vibe_llms.values import frozen
+
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "missing_index": "Deltas of invocations carry no index (Chat Completions, Ollama).",
@@ -101,7 +103,7 @@ _DIALECTS = {
 }
 
 
-@attrs.frozen
+@frozen
 class Conditions:
     """The faults and quirks that hold for one request, with their numbers."""
 

@@ -16,6 +16,7 @@ from vibe_llms.testing.simulator import (
     responses,
 )
 from vibe_llms.testing.simulator.faces import Face
+from vibe_llms.values import frozen
 
 CHAT = cast(Face, chat_completions)
 RESPONSES = cast(Face, responses)
@@ -24,7 +25,7 @@ GEMINI = cast(Face, generate_content)
 OLLAMA = cast(Face, ollama)
 
 
-@attrs.frozen
+@frozen
 class Route:
     """What a path is for.
 

@@ -8,9 +8,10 @@ from typing import TypeAlias
 import attrs
 
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Cite:
     """A place that a text rests on.
 
@@ -25,7 +26,7 @@ class Cite:
     quote: str = "As the source says."
 
 
-@attrs.frozen
+@frozen
 class Think:
     """Reasoning, which the vendor signs.
 
@@ -38,7 +39,7 @@ class Think:
     redacted: bool = attrs.field(default=False, kw_only=True)
 
 
-@attrs.frozen
+@frozen
 class Say:
     """Text.
 
@@ -51,7 +52,7 @@ class Say:
     citations: tuple[Cite, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class Invoke:
     """An invocation of one of the client's tools.
 
@@ -68,21 +69,21 @@ class Invoke:
     custom: bool = attrs.field(default=False, kw_only=True)
 
 
-@attrs.frozen
+@frozen
 class Refuse:
     """The model declines, the way the vendor has of saying so."""
 
     text: str
 
 
-@attrs.frozen
+@frozen
 class Draw:
     """A picture, as the bytes of a PNG."""
 
     data: bytes
 
 
-@attrs.frozen
+@frozen
 class Speak:
     """Audio, as the bytes of a WAV, with its words."""
 
@@ -90,7 +91,7 @@ class Speak:
     transcript: str = ""
 
 
-@attrs.frozen
+@frozen
 class Search:
     """A search of the web that the vendor executes itself, and what it found."""
 
@@ -98,7 +99,7 @@ class Search:
     results: tuple[Cite, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class Raw:
     """A block, item or part in the vendor's own words, sent as it is."""
 
@@ -108,7 +109,7 @@ class Raw:
 Part: TypeAlias = Think | Say | Invoke | Refuse | Draw | Speak | Search | Raw
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Tokens:
     """What the vendor says an exchange took, in tokens.
 
@@ -127,7 +128,7 @@ class Tokens:
     reasoning: int = 0
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ScriptedAnswer:
     """One answer of a simulated vendor.
 

@@ -19,6 +19,7 @@ from vibe_llms.testing.simulator.faces import produce_minting
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
 from vibe_llms.testing.simulator.routes import find_route
 from vibe_llms.testing.simulator.scripts import Part, ScriptedAnswer
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -27,7 +28,7 @@ PREFIX = "/simulate/"
 BODY_BYTES = 256 * 1024 * 1024
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class ReceivedRequest:
     """One request that arrived.
 
@@ -55,7 +56,7 @@ class ReceivedRequest:
     answered: bool = False
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class State:
     """What one simulator remembers between requests."""
 

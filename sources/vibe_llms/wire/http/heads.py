@@ -13,6 +13,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.secrets import Secret
+from vibe_llms.values import frozen
 
 _PORTS: Final = {"http": 80, "https": 443}
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -30,7 +31,7 @@ _DEFAULTS: Final = {
 }
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Target:
     """Whom a URL names, and what is asked of them.
 

@@ -9,12 +9,13 @@ from typing import Any, Final, Literal
 import attrs
 
 from vibe_llms.dialects.decoding import is_blank
+from vibe_llms.values import define
 
 _SIGNIFICANT: Final = re.compile(r'\\.?|["{}]', re.DOTALL)
 """What decides where an object ends: quotes, braces, and what a backslash robs of its meaning."""
 
 
-@attrs.define
+@define
 class StreamedToolCall:
     """One invocation on its way.
 
@@ -93,7 +94,7 @@ def is_known(call: Mapping[str, Any]) -> bool:
     return isinstance(call.get("function"), Mapping) or isinstance(call.get("custom"), Mapping)
 
 
-@attrs.define
+@define
 class CallsTable:
     """Finds the call that a piece belongs to."""
 

@@ -33,6 +33,7 @@ from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, TextualConten
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 
 def nativize_canisters(
@@ -62,7 +63,7 @@ def nativize_canisters(
     return Translation({"messages": [message for message, _ in messages]}, ledger.losses)
 
 
-@attrs.define
+@define
 class _MessagesWriter:
     """Writes messages, each with the path of what it came from."""
 

@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, assert_never
 
-import attrs
-
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.chat_completions.tables import FILE_NAMES
 from vibe_llms.dialects.extras import merge
@@ -35,12 +33,13 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.views import BOUNDARY
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 _UNTOLD: Final = {"audio": ("transcript",), "file": ("title", "context")}
 """Fields of media which no part has a place for."""
 
 
-@attrs.define
+@define
 class PartsWriter:
     """Writes contents as parts and takes down what could not be carried over."""
 

@@ -11,6 +11,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.payloads import decode_exactly, read_payload
 from vibe_llms.messages.contents import AudioContent
+from vibe_llms.values import define
 
 _BEGINNINGS: Final = (
     (b"RIFF", "audio/wav"),
@@ -22,7 +23,7 @@ _BEGINNINGS: Final = (
 )
 
 
-@attrs.define
+@define
 class Sound:
     """The one sound of a message.
 

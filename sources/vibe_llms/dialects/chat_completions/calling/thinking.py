@@ -9,12 +9,13 @@ import attrs
 
 from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, GROWING
+from vibe_llms.values import define
 
 Piece = tuple[int, str, str]
 """Of which content, what, on which channel."""
 
 
-@attrs.define
+@define
 class Thought:
     """One content of reasoning.
 
@@ -30,7 +31,7 @@ class Thought:
     signature: str = ""
 
 
-@attrs.define
+@define
 class Thinking:
     """Finds the content for each piece of reasoning, whichever way the vendor sends it.
 

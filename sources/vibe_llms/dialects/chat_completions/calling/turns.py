@@ -30,12 +30,13 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.views import BOUNDARY, parts_texts
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 SAYING: Final = frozenset({"audio", "function_call", "refusal", "tool_calls"})
 """Fields beside which a message of a request needs no content; reasoning is none of them."""
 
 
-@attrs.define
+@define
 class TurnWriter:
     """Writes what a model thought, said and asked for in one turn as one message.
 

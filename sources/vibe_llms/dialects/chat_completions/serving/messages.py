@@ -34,6 +34,7 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 _TURN_FIELDS: Final = (
     "annotations",
@@ -65,7 +66,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     return Translation(tuple(canisters), reader.losses)
 
 
-@attrs.define
+@define
 class _MessagesReader:
     """Reads messages in their order; remembers what the results among them will not repeat.
 

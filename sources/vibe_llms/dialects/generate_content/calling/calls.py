@@ -10,11 +10,12 @@ import attrs
 from vibe_llms.dialects.extras import leave, merge, without
 from vibe_llms.dialects.generate_content.calling.partials import PartialArguments
 from vibe_llms.dialects.generate_content.fields import camelize, write_json
+from vibe_llms.values import define
 
 _STREAMED = ("partialArgs", "willContinue")
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class StreamedFunctionCall:
     """One call that is being read.
 

@@ -10,12 +10,13 @@ import attrs
 from vibe_llms.dialects.extras import leave, without
 from vibe_llms.dialects.generate_content.calling.parts import read_extras
 from vibe_llms.dialects.generate_content.fields import camelize
+from vibe_llms.values import define
 
 _ANSWERING: Final = frozenset({"candidates", "promptFeedback", "usageMetadata"})
 """The fields of which an answer has at least one."""
 
 
-@attrs.define
+@define
 class Leftovers:
     """Gathers it over the chunks of a stream: what comes later replaces what came before.
 

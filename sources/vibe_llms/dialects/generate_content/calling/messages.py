@@ -38,6 +38,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 
 def nativize_canisters(
@@ -75,7 +76,7 @@ def nativize_canisters(
     return Translation(native, ledger.losses)
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class WrittenContent:
     """A content that is being written; ``paths`` tells whence each of its parts is.
 
@@ -99,7 +100,7 @@ class WrittenContent:
         return merge({**role, "parts": self.parts}, self.extras)
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class ContentsWriter:
     """Gathers canisters into contents.
 

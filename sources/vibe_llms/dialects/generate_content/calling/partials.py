@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.generate_content.fields import camelize
+from vibe_llms.values import define
 
 _STEP: Final = re.compile(
     r"""\.([^.\[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
@@ -21,7 +22,7 @@ _LIST_LIMIT: Final = 10_000
 """How far a list may be filled up by a path: a vendor's mistake must not exhaust the memory."""
 
 
-@attrs.define
+@define
 class PartialArguments:
     """The object that grows."""
 

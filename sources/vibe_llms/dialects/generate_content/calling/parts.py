@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
 import msgspec
 
 from vibe_llms.dialects.decoding import is_blank
@@ -34,6 +33,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.values import frozen
 
 SIGNATURE: Final = "thoughtSignature"
 VENDOR_CALLS: Final = ("executableCode", "toolCall")
@@ -136,7 +136,7 @@ def read_vendor_part(
     )
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class PartsWriter:
     """Writes contents as parts, and takes down what could not be carried over."""
 

@@ -36,6 +36,7 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
+from vibe_llms.values import define
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -88,7 +89,7 @@ def _read_system(content: str | Mapping[str, Any] | Sequence[Any]) -> Supervisor
     return SupervisorCanister([read_content(part) for part in parts], native=native)
 
 
-@attrs.define
+@define
 class _ContentsReader:
     """Reads contents in order; calls without an id are told apart by their order."""
 

@@ -26,11 +26,12 @@ from vibe_llms.messages.contents import (
     VideoContent,
 )
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.values import define
 
 Block = dict[str, Any]
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class BlocksWriter:
     """Writes contents as blocks and takes down what could not be carried over.
 

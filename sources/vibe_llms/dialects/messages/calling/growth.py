@@ -36,6 +36,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.messages.canisters import Owner
 from vibe_llms.messages.contents import FileContent, ImageContent, Native
+from vibe_llms.values import define
 
 _GROWN_BY: Final[dict[ContentKind, tuple[str, ...]]] = {
     "invocation": ("input_json_delta",),
@@ -51,7 +52,7 @@ _REPLACED: Final = {
 }
 
 
-@attrs.define
+@define
 class GrowingBlock:
     """A block that has begun.
 

@@ -33,6 +33,7 @@ from vibe_llms.messages.contents import FileContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 RULES: Final = HistoryRules(id_pattern=r"[a-zA-Z0-9_-]+", alias_prefix="toolu_")
 """The pattern is the vendor's own; any other id is answered with the status 400."""
@@ -90,7 +91,7 @@ def nativize_canisters(
     return Translation({**system, "messages": messages}, ledger.losses)
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class _MessagesWriter:
     ledger: Ledger
     quirks: Quirks

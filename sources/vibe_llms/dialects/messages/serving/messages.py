@@ -31,6 +31,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, Native
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Translation
+from vibe_llms.values import define
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -49,7 +50,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     return Translation(tuple(canisters))
 
 
-@attrs.define
+@define
 class _MessagesReader:
     _names: dict[str, str] = attrs.field(factory=dict)
 

@@ -38,6 +38,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.views import text_of
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 
 def nativize_canisters(
@@ -62,7 +63,7 @@ def nativize_canisters(
     return Translation({"messages": messages}, ledger.losses)
 
 
-@attrs.define
+@define
 class MessagesWriter:
     """Writes a repaired conversation, message by message."""
 

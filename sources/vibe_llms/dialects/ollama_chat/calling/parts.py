@@ -25,9 +25,10 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.views import BOUNDARY, parts_texts
 from vibe_llms.models.attributes import Capability, ModelAttributes
+from vibe_llms.values import define
 
 
-@attrs.define
+@define
 class Parts:
     """The fields of a message, as far as they are gathered.
 
@@ -57,7 +58,7 @@ class Parts:
         return fields
 
 
-@attrs.define
+@define
 class PartsWriter:
     """Sorts contents into the fields of a message and takes down what finds no place."""
 

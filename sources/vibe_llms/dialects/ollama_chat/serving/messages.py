@@ -28,6 +28,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.values import define, frozen
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -47,7 +48,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     return Translation(tuple(canisters), reader.losses)
 
 
-@attrs.frozen
+@frozen
 class _Pending:
     """An invocation of the last turn that is not answered yet."""
 
@@ -56,7 +57,7 @@ class _Pending:
     is_made_up: bool
 
 
-@attrs.define
+@define
 class _MessagesReader:
     """Reads one message after the other; results may answer without saying what."""
 

@@ -18,6 +18,7 @@ from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import ImageContent
+from vibe_llms.values import define
 
 
 def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:
@@ -26,7 +27,7 @@ def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:
     return f"{prefix}_{text}_{count}" if count else f"{prefix}_{text}"
 
 
-@attrs.define
+@define
 class CallsWriter:
     """Writes invocations, and results in the form that their invocations ask for."""
 

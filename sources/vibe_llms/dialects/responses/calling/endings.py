@@ -12,6 +12,7 @@ from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.contents import Native
+from vibe_llms.values import define, frozen
 
 _BREAKS: Final = {
     "cancelled": StopReason.INTERRUPTED,
@@ -27,7 +28,7 @@ COMMON: Final = frozenset(
 _EVENT: Final = frozenset({"response", "sequence_number", "type"})
 
 
-@attrs.define
+@define
 class Outline:
     """What of a response matters for why it ended.
 
@@ -40,7 +41,7 @@ class Outline:
     refuses: bool = False
 
 
-@attrs.frozen
+@frozen
 class ResponseEnding:
     """Why a response ended, in our words and in the vendor's, and what else it said."""
 

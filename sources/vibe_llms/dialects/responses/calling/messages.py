@@ -41,6 +41,7 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
 
 HISTORY_RULES: Final = HistoryRules(id_pattern=r"[\s\S]{1,64}")
 
@@ -125,7 +126,7 @@ INSTRUCTIONS: Final = make_native(PROTOCOL, {"$place": "instructions"})
 """What says of a canister that it stood in ``instructions``, and not among the items."""
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class ItemsWriter:
     """Writes canisters as items, of a request or of a response.
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.items import ASKED_OF_MODEL, SAID_TO_MODEL
+from vibe_llms.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Written:
     """An item of a request, and the place of the canister or content that it was."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
-import attrs
 import msgspec
 
 from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
@@ -35,6 +34,7 @@ from vibe_llms.messages.contents import (
     VideoContent,
 )
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.values import define
 
 
 def read_part(part: Any, text_type: str) -> AnyContent:
@@ -71,7 +71,7 @@ def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) ->
     return TextualContent(text, citations=citations, native=keep_native(PROTOCOL, rest))
 
 
-@attrs.define
+@define
 class PartsWriter:
     """Writes contents as parts and takes down what could not be carried over."""
 

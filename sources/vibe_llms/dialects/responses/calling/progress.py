@@ -33,6 +33,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import RefusalContent
 from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.values import define
 
 DELTAS: Final[Mapping[str, tuple[ContentKind, Channel]]] = {
     "response.code_interpreter_call_code.delta": ("invocation", "arguments"),
@@ -75,7 +76,7 @@ _WHOLE_ITEMS: Final = frozenset({"reasoning", "invocation"})
 """Kinds of content of which an item has one, however many parts it comes in."""
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class Growing:
     """A content that has begun.
 
@@ -99,7 +100,7 @@ class Growing:
         return slow + (self.quick if channel == "text" else 0)
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class _Item:
     """An item that has begun.
 

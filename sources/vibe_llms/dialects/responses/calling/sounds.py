@@ -11,9 +11,10 @@ import attrs
 
 from vibe_llms.events.stream import Channel, ContentDeltaEvent
 from vibe_llms.messages.contents import AudioContent
+from vibe_llms.values import define
 
 
-@attrs.define
+@define
 class Sound:
     """Gathers the sound of a response, and the words in it."""
 

@@ -13,7 +13,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, Usage
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Response
-from vibe_llms.representation import represent_fields
+from vibe_llms.values import define, frozen
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ def read_counts(usage: Usage) -> dict[str, Any]:
     return {name: count for name, count in counts if count is not None}
 
 
-@attrs.frozen
+@frozen
 class BatchInput:
     """An input with a name of its own, by which it is known again wherever it stands.
 
@@ -36,13 +36,11 @@ class BatchInput:
         id: Its name; no two inputs of a batch have the same. Without one its place counts.
     """
 
-    __repr__ = represent_fields
-
     value: Any
     id: str | None = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ItemOutcome(Generic[T]):
     """What came of the work on one input.
 
@@ -61,7 +59,7 @@ class ItemOutcome(Generic[T]):
     response: Response | None = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BatchItem(Generic[T]):
     """One input of a batch, done or failed.
 
@@ -77,8 +75,6 @@ class BatchItem(Generic[T]):
         seconds: How long it took.
         is_stored: Whether it was done before, and read from the journal.
     """
-
-    __repr__ = represent_fields
 
     index: int
     id: str | None = None
@@ -102,7 +98,7 @@ class BatchItem(Generic[T]):
         return None if self.origin is None else self.origin.usage
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class BatchTally:
     """How far a batch has come: counted while it runs, and read by whoever wants to show it.
 
@@ -160,7 +156,7 @@ class BatchTally:
             self._ended = time.monotonic()
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BatchReport(Generic[T]):
     """What a batch amounts to.
 
@@ -169,8 +165,6 @@ class BatchReport(Generic[T]):
         failures: What failed, in the order of the inputs.
         tally: The counts of this run.
     """
-
-    __repr__ = represent_fields
 
     results: tuple[BatchItem[T], ...]
     failures: tuple[BatchItem[T], ...]

@@ -20,6 +20,7 @@ from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.requests import Request, Response, replace_canisters
 from vibe_llms.messages.views import text_of
+from vibe_llms.values import frozen
 
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
 
@@ -28,7 +29,7 @@ T = TypeVar("T")
 Ask: TypeAlias = Callable[[Any], Awaitable[ItemOutcome[Any]]]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Wording:
     """How an input becomes what is said: by a prompt, or as it stands.
 

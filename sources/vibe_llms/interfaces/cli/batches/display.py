@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from vibe_llms.interfaces.cli.output import note, shorten
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.exceptions import ConverseError
@@ -25,7 +26,7 @@ _PLACES_SHOWN = 5
 _MESSAGE_COLUMNS = 100
 
 
-@attrs.define
+@define
 class Group:
     """Failures of one kind: how many, where the first ones are, and what one of them says."""
 
@@ -34,7 +35,7 @@ class Group:
     message: str = ""
 
 
-@attrs.define
+@define
 class Account:
     """What is told of a batch besides its tally: kinds of failures, and money.
 

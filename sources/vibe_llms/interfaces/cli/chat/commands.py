@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attrs
-
 from vibe_llms.exceptions import ConverseError, RequestError, UnknownNameError
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.interfaces.cli.output import reveal, reveal_head
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 Action = Callable[["ChatLoop", str], Awaitable[None]]
 
 
-@attrs.frozen
+@frozen
 class SlashCommand:
     """One of them.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol, TextIO
 
-import attrs
 import click
 
 from vibe_llms.exceptions import ContextOverflowError, ConverseError
@@ -18,6 +17,7 @@ from vibe_llms.interfaces.cli.errors import compose_lines
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.telemetry.measuring import measure_canisters
+from vibe_llms.values import define
 
 
 class ChatInput(Protocol):
@@ -38,7 +38,7 @@ class ChatInput(Protocol):
         """
 
 
-@attrs.define
+@define
 class PlainInput:
     """Each line of a file or a pipe; empty ones are passed over."""
 
@@ -60,7 +60,7 @@ class PlainInput:
         raise EOFError
 
 
-@attrs.define
+@define
 class ChatLoop:
     """One chat.
 

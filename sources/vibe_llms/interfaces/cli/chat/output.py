@@ -27,6 +27,7 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
+from vibe_llms.values import define
 
 if TYPE_CHECKING:  # where nothing is invoked, nobody pays for the events of that
     from vibe_llms.events.engine import EngineEvent
@@ -65,7 +66,7 @@ class ChatOutput(Protocol):
         """Shows what went wrong, in one line."""
 
 
-@attrs.define
+@define
 class ContentTracker:
     """Remembers which kind of content each index of an answer is."""
 
@@ -109,7 +110,7 @@ def describe_result(canister: ResultCanister) -> str:
     return f"{mark} {canister.name or ''}: {shorten(text, _FOLDED) or 'nothing'}"
 
 
-@attrs.define
+@define
 class Remarks:
     """What a reader should know besides the text, with the losses that come together in one line.
 
@@ -185,7 +186,7 @@ def describe_canister(canister: AnyCanister) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in pieces if text]
 
 
-@attrs.define
+@define
 class PlainOutput:
     """Answers as they are, to one stream; everything else to another.
 

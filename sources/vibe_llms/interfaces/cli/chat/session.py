@@ -43,6 +43,7 @@ from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import TokenCount
+from vibe_llms.values import define, frozen
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -60,7 +61,7 @@ _BLAMING = (RequestError, TranslationLossError, LimitError)
 """These say that what was said is to blame, and nothing around it."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class TurnResult:
     """What came of a message.
 
@@ -82,7 +83,7 @@ class TurnResult:
         return describe_cut(self.origin)
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class ChatSession:
     """A conversation with a model that can be exchanged on the way.
 

@@ -13,9 +13,10 @@ from typing import Any, TextIO
 import attrs
 
 from vibe_llms.interfaces.cli.output import measure_text
+from vibe_llms.values import define, frozen
 
 
-@attrs.define
+@define
 class Echo:
     """The echo of a terminal. What is typed without it is not lost: the prompt shows it later."""
 
@@ -55,7 +56,7 @@ _BEGIN_CUTTING, _END_CUTTING = "\x1b[?7l", "\x1b[?7h"
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@attrs.frozen
+@frozen
 class ScreenLine:
     """One line as the terminal gets it, and how many columns it takes there."""
 
@@ -63,7 +64,7 @@ class ScreenLine:
     columns: int
 
 
-@attrs.define
+@define
 class Tail:
     """Rewrites the last lines of a terminal without flicker, whatever the window does.
 

@@ -16,6 +16,7 @@ from vibe_llms.secrets import Secret
 from vibe_llms.tables.annotations import Wait
 from vibe_llms.tables.kinds import Kind, bound, is_web_address
 from vibe_llms.tables.reading import require
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.oauth.flow import Authorization
@@ -37,7 +38,7 @@ def _ensure_secret(given: str | Secret | None) -> Secret | None:
     return given if isinstance(given, Secret) or given is None else Secret(given)
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class OAuthSettings:
     """What is known beforehand about being let in. Mostly nothing is, and nothing is needed.
 
@@ -101,7 +102,7 @@ class Authorizer(Protocol):
         ...
 
 
-@attrs.frozen
+@frozen
 class TellingAuthorizer:
     """Tells a person the address, in one line, and waits for the browser to come back.
 

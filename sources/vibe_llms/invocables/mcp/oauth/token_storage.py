@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import attrs
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import (
     OAuthClientInformationFull,
@@ -26,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 from vibe_llms.files import replace_file
 from vibe_llms.invocables.mcp.oauth.settings import OAuthSettings
 from vibe_llms.secrets import Settings
+from vibe_llms.values import frozen
 
 _logger = logging.getLogger(__name__)
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -166,7 +166,7 @@ def _read_moment(kept: Mapping[str, Any]) -> float | None:
     return float(moment) if isinstance(moment, int | float) else None
 
 
-@attrs.frozen
+@frozen
 class GrantFile:
     """One file for one server and one client: what was granted to another is never sent to it.
 

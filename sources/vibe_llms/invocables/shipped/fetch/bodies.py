@@ -8,9 +8,8 @@ import zlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-import attrs
-
 from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.values import frozen
 
 _WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 _CODECS: Final = re.compile(
@@ -31,7 +30,7 @@ _MARKS: Final = (
 )
 
 
-@attrs.frozen
+@frozen
 class Body:
     """What was read.
 

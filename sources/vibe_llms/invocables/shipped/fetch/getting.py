@@ -7,12 +7,11 @@ import re
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from vibe_llms.invocables.shipped.fetch.addresses import Resolve
 from vibe_llms.invocables.shipped.fetch.bodies import Body, read_body
 from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
 from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     import yarl
@@ -33,7 +32,7 @@ _HEADERS: Final = {
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([^"';\s]+)""", re.IGNORECASE)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Page:
     """What came.
 

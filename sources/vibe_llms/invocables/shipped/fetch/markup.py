@@ -13,6 +13,8 @@ from typing import Final
 
 import attrs
 
+from vibe_llms.values import frozen
+
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]{0,60})")
 _ATTRIBUTE: Final = re.compile(
     r"""[\s/]*([^\s"'<>/=]{1,100})(?:\s{0,50}=\s{0,50}(?:"([^"]*)"|'([^']*)'|([^\s"'>]*)))?"""
@@ -23,7 +25,7 @@ _RAW: Final = frozenset({"script", "style", "textarea", "title", "xmp", "iframe"
 _TAG_CHARACTERS: Final = 20_000
 
 
-@attrs.frozen
+@frozen
 class Tag:
     """The beginning or the end of an element.
 

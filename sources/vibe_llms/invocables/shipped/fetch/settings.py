@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import attrs
-
 from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.kinds import bound
 from vibe_llms.tables.reading import require
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class FetchSettings:
     """How pages are fetched.
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-import attrs
-
 from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.values import frozen
 
 _LINES_COMPARED: Final = 2_000
 _SHOWN: Final = 10
 
 
-@attrs.frozen
+@frozen
 class Edit:
     """A text after replacement, and the line where it took place, counted from 1."""
 

@@ -22,11 +22,12 @@ from vibe_llms.invocables.shipped.io.writing import encode, ensure_writable, rep
 from vibe_llms.invocables.shipped.opening import open_file, read_whole
 from vibe_llms.invocables.shipped.refusals import Refusal, explain_refusals
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 
 _RANGE = ("first_line", "lines")
 
 
-@attrs.frozen
+@frozen
 class ByFile:
     """A file that is read or written whole makes what was said of it before stale.
 

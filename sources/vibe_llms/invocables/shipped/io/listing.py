@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-import attrs
-
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.shipped.grants import READING, Grant, Place, show
 from vibe_llms.invocables.shipped.opening import describe_kind, open_directory
 from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.values import frozen
 
 ENTRIES_LIMIT: Final = 100_000
 """How many entries of directories one call looks at."""
@@ -29,7 +28,7 @@ LISTED_LIMIT: Final = 1_000
 """How many entries one listing shows."""
 
 
-@attrs.frozen
+@frozen
 class Entry:
     """Something in a directory.
 

@@ -12,12 +12,13 @@ from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.invocables.shipped.grants import Grant, produce_grant
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import require
+from vibe_llms.values import frozen
 
 _HERE: Final = (".",)
 _OF_THE_SYSTEM: Final = tuple(map(Path, ("/proc", "/sys", "/dev")))
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class IoSettings:
     """Which directories are granted.
 

@@ -15,9 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 from vibe_llms.processes.programs import CHUNK_BYTES, Program
+from vibe_llms.values import frozen
 
 VARIABLE: Final = "VIBE_LLMS_INVOCATION"
 _ROUNDS: Final = 10
@@ -98,7 +97,7 @@ _PATIENCE_SECONDS: Final = 4.5
 """How long the watchdog may take for that; less than an execution may take that is cancelled."""
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Finished:
     """A command that has ended.
 

@@ -12,11 +12,12 @@ from vibe_llms.invocables.shipped.shell.environment import is_variable_name
 from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.kinds import FILLED, Kind, is_list_of
 from vibe_llms.tables.reading import require
+from vibe_llms.values import frozen
 
 _VARIABLES: Final = Kind("a list of names of variables", is_list_of(is_variable_name), tuple)
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ShellSettings:
     """How commands are run.
 
