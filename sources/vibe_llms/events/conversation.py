@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 import attrs
@@ -68,7 +68,10 @@ class ConversationProgressEvent:
         fields = self.__dict__
         fields["type"] = "conversation.progress"
         fields["conversation_id"] = conversation_id
-        fields["timestamp"] = access_now() if timestamp is None else ensure_utc(timestamp)
+        is_settled = timestamp.__class__ is datetime and timestamp.tzinfo is UTC
+        if not is_settled:
+            timestamp = access_now() if timestamp is None else ensure_utc(timestamp)
+        fields["timestamp"] = timestamp
         fields["chunk"] = chunk
         fields["metadata"] = {} if metadata is None else metadata
 

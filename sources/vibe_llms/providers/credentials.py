@@ -89,9 +89,10 @@ def _read_file(path: Path, place: str) -> Secret:
 
 def ensure_key(found: Secret, place: str) -> Secret:
     """Refuses what no header can carry; says nothing of what it is."""
-    key = Secret(found.reveal().strip())
-    if _is_key(key.reveal()):
-        return key
+    text = found.reveal()
+    stripped = text.strip()
+    if _is_key(stripped):
+        return found if stripped == text else Secret(stripped)
     raise _refuse(place, "This is no key: it is empty, or has blanks or unusual characters.")
 
 

@@ -152,7 +152,7 @@ class RateLimiter:
         if limit is not None:
             due = max(due, self._next_tokens)
             self._next_tokens = due + tokens * _MINUTE / limit
-        distance = self._access_distance(now)
+        distance = self._access_distance(now) if self._distance else 0.0
         if requests is not None:
             distance = max(distance, _MINUTE / requests)
         self._next = due + distance if distance else self._next

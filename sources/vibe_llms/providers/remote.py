@@ -316,10 +316,10 @@ class RemoteModel(ModelBase[JsonObject]):
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
-        if self.descriptor.attributes.control_defaults:
+        if self._descriptor.attributes.control_defaults:
             request = attrs.evolve(request, controls=self.complete_controls(request))
         return self._vendor.nativize(
-            request, self.descriptor, self._processors, streaming=streaming
+            request, self._descriptor, self._processors, streaming=streaming
         )
 
     def check(self, request: Request) -> None:

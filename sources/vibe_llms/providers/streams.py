@@ -237,24 +237,20 @@ class ResponseStream(Closing):
         if received is None:
             raise produce_truncation()
         feed_delta = self._assembler.feed_delta
-        follows = self._wants_progress or self._first_seconds is None
+        tells = self._wants_progress
         self._arrived_at = None
         taken: list[StreamEvent] = []
         for event in received:
             if event.__class__ is ContentDeltaEvent:
                 feed_delta(event)
-                if follows:
-                    self._follow_delta(event)
+                if self._first_seconds is None:
+                    self._first_seconds = time.perf_counter() - self._started
+                if tells and event.channel != "signature":
+                    self._tell_progress(event)
                 taken.append(event)
             else:
                 taken.append(self._take(event))
         return taken
-
-    def _follow_delta(self, event: ContentDeltaEvent) -> None:
-        if self._first_seconds is None:
-            self._first_seconds = time.perf_counter() - self._started
-        if self._wants_progress and event.channel != "signature":
-            self._tell_progress(event)
 
     def _take(self, event: StreamEvent) -> StreamEvent:
         """Lets the assembler complete an event and tells the reactors."""

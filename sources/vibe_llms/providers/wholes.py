@@ -69,9 +69,12 @@ async def _receive(
         if events is None:
             raise produce_truncation()
         for event in events:
-            if first_seconds is None and event.__class__ is ContentDeltaEvent:
+            if event.__class__ is not ContentDeltaEvent:
+                assembler.feed(event)
+                continue
+            if first_seconds is None:
                 first_seconds = time.perf_counter() - started
-            assembler.feed(event)
+            assembler.feed_delta(event)
     return assembler.produce_response(
         request, duration_seconds=time.perf_counter() - started, first_seconds=first_seconds
     )
