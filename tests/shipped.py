@@ -100,9 +100,7 @@ _ALL: Final = {
     "openai_responses": Shipped(
         folder="openai_responses", protocol="responses", model="gpt-5", path="/v1"
     ),
-    "perplexity": Shipped(
-        folder="perplexity", protocol="chat_completions", model="sonar", simulate="perplexity"
-    ),
+    "perplexity": _complete("perplexity", "", "perplexity"),
     "vllm": Shipped(folder="vllm", protocol="chat_completions", path="/v1", simulate="vllm"),
     "deepseek": _complete("deepseek", ""),
     "groq": _complete("groq", "/openai/v1"),

@@ -26,6 +26,7 @@ KINDS = read_services()
 TRIED_ALREADY = {"deepseek", "groq", "llamacpp", "mistral", "openrouter", "xai"}
 """Beside this module, with quirks that the simulator has by their names."""
 
+WITHOUT_TOOLS = {"perplexity"}
 DEFAULT = {"together", "zai"}
 LOOK = InvocableDescription(name="look", description="Looks.", schema={"type": "object"})
 
@@ -77,7 +78,7 @@ async def test_a_service_is_asked_where_it_is_with_its_own_key(
     assert shown == wanted
 
 
-@pytest.mark.parametrize("name", sorted(set(KINDS) - TRIED_ALREADY))
+@pytest.mark.parametrize("name", sorted(set(KINDS) - TRIED_ALREADY - WITHOUT_TOOLS))
 def test_a_service_takes_a_turn_with_tools(name: str, tmp_path: Path) -> None:
     """Streamed and whole: a call comes, its result goes back, and nothing is lost."""
 

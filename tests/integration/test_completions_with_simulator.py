@@ -128,11 +128,15 @@ async def test_a_turn_of_thought_and_tools_goes_back_and_forth(
 async def test_sources_are_cited(simulator: Simulator, tmp_path: Path) -> None:
     """Annotations at OpenAI; a list beside the message at Perplexity."""
     source = Say("Water is wet.", citations=(Cite(url="https://example.org", title="Water"),))
-    for name, quirks in (("openai_conversations", ""), ("perplexity", "perplexity")):
+    for name, folder, quirks in (
+        ("openai_conversations", "openai_conversations", ""),
+        ("perplexity", "openai_compatible", "perplexity"),
+    ):
+        module = f"vibe_llms.providers.{folder}"
         simulator.enqueue(ScriptedAnswer(parts=(source,)))
         base_url = f"{simulator.access_url(quirks)}/v1"
         request = Request(canisters=(UserCanister("Is water wet?"),))
-        async with access(name, f"vibe_llms.providers.{name}", base_url, tmp_path) as model:
+        async with access(name, module, base_url, tmp_path) as model:
             response = await model.converse(request)
 
         cited = [c for c in response.canisters[0].content if isinstance(c, TextualContent)]

@@ -109,7 +109,7 @@ async def test_schemas_that_take_for_ever_hold_neither_a_call_nor_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Neither that of the arguments nor that of the results, which the official package leaves."""
-    monkeypatch.setattr("vibe_llms.invocables.validator_process.JUDGE_SECONDS", 0.5)
+    monkeypatch.setattr("vibe_llms.invocables.validator_process.VALIDATOR_SECONDS", 0.5)
     async with connect() as registry:
         refused = await call(registry, "trap", bait="a" * 50 + "!")
         lied = await call(registry, "trap")
