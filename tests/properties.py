@@ -3,7 +3,8 @@
 The profile ``fixed`` holds by default: few examples, always the same, so that a run which is red
 has a reason in the change. ``many`` tries four times as many, always the same, too; ``random``
 tries others each time, and prints its seed. See ``documentation/authors/contributing.rst``.
-``brief`` is for tests that run tests.
+``brief`` is for tests that run tests; ``unshrunk``, for ``tests/mutations.py``, is content with the
+first example that fails.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from collections.abc import Iterable
 from typing import Final, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 _T = TypeVar("_T")
 _USUAL = 100
-_SHARES: Final = {"fixed": 0.25, "many": 1.0, "random": 1.0, "brief": 0.03}
+_SHARES: Final = {"fixed": 0.25, "many": 1.0, "random": 1.0, "brief": 0.03, "unshrunk": 0.25}
 PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
 
 STEP: Final = round(1 / _SHARES[PROFILE])
@@ -55,6 +56,7 @@ def load_profile() -> None:
             derandomize=name != "random",
             database=None,
             print_blob=True,
+            phases=[Phase.explicit, Phase.generate] if name == "unshrunk" else tuple(Phase),
             max_examples=_scale(_USUAL, name),
         )
     settings.load_profile(PROFILE)

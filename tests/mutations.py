@@ -1,0 +1,109 @@
+"""Changes the code in small ways, one after the other, and finds what no test notices.
+
+``python tests/mutations.py`` prepares a workspace and runs ``mutmut`` in it; what else is on the
+command line goes to ``mutmut``, so that ``run 'vibe_llms.engine.*'`` tries one package,
+``results`` lists what survived, and ``show NAME`` prints a change. Needs the extra ``mutation``.
+
+The workspace is a copy: ``mutmut`` knows sources in ``src/`` only, and the checkout can be worked
+on meanwhile. What was found out stays there, and only functions that have changed are tried again;
+whoever has written a test that shall kill a survivor names the survivor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+WORKSPACE = Path(tempfile.gettempdir()) / f"vibe-llms-mutations-{os.getuid()}"
+
+SUBJECTS = [
+    "configuration/merging.py",
+    "engine/*.py",
+    "models/merging.py",
+    "plain.py",
+    "providers/credentials.py",
+    "providers/keeping.py",
+    "runs/*.py",
+    "telemetry/odometer.py",
+]
+"""What is changed: where a mistake costs money, repeats a side effect or loses what was said."""
+
+TESTS = [
+    "tests/unit/configuration",
+    "tests/unit/engine",
+    "tests/unit/models/test_model_merging.py",
+    "tests/unit/models/test_models_integrator.py",
+    "tests/unit/providers/test_credentials.py",
+    "tests/unit/runs",
+    "tests/unit/telemetry",
+]
+"""The quick tests of these; of them, each change meets those that reach its function."""
+
+UNFIT = ["tests/unit/engine/test_costs.py"]
+"""Tests that count calls: what switches between the changes calls functions, too."""
+
+SETTINGS = {
+    "source_paths": ["src"],
+    "only_mutate": [f"src/vibe_llms/{subject}" for subject in SUBJECTS],
+    "also_copy": ["data"],
+    "pytest_add_cli_args": ["-n0", "-p", "no:cacheprovider"],
+    "pytest_add_cli_args_test_selection": TESTS + [f"--ignore={name}" for name in UNFIT],
+    # The tests start processes and threads: a change is tried in a process that has not run them.
+    "process_isolation": "forkserver",
+    "track_dependencies": False,
+    "use_git_change_detection": False,
+    "timeout_constant": 5.0,
+    "timeout_multiplier": 3.0,
+}
+
+
+def prepare_workspace() -> None:
+    """Brings the copy up to date; a file that is the same keeps its time, and what is known."""
+    WORKSPACE.mkdir(exist_ok=True)
+    for source, target in {"sources": "src", "tests": "tests", "data": "data"}.items():
+        _mirror(ROOT / source, WORKSPACE / target)
+        if target != "src":  # mutmut copies what is not there yet
+            shutil.rmtree(WORKSPACE / "mutants" / target, ignore_errors=True)
+    lines = [f"{name} = {json.dumps(value)}" for name, value in SETTINGS.items()]
+    project = (ROOT / "pyproject.toml").read_text()
+    text = "\n".join([project, "[tool.mutmut]", *lines, ""])
+    (WORKSPACE / "pyproject.toml").write_text(text)
+
+
+def _mirror(source: Path, target: Path) -> None:
+    wanted = {
+        path.relative_to(source)
+        for path in source.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    for path in [*target.rglob("*")]:
+        if path.is_file() and path.relative_to(target) not in wanted:
+            path.unlink()
+    for name in wanted:
+        data = (source / name).read_bytes()
+        copy = target / name
+        if not copy.exists() or copy.read_bytes() != data:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(data)
+
+
+def main(arguments: list[str]) -> int:
+    """Prepares the workspace where something is to be run, and lets ``mutmut`` do the rest."""
+    command = arguments or ["run"]
+    if command[0] == "run":
+        prepare_workspace()
+    program = Path(sys.executable).parent / "mutmut"
+    # A property that fails is all we want to know: to look for its smallest example takes longer.
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": "unshrunk"}
+    ended = subprocess.run([program, *command], cwd=WORKSPACE, env=environment, check=False)
+    return ended.returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
