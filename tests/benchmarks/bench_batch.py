@@ -83,8 +83,8 @@ class Subjects:
         """The model, and no batch."""
         await repeat(lambda: self._model.answer("Hello", stream=False), count)
 
-    async def run_batch(self, count: int) -> None:
-        """A batch with its journal; each prompt is another one."""
+    async def run_batch(self, count: int, *, weighed: bool = False) -> None:
+        """A batch with its journal; each prompt is another one. To weigh it takes time."""
         self._number += 1
         journal = self._folder / f"answers-{self._number}.jsonl"
         batch = BatchChannel(self._model, concurrency=CONCURRENCY, journal=journal)
@@ -93,7 +93,7 @@ class Subjects:
         async with aclosing(batch.run(prompts)) as items:
             async for item in items:
                 seen += item.error is None
-                if seen in (count // 10, count):
+                if weighed and seen in (count // 10, count):
                     self.memory[f"{seen}/{count}"] = read_memory()
         if seen != count:
             raise AssertionError(f"{seen} of {count} were answered")
@@ -138,6 +138,7 @@ async def compare(url: str, what: str) -> None:
         )[ROUNDS // 2]
         print(f"{what:8} batch to floor: {middle:.2f}  (at least {BUDGET})", flush=True)
         print(f"{what:8} batch to the model: {beside:.2f}  (at least {BUDGET})", flush=True)
+        await subjects.run_batch(REQUESTS, weighed=True)
         early, late = f"{REQUESTS // 10}/{REQUESTS}", f"{REQUESTS}/{REQUESTS}"
         grown = subjects.memory[late] - subjects.memory[early]
         print(f"{what:8} memory from item {early} to {late}: {grown:+,} KB", flush=True)
