@@ -34,6 +34,7 @@ WORDS = {
     "events": "what happens",
     "messages": "what can be said",
     "logs": "files that only grow",
+    "mermaid": "flowcharts, read and written",
     "processes": "no orphans",
     "asynchrony": "the portal for synchronous code",
     "synchrony": "faces of what is asynchronous",

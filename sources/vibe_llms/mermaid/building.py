@@ -1,0 +1,255 @@
+"""Makes nodes, edges and subgraphs of statements, in the order and by the rules of Mermaid.
+
+What Mermaid does with a statement depends on what came before it: a class is given to what is known
+by then, the attributes of an id are those of an edge if one has it. So this goes through the
+statements once, and remembers the same things.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import attrs
+
+from vibe_llms.mermaid import statements as said
+from vibe_llms.mermaid.drafts import EdgeDraft, NodeDraft, Problem, SubgraphDraft
+from vibe_llms.mermaid.labels import Label, LabelKind
+from vibe_llms.mermaid.places import Place, strip_space
+from vibe_llms.mermaid.statements import Statement
+from vibe_llms.mermaid.yaml import YamlError, read_yaml
+
+
+@attrs.define
+class Builder:
+    """What is known after the statements so far; ``problems`` has those that cannot be."""
+
+    nodes: dict[str, NodeDraft] = attrs.field(factory=dict)
+    edges: list[EdgeDraft] = attrs.field(factory=list)
+    subgraphs: list[SubgraphDraft] = attrs.field(factory=list)
+    classes: dict[str, tuple[list[str], list[str]]] = attrs.field(factory=dict)
+    tooltips: dict[str, str] = attrs.field(factory=dict)
+    default_styles: tuple[str, ...] = ()
+    default_interpolation: str = ""
+    accessible_title: str = ""
+    accessible_description: str = ""
+    problems: list[Problem] = attrs.field(factory=list)
+    _edges_by_id: dict[str, EdgeDraft] = attrs.field(factory=dict)
+    _edge_counts: dict[tuple[str, str], int] = attrs.field(factory=dict)
+    _subgraphs_by_id: dict[str, SubgraphDraft] = attrs.field(factory=dict)
+    _housed: set[str] = attrs.field(factory=set)
+
+    def build(self, statements: tuple[Statement, ...]) -> None:
+        """Takes all statements of a diagram."""
+        self._take_all(statements)
+        known = self.nodes.keys() | self._subgraphs_by_id.keys()
+        for subgraph in self.subgraphs:
+            subgraph.members = [member for member in subgraph.members if member in known]
+
+    def _take_all(self, statements: tuple[Statement, ...]) -> None:
+        # with a stack of our own, because a text may nest subgraphs deeper than Python its calls
+        frames: list[tuple[said.SubgraphStatement | None, list[Statement], list[str], str]] = []
+        owner: said.SubgraphStatement | None = None
+        rest, members, direction = list(reversed(statements)), list[str](), ""
+        while True:
+            while rest:
+                statement = rest.pop()
+                if isinstance(statement, said.SubgraphStatement):
+                    frames.append((owner, rest, members, direction))
+                    owner, rest = statement, list(reversed(statement.statements))
+                    members, direction = [], ""
+                elif isinstance(statement, said.DirectionStatement):
+                    direction = statement.direction
+                else:
+                    members += self._take(statement)
+            if owner is None:
+                return
+            name = self._add_subgraph(owner, members, direction)
+            owner, rest, members, direction = frames.pop()
+            members.append(name)
+
+    def _take(self, statement: Statement) -> list[str]:
+        """Takes one statement that is no subgraph; returns what Mermaid has it name."""
+        try:
+            match statement:
+                case said.NodeStatement():
+                    return self._take_nodes(statement)
+                case said.Stray():
+                    return [";"]
+                case said.AccessibilityStatement(is_title=True, text=text):
+                    self.accessible_title = text
+                    return [text]
+                case said.AccessibilityStatement(text=text):
+                    self.accessible_description = text
+                    return [text]
+                case said.ClassDefinition():
+                    self._define_classes(statement)
+                case said.ClassAssignment(ids=ids, class_name=class_name):
+                    self._assign_class(ids, class_name)
+                case said.StyleStatement():
+                    self._style_node(statement)
+                case said.LinkStyleStatement():
+                    self._style_links(statement)
+                case said.ClickStatement():
+                    self._take_click(statement)
+                case said.SubgraphStatement() | said.DirectionStatement():
+                    raise AssertionError("These are taken by their owner.")
+                case _:
+                    assert_never(statement)
+        except Problem as problem:
+            self.problems.append(problem)
+        return []
+
+    def _take_nodes(self, statement: said.NodeStatement) -> list[str]:
+        for number, group in enumerate(statement.groups):
+            for place, use in enumerate(group):
+                self._use_node(use)
+                # Mermaid looks at attributes after it has seen what follows the ampersand
+                if place and (before := group[place - 1]).attributes:
+                    self._describe(before.id, before.attributes)
+            if attributes := group[-1].attributes:
+                self._describe(group[-1].id, attributes)
+            if number:
+                self._join(statement.groups[number - 1], group, statement.links[number - 1])
+        return [use.id for group in reversed(statement.groups) for use in group]
+
+    def _use_node(self, use: said.NodeUse) -> None:
+        if use.id not in self._edges_by_id:
+            node = self._access_node(use.id, use.id_place)
+            node.uses.append(use.place)
+            if use.label:
+                node.label = use.label
+            if use.shape:
+                node.shape = use.shape
+            node.properties.update(use.properties)
+        if use.class_name:
+            self._assign_class(tuple(use.id.split(",")), use.class_name)
+
+    def _access_node(self, id_: str, place: Place) -> NodeDraft:
+        """Returns the node of that id, which it makes if there is none."""
+        node = self.nodes.get(id_)
+        if node is None:
+            node = self.nodes[id_] = NodeDraft(id_, Label(id_, LabelKind.TEXT, place))
+        return node
+
+    def _describe(self, id_: str, attributes: said.Attributes) -> None:
+        values = read_attributes(attributes)
+        if id_ in self._subgraphs_by_id:
+            self._subgraphs_by_id[id_].describe(values)
+        elif id_ in self._edges_by_id:
+            self._edges_by_id[id_].describe(values)
+        else:
+            self._access_node(id_, attributes.place).describe(values, attributes.place)
+
+    def _join(
+        self, starts: tuple[said.NodeUse, ...], ends: tuple[said.NodeUse, ...], link: said.Link
+    ) -> None:
+        for start in starts:
+            for end in ends:
+                takes_id = start.id == starts[-1].id and end.id == ends[0].id
+                self._add_edge(start, end, link, link.id if takes_id else None)
+
+    def _add_edge(
+        self, start: said.NodeUse, end: said.NodeUse, link: said.Link, id_: str | None
+    ) -> None:
+        pair = (start.id, end.id)
+        count = self._edge_counts.get(pair, 0)
+        has_own_id = bool(id_) and id_ not in self._edges_by_id
+        if not has_own_id or id_ is None:
+            id_ = f"L_{start.id}_{end.id}_{count + 1 if count else 0}"
+        edge = EdgeDraft(
+            id=id_,
+            has_own_id=has_own_id,
+            start=start,
+            end=end,
+            link=link,
+            interpolation=self.default_interpolation,
+        )
+        self._edge_counts[pair] = count + 1
+        self._edges_by_id.setdefault(id_, edge)
+        self.edges.append(edge)
+
+    def _assign_class(self, ids: tuple[str, ...], class_name: str) -> None:
+        for id_ in ids:
+            if node := self.nodes.get(id_):
+                node.classes.append(class_name)
+            if edge := self._edges_by_id.get(id_):
+                edge.classes.append(class_name)
+            if subgraph := self._subgraphs_by_id.get(id_):
+                subgraph.classes.append(class_name)
+
+    def _define_classes(self, statement: said.ClassDefinition) -> None:
+        for name in statement.names:
+            styles, text_styles = self.classes.setdefault(name, ([], []))
+            styles += statement.styles
+            text_styles += [
+                each.replace("fill", "bgFill", 1) for each in statement.styles if "color" in each
+            ]
+
+    def _style_node(self, statement: said.StyleStatement) -> None:
+        if statement.id not in self._edges_by_id:
+            node = self._access_node(statement.id, statement.id_place)
+            node.styles += statement.styles
+            node.uses.append(statement.id_place)
+
+    def _style_links(self, statement: said.LinkStyleStatement) -> None:
+        edges = [self._access_edge(each, statement) for each in statement.positions]
+        if statement.interpolation is not None:
+            for edge in edges:
+                edge.interpolation = statement.interpolation
+            if not edges:
+                self.default_interpolation = statement.interpolation
+        if statement.styles is None:
+            return
+        styles = statement.styles
+        if not edges:
+            self.default_styles = styles
+        elif not any(each.startswith("fill") for each in styles):
+            styles = (*styles, "fill:none")
+        for edge in edges:
+            edge.styles = styles
+
+    def _access_edge(self, position: str, statement: said.LinkStyleStatement) -> EdgeDraft:
+        number = int(position) if len(position) < 10 else len(self.edges)
+        if str(number) != position or number >= len(self.edges):
+            if self.edges:
+                found = f"the links before this line are numbered from 0 to {len(self.edges) - 1}"
+            else:
+                found = "there is no link before this line"
+            raise Problem(statement.positions_place, f"No link has the number {position}: {found}.")
+        return self.edges[number]
+
+    def _take_click(self, statement: said.ClickStatement) -> None:
+        for id_ in statement.ids:
+            if node := self.nodes.get(id_):
+                if statement.link is None:
+                    node.has_callback = True
+                else:
+                    node.link, node.target = strip_space(statement.link), statement.target or ""
+        self._assign_class(statement.ids, "clickable")
+        if statement.tooltip is not None:
+            self.tooltips.update(dict.fromkeys(statement.ids, statement.tooltip))
+
+    def _add_subgraph(
+        self, statement: said.SubgraphStatement, members: list[str], direction: str
+    ) -> str:
+        id_ = statement.id if statement.id is not None else f"subGraph{len(self.subgraphs)}"
+        own = [each for each in dict.fromkeys(members) if strip_space(each)]
+        own = [each for each in own if each not in self._housed]
+        self._housed.update(own)
+        subgraph = SubgraphDraft(id_, statement, own, direction)
+        self.subgraphs.append(subgraph)
+        self._subgraphs_by_id[id_] = subgraph
+        return id_
+
+
+def read_attributes(attributes: said.Attributes) -> dict[str, object]:
+    """Reads what stands in ``@{…}``."""
+    text = attributes.text
+    is_block = "\n" in text
+    try:
+        values = read_yaml(f"{text}\n" if is_block else f"{{\n{text}\n}}")
+    except YamlError as error:
+        raise Problem(attributes.place, f"These attributes are no YAML: {error.message}.") from None
+    if values is None:
+        raise Problem(attributes.place, "These attributes are nothing: write name: value.")
+    return values if isinstance(values, dict) else {}

@@ -1,0 +1,151 @@
+"""What Mermaid does to a text before it reads it: five passes, in this order.
+
+Each is a function that yields edits of the text. All take time linear in its length, also where
+the regular expressions of the original do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import attrs
+
+from vibe_llms.mermaid.places import SPACE, Edit, Writing, skip_space
+
+_NEWLINES = "\n\r\u2028\u2029"
+_BREAK = re.compile(r"\r\n?")
+_TAG = re.compile(r"<\w+", re.ASCII)
+_QUOTED_ATTRIBUTE = re.compile(r'="([^"]*)"')
+_OPENING = re.compile(rf"([^\S\n\r]*)---(?=[{SPACE}]*[\n\r])")
+_DIRECTIVE = re.compile(rf"%%\{{[{SPACE}]*(?:\w+[{SPACE}]*:|\w+)[{SPACE}]*", re.ASCII)
+_WORD = re.compile(r"\w+", re.ASCII)
+_SEPARATORS = re.compile("[\u2028\u2029]")
+_CLOSING_BRACE = re.compile(rf"\}}[{SPACE}]*\n")
+_STYLED = re.compile(r":[^\s:#]*#")
+_ENTITY = re.compile(r"#(\w+);", re.ASCII)
+
+
+@attrs.frozen
+class FrontMatter:
+    """The block between two lines of dashes before a diagram.
+
+    Attributes:
+        text: What is between the dashes, without their indentation.
+        start: Where that begins in what was written.
+    """
+
+    text: str
+    start: int
+
+
+def clean(writing: Writing) -> FrontMatter | None:
+    """Brings a text into the form that Mermaid's lexer reads; returns its front matter."""
+    writing.clean(Edit(*found.span(), "\n") for found in _BREAK.finditer(writing.text))
+    writing.clean(_change_quotes(writing.text))
+    front, end = _find_front_matter(writing)
+    writing.clean([Edit(0, end, "")] if end else [])
+    writing.clean(_find_directives(writing.text))
+    writing.clean(_find_comments(writing.text))
+    writing.clean([Edit(0, skip_space(writing.text, 0), "")])
+    for word in ("style", "classDef"):
+        writing.clean(_find_last_semicolons(writing.text, word))
+    writing.clean(_hide_entities(writing.text))
+    writing.clean([Edit(len(writing.text), len(writing.text), "\n")])
+    writing.clean(Edit(*found.span(), "}\n") for found in _CLOSING_BRACE.finditer(writing.text))
+    return front
+
+
+def _change_quotes(text: str) -> Iterator[Edit]:
+    """Attributes of HTML tags are put between single quotes: double ones end a label."""
+    position = 0
+    while found := _TAG.search(text, position):
+        end = text.find(">", found.end())
+        if end < 0:
+            return
+        for quoted in _QUOTED_ATTRIBUTE.finditer(text, found.end(), end):
+            yield Edit(*quoted.span(), f"='{quoted[1]}'")
+        position = end + 1
+
+
+def _find_front_matter(writing: Writing) -> tuple[FrontMatter | None, int]:
+    text = writing.text
+    opening = _OPENING.match(text)
+    if opening is None:
+        return None, 0
+    closing = re.compile(rf"[\n\r]{opening[1]}---[{SPACE}]*[\n\r]+")
+    blank = text[opening.end() : skip_space(text, opening.end())]
+    last = opening.end() + max(map(blank.rfind, "\n\r")) + 1
+    first = opening.end() + min(at for at in map(blank.find, "\n\r") if at >= 0) + 1
+    # either something stands between the dashes, or empty lines do
+    found = closing.search(text, last)
+    begin = last
+    if found is None and first < last:
+        found = closing.match(text, last - 1)
+        begin = first
+    if found is None:
+        return None, 0
+    body = text[begin : found.start()]
+    indent = opening[1]
+    lines = [line.removeprefix(indent) for line in body.split("\n")]
+    front = FrontMatter("\n".join(lines), writing.locate(begin, begin).start)
+    return front, found.end()
+
+
+def _find_directives(text: str) -> Iterator[Edit]:
+    position = 0
+    while found := _DIRECTIVE.search(text, position):
+        position = found.end()
+        if word := _WORD.match(text, position):
+            position = word.end()
+        else:
+            position = text.find("}%%", position)
+            position = len(text) if position < 0 else position
+            separator = _SEPARATORS.search(text, found.end(), position)
+            position = separator.start() if separator else position
+        end = skip_space(text, position)
+        position = end + 3 if text.startswith("}%%", end) else end
+        yield Edit(found.start(), position, "")
+
+
+def _find_comments(text: str) -> Iterator[Edit]:
+    """Only whole lines are comments, and empty ones before them go with them."""
+    position = least = 0
+    while (found := text.find("%%", position)) >= 0:
+        position = found + 1
+        if text[found + 2 : found + 3] in ("{", "\n", ""):
+            continue
+        start = found
+        while start > least and skip_space(text[start - 1], 0):
+            start -= 1
+        if start and text[start - 1] not in _NEWLINES:
+            breaks = (at + 1 for at in range(start, found) if text[at] in _NEWLINES)
+            start = next(breaks, -1)
+        if start >= 0:
+            end = text.find("\n", found)
+            position = least = end + 1 if end >= 0 else len(text)
+            yield Edit(start, position, "")
+
+
+def _find_last_semicolons(text: str, word: str) -> Iterator[Edit]:
+    """A semicolon that ends a line with a style and a colour is dropped, and ends no statement."""
+    position = 0
+    while (start := text.find(word, position)) >= 0:
+        end = len(text)
+        for separator in _NEWLINES:
+            at = text.find(separator, start, end)
+            end = at if at >= 0 else end
+        last = text.rfind(";", start, end)
+        if last >= 0 and _STYLED.search(text, start + len(word), last):
+            yield Edit(last, last + 1, "")
+        position = end
+
+
+def _hide_entities(text: str) -> Iterator[Edit]:
+    """``#quot;`` gets a form without semicolon, which would end the statement."""
+    for found in _ENTITY.finditer(text):
+        mark = ENTITY_NUMBER if found[1].isdigit() else ENTITY_NAME
+        yield Edit(*found.span(), f"{mark}{found[1]}{ENTITY_END}")
+
+
+ENTITY_NUMBER, ENTITY_NAME, ENTITY_END = "\ufb02\u00b0\u00b0", "\ufb02\u00b0", "\u00b6\u00df"

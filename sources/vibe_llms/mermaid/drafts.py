@@ -1,0 +1,163 @@
+"""Nodes, edges and subgraphs while statements still add to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from vibe_llms.mermaid import statements as said
+from vibe_llms.mermaid.diagrams import Edge, Node, Subgraph
+from vibe_llms.mermaid.labels import Label, LabelKind, reveal_entities
+from vibe_llms.mermaid.links import LONGEST
+from vibe_llms.mermaid.places import Place, strip_space
+from vibe_llms.mermaid.shapes import complain_about_shape
+from vibe_llms.mermaid.yaml_scalars import write_key
+
+
+class Problem(Exception):
+    """A statement that is well formed and cannot be; goes no further than the builder."""
+
+    def __init__(self, place: Place, message: str) -> None:
+        super().__init__(message)
+        self.place = place
+        self.message = message
+
+
+@attrs.define
+class NodeDraft:
+    """A node so far."""
+
+    id: str
+    label: Label
+    shape: str = ""
+    classes: list[str] = attrs.field(factory=list)
+    styles: list[str] = attrs.field(factory=list)
+    properties: dict[str, str] = attrs.field(factory=dict)
+    attributes: dict[str, str] = attrs.field(factory=dict)
+    link: str = ""
+    target: str = ""
+    has_callback: bool = False
+    uses: list[Place] = attrs.field(factory=list)
+
+    def describe(self, values: Mapping[str, object], place: Place) -> None:
+        """Takes attributes. What JavaScript takes for false is as if it were absent."""
+        if shape := values.get("shape"):
+            if complaint := complain_about_shape(shape):
+                raise Problem(place, complaint)
+            self.shape = str(shape)
+        label = values.get("label")
+        if label:
+            words = {"markdown", "string", "text"}
+            kind = values.get("labelType")
+            kind = LabelKind(kind) if isinstance(kind, str) and kind in words else None
+            self.label = Label(to_text(label), kind or LabelKind.MARKDOWN, place)
+        for name in ("icon", "img"):
+            if values.get(name):
+                self.attributes[name] = to_text(values[name])
+                if not isinstance(label, str | None):
+                    raise Problem(place, "The label beside an icon or image must be a text.")
+                if self.label.text == self.id and not (label and strip_space(label)):
+                    self.label = attrs.evolve(self.label, text="")
+        for name in ("form", "pos", "constraint", "w", "h"):
+            if values.get(name):
+                self.attributes[name] = to_text(values[name])
+
+    def finish(self) -> Node:
+        """Returns the node as a value."""
+        return Node(
+            id=self.id,
+            label=self.label,
+            shape=self.shape,
+            classes=tuple(self.classes),
+            styles=tuple(self.styles),
+            properties=tuple(self.properties.items()),
+            attributes=tuple(self.attributes.items()),
+            link=self.link,
+            target=self.target,
+            has_callback=self.has_callback,
+            uses=tuple(self.uses),
+        )
+
+
+@attrs.define(kw_only=True)
+class EdgeDraft:
+    """An edge so far."""
+
+    id: str
+    has_own_id: bool
+    start: said.NodeUse
+    end: said.NodeUse
+    link: said.Link
+    classes: list[str] = attrs.field(factory=list)
+    styles: tuple[str, ...] = ()
+    interpolation: str = ""
+    animate: str = ""
+    animation: str = ""
+
+    def describe(self, values: Mapping[str, object]) -> None:
+        """Takes attributes."""
+        if "animate" in values:
+            self.animate = to_text(values["animate"])
+        if "animation" in values:
+            self.animation = to_text(values["animation"])
+        if "curve" in values:
+            self.interpolation = to_text(values["curve"])
+
+    def finish(self) -> Edge:
+        """Returns the edge as a value."""
+        length = self.link.length
+        return Edge(
+            id=self.id,
+            has_own_id=self.has_own_id,
+            start=self.start.id,
+            end=self.end.id,
+            type=self.link.type,
+            stroke=self.link.stroke,
+            length=None if length is None else min(length, LONGEST),
+            label=self.link.label,
+            classes=tuple(self.classes),
+            styles=self.styles,
+            interpolation=self.interpolation,
+            animate=self.animate,
+            animation=self.animation,
+            place=self.link.place,
+            start_place=self.start.place,
+            end_place=self.end.place,
+        )
+
+
+@attrs.define
+class SubgraphDraft:
+    """A subgraph so far."""
+
+    id: str
+    statement: said.SubgraphStatement
+    members: list[str]
+    direction: str
+    classes: list[str] = attrs.field(factory=list)
+    attributes: dict[str, str] = attrs.field(factory=dict)
+
+    def describe(self, values: Mapping[str, object]) -> None:
+        """Takes attributes."""
+        self.attributes.update({name: to_text(value) for name, value in values.items()})
+
+    def finish(self) -> Subgraph:
+        """Returns the subgraph as a value."""
+        return Subgraph(
+            id=self.id,
+            title=self.statement.title,
+            members=tuple(self.members),
+            direction=self.direction,
+            classes=tuple(self.classes),
+            attributes=tuple(self.attributes.items()),
+            place=self.statement.place,
+            head=self.statement.head,
+        )
+
+
+def to_text(value: object) -> str:
+    """Returns a value of an attribute as JavaScript writes it."""
+    if isinstance(value, list):
+        return ",".join("" if each is None else to_text(each) for each in value)
+    return "[object Object]" if isinstance(value, dict) else reveal_entities(write_key(value))

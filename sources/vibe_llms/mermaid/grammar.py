@@ -1,0 +1,170 @@
+"""Parses a cleaned text into statements, and goes on at the next line after an error."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from vibe_llms.mermaid.chains import parse_nodes
+from vibe_llms.mermaid.cursors import ID_KINDS, Cursor, Refusal
+from vibe_llms.mermaid.labels import Label, LabelKind, finish_label, reveal_entities
+from vibe_llms.mermaid.lexing import END
+from vibe_llms.mermaid.places import SPACE, Place, Writing, skip_space, strip_space
+from vibe_llms.mermaid.simple import PARSERS
+from vibe_llms.mermaid.statements import (
+    AccessibilityStatement,
+    DirectionStatement,
+    Statement,
+    Stray,
+    SubgraphStatement,
+)
+
+MOST_REFUSALS = 50
+"""After so many errors the rest of a text is not looked at: it is something else."""
+
+_ENDS = ("NEWLINE", "SEMI", "EOF")
+_BLANKS = ("NEWLINE", "SPACE", "EOF")
+_KEYWORDS = {"STYLE", "LINKSTYLE", "CLASSDEF", "CLASS", "CLICK", "GRAPH", "DIR", "UP"}
+_TITLE = ID_KINDS - {"DEFAULT", "COMMA"} | _KEYWORDS | {"SPACE", "START_LINK", "subgraph", "end"}
+_LABEL = {"TEXT", "TAGSTART", "TAGEND", "UNICODE_TEXT"}
+_END_RULE = (
+    "stands where a statement must end: begin a new line, join nodes with a link or with &,"
+    " and put labels with brackets between double quotes."
+)
+
+
+@attrs.define
+class _Subgraph:
+    """A subgraph whose ``end`` is still to come."""
+
+    start: int
+    head: Place
+    id: str | None = None
+    title: Label | None = None
+    statements: list[Statement] = attrs.field(factory=list)
+
+
+@attrs.define
+class Parser:
+    """Reads the statements of a diagram.
+
+    Attributes:
+        direction: As the first line has it; empty where it has none.
+        refusals: What is wrong, in the order of the text.
+    """
+
+    writing: Writing
+    direction: str = ""
+    statements: list[Statement] = attrs.field(factory=list)
+    refusals: list[Refusal] = attrs.field(factory=list)
+    _open: list[_Subgraph] = attrs.field(factory=list)
+
+    def parse(self) -> None:
+        """Reads all of it; afterwards ``statements`` and ``refusals`` have what was found."""
+        cursor = Cursor(self.writing)
+        try:
+            self._parse_head(cursor)
+        except Refusal as refusal:
+            self.refusals.append(refusal)
+            return
+        while cursor.token.kind != END and len(self.refusals) < MOST_REFUSALS:
+            try:
+                self._parse_line(cursor)
+            except Refusal as refusal:
+                self.refusals.append(refusal)
+                cursor.resume(max(refusal.position, cursor.last_end))
+        for left in self._open:
+            message = "This subgraph has no end: close it with a line that says end."
+            self.refusals.append(Refusal(left.head, left.start, message))
+
+    def _parse_head(self, cursor: Cursor) -> None:
+        while cursor.accept("SPACE", "NEWLINE"):
+            pass
+        cursor.expect({"GRAPH"}, "stands where a flowchart begins: with graph or flowchart.")
+        rule = (
+            "stands where the direction of the diagram must, alone on its line: one of TB, TD, BT,"
+            " RL and LR, or <, >, ^ and v."
+        )
+        token = cursor.expect({"NODIR", "DIR"}, rule)
+        if token.kind == "NODIR":
+            return
+        self.direction = strip_space(token.text)
+        if not cursor.accept("SEMI"):
+            while cursor.accept("SPACE"):
+                pass
+            cursor.expect({"NEWLINE"}, rule)
+
+    def _parse_line(self, cursor: Cursor) -> None:
+        kind, start = cursor.token.kind, cursor.token.start
+        statements = self._open[-1].statements if self._open else self.statements
+        if cursor.accept(*_BLANKS):
+            return
+        if cursor.accept("SEMI"):
+            statements.append(Stray(place=cursor.locate(start)))
+        elif cursor.token.kind == "subgraph":
+            self._open_subgraph(cursor)
+        elif kind == "end":
+            self._close_subgraph(cursor)
+        elif kind.startswith("direction_"):
+            cursor.take()
+            direction = kind.removeprefix("direction_").upper()
+            statements.append(DirectionStatement(place=cursor.locate(start), direction=direction))
+        elif kind.startswith("acc_"):
+            statements.append(_parse_accessibility(cursor))
+        elif kind in PARSERS:
+            statements.append(PARSERS[kind](cursor))
+            cursor.expect(_ENDS, _END_RULE)
+        elif kind in ID_KINDS:
+            statements.append(parse_nodes(cursor))
+            cursor.expect(_ENDS, _END_RULE)
+        else:
+            raise cursor.refuse("begins no statement: name a node, or begin with a keyword.")
+
+    def _open_subgraph(self, cursor: Cursor) -> None:
+        start = cursor.take().start
+        subgraph = _Subgraph(start, cursor.locate(start))
+        self._open.append(subgraph)  # before what may fail, so that its end has a beginning
+        cursor.expect({"SPACE"}, "follows subgraph where its id or title must stand.")
+        name = cursor.read_label(_TITLE, "cannot be the id or title of a subgraph.")
+        if name.kind is LabelKind.STRING:
+            name = attrs.evolve(name, kind=LabelKind.TEXT)
+        has_spaces = any(skip_space(letter, 0) for letter in name.text)
+        title = name
+        if opening := cursor.accept("SQS"):
+            rule = 'cannot stand in this title without quotes: write subgraph id ["title"].'
+            title = cursor.read_label(_LABEL, rule)
+            cursor.expect({"SQE"}, rule, opening.start)
+        if title is not name or not has_spaces:
+            subgraph.id = reveal_entities(strip_space(name.text))
+        subgraph.title = finish_label(title, keeps_quotes=True)
+        subgraph.head = cursor.locate(start)
+        cursor.expect(_ENDS, "follows the title of a subgraph, where the line must end.")
+
+    def _close_subgraph(self, cursor: Cursor) -> None:
+        if not self._open:
+            raise cursor.refuse("closes a subgraph where none is open: call a node End, not end.")
+        cursor.take()
+        done = self._open.pop()
+        statements = self._open[-1].statements if self._open else self.statements
+        statements.append(
+            SubgraphStatement(
+                place=cursor.locate(done.start),
+                head=done.head,
+                id=done.id,
+                title=done.title or Label("", LabelKind.TEXT, done.head),
+                statements=tuple(done.statements),
+            )
+        )
+
+
+def _parse_accessibility(cursor: Cursor) -> AccessibilityStatement:
+    first = value = cursor.take()
+    if first.kind in ("acc_title", "acc_descr"):
+        value = cursor.take()
+    text = re.sub(rf"\n[{SPACE}]+", "\n", strip_space(value.text))
+    return AccessibilityStatement(
+        place=cursor.locate(first.start),
+        is_title=first.kind == "acc_title",
+        text=reveal_entities(text),
+    )

@@ -1,0 +1,57 @@
+"""What is written on nodes, edges and subgraphs, and the characters that it may name."""
+
+from __future__ import annotations
+
+import enum
+import html
+import re
+
+import attrs
+
+from vibe_llms.mermaid.cleaning import ENTITY_END, ENTITY_NAME, ENTITY_NUMBER
+from vibe_llms.mermaid.places import Place, strip_space
+
+_HIDDEN = re.compile(f"({ENTITY_NUMBER}|{ENTITY_NAME})(.*?){ENTITY_END}")
+
+
+class LabelKind(enum.StrEnum):
+    """How Mermaid shows a label: as it is, as what stood between quotes, or as Markdown."""
+
+    TEXT = "text"
+    STRING = "string"
+    MARKDOWN = "markdown"
+
+
+@attrs.frozen
+class Label:
+    """What is written on something.
+
+    Attributes:
+        text: With the characters that entities (``#quot;``, ``#9829;``) name.
+        place: Where it stands; that of the id where Mermaid shows the id.
+    """
+
+    text: str
+    kind: LabelKind
+    place: Place
+
+
+def finish_label(label: Label, *, keeps_quotes: bool = False) -> Label:
+    """Returns a label as it was parsed in the form in which it is shown."""
+    text = strip_space(label.text)
+    if not keeps_quotes and len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1]
+    return Label(reveal_entities(text), label.kind, label.place)
+
+
+def reveal_entities(text: str) -> str:
+    """Puts the characters where entities were hidden; those without meaning stay as ``&name;``."""
+    return _HIDDEN.sub(_reveal, text) if ENTITY_NAME in text else text
+
+
+def _reveal(found: re.Match[str]) -> str:
+    mark, name = found.groups()
+    if mark == ENTITY_NAME:
+        return html.unescape(f"&{name};")
+    # HTML knows no higher numbers, and keeps control characters that Python drops
+    return "\ufffd" if len(name) > 9 else html.unescape(f"&#{name};") or chr(int(name))

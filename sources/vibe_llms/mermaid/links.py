@@ -1,0 +1,52 @@
+"""What the lines of links mean."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vibe_llms.mermaid.places import strip_space
+
+LONGEST = 10
+"""What is longer counts as this long."""
+
+_ENDS = {"x": ("arrow_cross", "x"), ">": ("arrow_point", "<"), "o": ("arrow_circle", "o")}
+_STARTS = {"<": "arrow_point", "x": "arrow_cross", "o": "arrow_circle"}
+INVALID = "INVALID"
+"""What Mermaid calls type and stroke of a link whose start and end contradict each other."""
+
+
+class Line(NamedTuple):
+    """Type, stroke and length of a link."""
+
+    type: str
+    stroke: str
+    length: int | None
+
+
+def read_line(text: str) -> Line:
+    """Reads a link without label, or the end of one with its label inside."""
+    text = strip_space(text)
+    line, type_ = text[:-1], "arrow_open"
+    if text[-1] in _ENDS:
+        type_, opposite = _ENDS[text[-1]]
+        if text.startswith(opposite):
+            type_, line = f"double_{type_}", line[1:]
+    stroke, length = "normal", len(line) - 1
+    if line.startswith("="):
+        stroke = "thick"
+    if line.startswith("~"):
+        stroke = "invisible"
+    if dots := line.count("."):
+        stroke, length = "dotted", dots
+    return Line(type_, stroke, length)
+
+
+def read_split_line(start: str, end: str) -> Line:
+    """Reads a link that has its label inside, as ``-- text -->``."""
+    line = read_line(end)
+    start = strip_space(start)
+    type_ = _STARTS.get(start[0], "arrow_open")
+    stroke = "dotted" if "." in start else "thick" if "=" in start else "normal"
+    if stroke != line.stroke or type_ not in ("arrow_open", line.type):
+        return Line(INVALID, INVALID, None)
+    return Line(line.type if type_ == "arrow_open" else f"double_{type_}", stroke, line.length)

@@ -1,0 +1,93 @@
+"""Reads a flowchart."""
+
+from __future__ import annotations
+
+import re
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.mermaid.building import Builder
+from vibe_llms.mermaid.cleaning import FrontMatter, clean
+from vibe_llms.mermaid.diagrams import Diagram, StyleClass
+from vibe_llms.mermaid.grammar import Parser
+from vibe_llms.mermaid.places import Place, Writing
+from vibe_llms.mermaid.yaml import YamlError, read_yaml
+from vibe_llms.mermaid.yaml_scalars import write_key
+
+_FOREIGN = re.compile("C4Container|C4Component|C4Dynamic|C4Deployment")
+_DIRECTIONS = {"<": "RL", "^": "BT", ">": "LR", "v": "TB", "TD": "TB", "": "TB"}
+
+
+def parse_diagram(text: str, name: str = "diagram") -> Diagram:
+    """Reads a flowchart as Mermaid does.
+
+    Args:
+        text: With its first line, ``graph`` or ``flowchart``.
+        name: What errors call the text, such as the name of a file.
+
+    Raises:
+        ConfigurationError: Mermaid would not read it either; has a finding for each mistake, with
+            line and column.
+    """
+    writing = Writing(text)
+    problems: list[tuple[Place, str]] = []
+    front: dict[str, object] = {}
+    matter = clean(writing)
+    try:
+        front = _read_front_matter(matter)
+    except YamlError as error:
+        assert matter is not None
+        at = matter.start + error.position
+        problems.append((writing.locate_source(at, at), f"The front matter is no YAML: {error}."))
+    if foreign := _FOREIGN.search(writing.text):
+        message = f"Mermaid takes what has the word {foreign[0]} for a C4 diagram: change the word."
+        problems.append((writing.locate(*foreign.span()), message))
+    if writing.text.startswith("swimlane-beta"):
+        problems.append(
+            (writing.locate(0, 13), "Swimlanes are no flowchart: begin with flowchart.")
+        )
+    parser = Parser(writing)
+    parser.parse()
+    problems += [(refusal.place, refusal.message) for refusal in parser.refusals]
+    builder = Builder()
+    builder.build(tuple(parser.statements))
+    problems += [(problem.place, problem.message) for problem in builder.problems]
+    if problems:
+        problems.sort(key=lambda each: each[0].start)
+        raise ConfigurationError(
+            findings=tuple(
+                Finding(place=name, line=place.line, column=place.column, message=message)
+                for place, message in problems
+            )
+        )
+    return _finish(text, name, front, parser, builder)
+
+
+def _read_front_matter(matter: FrontMatter | None) -> dict[str, object]:
+    values = read_yaml(matter.text) if matter else None
+    return values if isinstance(values, dict) else {}
+
+
+def _finish(
+    text: str, name: str, front: dict[str, object], parser: Parser, builder: Builder
+) -> Diagram:
+    title = front.get("title")
+    return Diagram(
+        text=text,
+        name=name,
+        direction=_DIRECTIONS.get(parser.direction, parser.direction),
+        nodes={id_: node.finish() for id_, node in builder.nodes.items()},
+        edges=tuple(edge.finish() for edge in builder.edges),
+        subgraphs=tuple(subgraph.finish() for subgraph in builder.subgraphs),
+        classes={
+            id_: StyleClass(name=id_, styles=tuple(styles), text_styles=tuple(text_styles))
+            for id_, (styles, text_styles) in builder.classes.items()
+        },
+        tooltips=builder.tooltips,
+        default_styles=builder.default_styles,
+        default_interpolation=builder.default_interpolation,
+        accessible_title=builder.accessible_title,
+        accessible_description=builder.accessible_description,
+        statements=tuple(parser.statements),
+        title=write_key(title) if title else "",
+        front_matter=front,
+    )

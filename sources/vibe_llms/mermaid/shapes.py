@@ -1,0 +1,54 @@
+"""The shapes that nodes have: those of brackets, and those that ``@{ shape: … }`` names."""
+
+from __future__ import annotations
+
+from vibe_llms.suggestions import suggest
+
+NAMES = frozenset(
+    """
+anchor bang bolt bow-rect bow-tie-rectangle brace brace-l brace-r braces browser bucket card
+choice circ circle cloud collate com-link comment composite console cross-circ crossed-circle
+curv-trap curved-trapezoid cyl cylinder das data-store database datastore db dbl-circ decision
+delay diam diamond directory disk display div-proc div-rect divided-process divided-rectangle
+doc docs document documents double-circle doublecircle event extract f-circ filled-circle flag
+flip-tri flipped-triangle folder fork fr-circ fr-rect framed-circle framed-rectangle h-cyl
+half-rounded-rectangle hex hexagon horizontal-cylinder hourglass icon in-out internal-storage
+inv-trapezoid join junction lean-l lean-left lean-r lean-right lightning-bolt lin-cyl lin-doc
+lin-proc lin-rect lined-cylinder lined-document lined-process lined-rectangle loop-limit
+manual manual-file manual-input notch-pent notch-rect notched-pentagon notched-rectangle note
+odd out-in paper-tape person pill prepare priority proc process processes procs question rect
+rectangle rounded shaded-process sl-rect sloped-rectangle sm-circ small-circle st-doc st-rect
+stacked-document stacked-rectangle stadium start state stop stored-data subproc subprocess
+subroutine summary tag-doc tag-proc tag-rect tagged-document tagged-process tagged-rectangle
+terminal text trap-b trap-t trapezoid trapezoid-bottom trapezoid-top tri triangle win-pane
+window-pane
+""".split()  # noqa: SIM905
+)
+"""Every name that Mermaid has for a shape; many have several."""
+
+BRACKETS = {
+    "square": ("[", "]"),
+    "round": ("(", ")"),
+    "circle": ("((", "))"),
+    "doublecircle": ("(((", ")))"),
+    "ellipse": ("(-", "-)"),
+    "stadium": ("([", "])"),
+    "subroutine": ("[[", "]]"),
+    "cylinder": ("[(", ")]"),
+    "diamond": ("{", "}"),
+    "hexagon": ("{{", "}}"),
+    "odd": (">", "]"),
+    "trapezoid": ("[/", "\\]"),
+    "inv_trapezoid": ("[\\", "/]"),
+    "lean_right": ("[/", "/]"),
+    "lean_left": ("[\\", "\\]"),
+}
+"""What stands before and behind the label of a node with the shape."""
+
+
+def complain_about_shape(name: object) -> str:
+    """Says what is wrong with the name of a shape; empty where nothing is."""
+    # "constructor" is a word that every object of JavaScript knows, and so Mermaid lets it pass
+    if isinstance(name, str) and (name in NAMES or name == "constructor"):
+        return ""
+    return f"Mermaid knows no shape {name!r}{suggest(name, NAMES)}"

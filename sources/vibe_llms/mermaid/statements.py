@@ -1,0 +1,194 @@
+"""What a diagram says, statement by statement, as it was written."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from vibe_llms.mermaid.labels import Label
+from vibe_llms.mermaid.places import Place
+
+
+@attrs.frozen(kw_only=True)
+class Attributes:
+    """What stands in ``@{…}``; ``text`` as Mermaid hands it to its reader of YAML."""
+
+    text: str
+    place: Place
+
+
+@attrs.frozen(kw_only=True)
+class NodeUse:
+    """A node where a statement names it, with what the statement says of it there.
+
+    Attributes:
+        id: As Mermaid reads it.
+        place: All of it, with label, class and attributes.
+        id_place: The id alone.
+        shape: What the brackets mean; empty where there are none.
+        label: What stands between the brackets.
+        properties: A field and its value, of ``[|field:value|label]``.
+        class_name: What follows three colons; empty where nothing does.
+        attributes: What stands in ``@{…}``.
+    """
+
+    id: str
+    place: Place
+    id_place: Place
+    shape: str = ""
+    label: Label | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    class_name: str = ""
+    attributes: Attributes | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Link:
+    """What joins two groups of nodes: one edge for each pair.
+
+    Attributes:
+        place: All of it, with id and label.
+        id: What stands before ``@``; nothing where there is none.
+        type: The ends, as Mermaid calls them: ``arrow_point``, ``double_arrow_cross`` …
+        stroke: ``normal``, ``thick``, ``dotted`` or ``invisible``.
+        length: How many ranks it spans at least; nothing where its two ends contradict each other.
+    """
+
+    place: Place
+    id: str | None = None
+    type: str
+    stroke: str
+    length: int | None
+    label: Label | None = None
+
+
+@attrs.frozen(kw_only=True)
+class NodeStatement:
+    """Groups of nodes (``A & B``) and the links between them: one fewer than groups."""
+
+    place: Place
+    groups: tuple[tuple[NodeUse, ...], ...]
+    links: tuple[Link, ...]
+
+
+@attrs.frozen(kw_only=True)
+class SubgraphStatement:
+    """A subgraph, with what is in it.
+
+    Attributes:
+        place: From the keyword to its ``end``.
+        head: The line with id and title.
+        id: Nothing where Mermaid makes one up: of a title with spaces, without brackets.
+        title: What stands in the brackets, or the id where there are none.
+    """
+
+    place: Place
+    head: Place
+    id: str | None
+    title: Label
+    statements: tuple[Statement, ...]
+
+
+@attrs.frozen(kw_only=True)
+class DirectionStatement:
+    """The direction of a subgraph, or without effect outside of one."""
+
+    place: Place
+    direction: str
+
+
+@attrs.frozen(kw_only=True)
+class ClassDefinition:
+    """``classDef``: the styles that a class has."""
+
+    place: Place
+    names: tuple[str, ...]
+    styles: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ClassAssignment:
+    """``class``: gives a class to nodes, edges and subgraphs that are known by then."""
+
+    place: Place
+    ids: tuple[str, ...]
+    class_name: str
+
+
+@attrs.frozen(kw_only=True)
+class StyleStatement:
+    """``style``: styles for one node."""
+
+    place: Place
+    id: str
+    id_place: Place
+    styles: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class LinkStyleStatement:
+    """``linkStyle``: styles for edges, by their numbers.
+
+    Attributes:
+        positions: As written; none where it is about all edges (``default``).
+        positions_place: Where these stand.
+        interpolation: The curve; nothing where the statement does not say.
+        styles: Nothing where the statement is about the curve alone.
+    """
+
+    place: Place
+    positions: tuple[str, ...]
+    positions_place: Place
+    interpolation: str | None
+    styles: tuple[str, ...] | None
+
+
+@attrs.frozen(kw_only=True)
+class ClickStatement:
+    """``click``: kept, and never acted on.
+
+    Attributes:
+        callback: The function that a browser would call; nothing where it is a link.
+        arguments: Of that function, as written.
+        link: An address; nothing where it is a function.
+        target: In which window the link opens, such as ``_blank``.
+    """
+
+    place: Place
+    ids: tuple[str, ...]
+    callback: str | None = None
+    arguments: str | None = None
+    link: str | None = None
+    tooltip: str | None = None
+    target: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class AccessibilityStatement:
+    """``accTitle`` or ``accDescr``: what the picture is about, for those who cannot see it."""
+
+    place: Place
+    is_title: bool
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Stray:
+    """A semicolon where no statement is."""
+
+    place: Place
+
+
+Statement: TypeAlias = (
+    NodeStatement
+    | SubgraphStatement
+    | DirectionStatement
+    | ClassDefinition
+    | ClassAssignment
+    | StyleStatement
+    | LinkStyleStatement
+    | ClickStatement
+    | AccessibilityStatement
+    | Stray
+)

@@ -1,0 +1,149 @@
+"""What the scalars of YAML mean."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_WORDS: dict[str, object] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INTEGER = re.compile(r"([-+]?)(?:0b([01]+)|0o([0-7]+)|0x([0-9a-fA-F]+)|([0-9]+))")
+_FLOAT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?")
+_INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
+_LONGEST_NUMBER = 300
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(\n[ \t\n]*|.))")
+_ESCAPES = {
+    "0": "\0",
+    "a": "\a",
+    "b": "\b",
+    "t": "\t",
+    "\t": "\t",
+    "n": "\n",
+    "v": "\v",
+    "f": "\f",
+    "r": "\r",
+    "e": "\x1b",
+    " ": " ",
+    '"': '"',
+    "/": "/",
+    "\\": "\\",
+    "N": "\x85",
+    "_": "\xa0",
+    "L": "\u2028",
+    "P": "\u2029",
+}
+
+
+def resolve(text: str) -> object:
+    """Returns what a plain scalar stands for: nothing, a truth, a number, or the text itself."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if not text[:1].isascii() or text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
+        return text
+    if found := _INTEGER.fullmatch(text):
+        bases = zip(found.groups()[1:], (2, 8, 16, 10), strict=True)
+        number = next(int(digits, base) for digits, base in bases if digits)
+        return -number if found[1] == "-" else number
+    if _FLOAT.fullmatch(text) and math.isfinite(value := float(text)):
+        return value
+    if found := _INFINITY.fullmatch(text):
+        return -math.inf if found[1] == "-" else math.inf
+    return math.nan if text in (".nan", ".NaN", ".NAN") else text
+
+
+def unescape(text: str) -> str | None:
+    """Puts characters where a text between double quotes names them; nothing if it names none."""
+    if "\\" not in text:
+        return fold_lines(text)
+    parts: list[str] = []
+    position = 0
+    # what is escaped takes no part in the folding of lines
+    for found in _ESCAPE.finditer(text):
+        parts.append(fold_lines(text[position : found.start()]))
+        code = found[1] or found[2] or found[3]
+        if code and int(code, 16) <= 0x10FFFF:
+            parts.append(chr(int(code, 16)))
+        elif found[4] is None:
+            return None
+        elif found[4][0] != "\n":
+            if found[4] not in _ESCAPES:
+                return None
+            parts.append(_ESCAPES[found[4]])
+        position = found.end()
+    return "".join([*parts, fold_lines(text[position:])])
+
+
+def fold_lines(text: str) -> str:
+    """Joins lines: one break is a space, and of more all but the first stay."""
+    if "\n" not in text:
+        return text
+
+    def fold(found: re.Match[str]) -> str:
+        return "\n" * (found[0].count("\n") - 1) or " "
+
+    return re.sub(r"[ \t]*\n[ \t\n]*", fold, text)
+
+
+def fold_block(lines: list[str], style: str, chomping: str) -> str:
+    """Returns a block scalar of its lines without their indentation.
+
+    Args:
+        style: ``|`` keeps the breaks, ``>`` folds those between lines of text.
+        chomping: ``-`` drops the breaks at the end, ``+`` keeps all, else one stays.
+    """
+    end = len(lines)
+    while end and not lines[end - 1].strip(" "):
+        end -= 1
+    body, rest = lines[:end], lines[end:]
+    text = "\n".join(body) if style == "|" else _fold_paragraphs(body)
+    if not body:
+        return "\n" * len(rest) if chomping == "+" else ""
+    return text + {"-": "", "+": "\n" * max(len(rest), 1)}.get(chomping, "\n")
+
+
+def _fold_paragraphs(lines: list[str]) -> str:
+    text, blanks, was_more = "", 0, False
+    for number, line in enumerate(lines):
+        if not line.strip(" "):
+            blanks += 1
+            continue
+        is_more = line[0] in " \t"
+        if number and text:
+            if is_more or was_more:
+                text += "\n" * (blanks + 1)
+            else:
+                text += "\n" * blanks or " "
+        else:
+            text += "\n" * blanks
+        text, blanks, was_more = text + line, 0, is_more
+    return text
+
+
+def write_key(key: object) -> str:
+    """Returns a key as the text that JavaScript makes of it."""
+    if key is None:
+        return "null"
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, float):
+        return write_number(key)
+    return str(key)
+
+
+def write_number(value: float) -> str:
+    """Returns a number as JavaScript writes it."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == int(value) and abs(value) < 1e21:
+        return str(int(value))
+    text = repr(value)
+    mantissa, _, exponent = text.partition("e")
+    if not exponent:
+        return text
+    power = int(exponent)
+    if -7 <= power < 0:
+        return f"{value:.{len(mantissa.replace('.', '').lstrip('-')) - 1 - power}f}"
+    return f"{mantissa.removesuffix('.0')}e{power:+d}"

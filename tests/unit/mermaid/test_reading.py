@@ -1,0 +1,109 @@
+"""Diagrams are read with their places, and refused with reasons."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.mermaid import Place, parse_diagram
+from vibe_llms.mermaid.cleaning import clean
+from vibe_llms.mermaid.lexing import END, UNREADABLE, Lexer
+from vibe_llms.mermaid.places import Writing
+
+TEXT = """---
+title: A flow
+---
+%% a comment
+flowchart LR
+  A["say #quot;hi#quot;"] -->|yes| B{ok} & C:::hot
+  subgraph S [Group]
+    C -- no --> D
+  end
+"""
+
+
+def cut(place: Place) -> str:
+    """Returns what stands at a place of the text."""
+    return TEXT[place.start : place.end]
+
+
+def test_every_part_knows_its_place() -> None:
+    """Places are those of what was written, also behind what Mermaid takes out before it reads."""
+    diagram = parse_diagram(TEXT)
+
+    first, second, third = diagram.edges
+    assert diagram.title == "A flow"
+    assert diagram.nodes["A"].label.text == 'say "hi"'
+    assert str(diagram.nodes["A"].place) == "6:3"
+    assert cut(diagram.nodes["A"].place) == 'A["say #quot;hi#quot;"]'
+    assert cut(diagram.nodes["A"].label.place) == "say #quot;hi#quot;"
+    assert [cut(use) for use in diagram.nodes["C"].uses] == ["C:::hot", "C"]
+    assert cut(first.place).strip() == "-->|yes|"
+    assert (first.end, second.end) == ("B", "C")
+    assert cut(second.end_place) == "C:::hot"
+    assert third.label is not None
+    assert cut(third.label.place) == "no"
+    assert cut(diagram.subgraphs[0].head) == "subgraph S [Group]"
+
+
+def test_all_mistakes_come_at_once() -> None:
+    """Reading goes on at the next line, and each mistake has its place, rule and remedy."""
+    text = "graph TD\n A[foo(bar)]\n A@{ shape: diamnd }\n linkStyle 5 fill:red\n end\n"
+
+    with pytest.raises(ConfigurationError) as caught:
+        parse_diagram(text, "flow.mmd")
+
+    findings = caught.value.findings
+    assert [(each.line, each.column) for each in findings] == [(2, 7), (3, 3), (4, 12), (5, 2)]
+    assert "between double quotes" in findings[0].message
+    assert "did you mean 'diamond'?" in findings[1].message
+    assert "call a node End" in findings[3].message
+
+
+def test_an_open_bracket_is_reported_where_it_opens() -> None:
+    """Not at the end of the text, where Mermaid sees it."""
+    with pytest.raises(ConfigurationError) as caught:
+        parse_diagram("graph TD\nA --> B[never\nC --> D\n")
+
+    assert [(each.line, each.column) for each in caught.value.findings] == [(2, 8)]
+
+
+WORDS = ["-->", "---", "-.", "==", "@{", "%%", "%%{", "subgraph ", "end", "direction TB", "style "]
+PIECES = st.sampled_from(
+    [*'ABvxoe1 \n;|"`[](){}<>@:&#%-=.~/?*,\\', *WORDS, "class ", "click ", "accDescr {", "call "]
+)
+
+
+@given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=40).map("".join)))
+def test_any_text_is_read_or_refused(body: str) -> None:
+    """No text makes anything else happen than a diagram, or an error with places."""
+    for text in (body, f"graph TD\n{body}", f"---\n{body}\n---\ngraph TD\nA@{{\n{body}}}"):
+        findings: tuple[Finding, ...] = ()
+        try:
+            parse_diagram(text)
+        except ConfigurationError as error:
+            findings = error.findings
+
+        assert all(finding.line and finding.column for finding in findings)
+
+
+def count_steps(text: str) -> int:
+    """Returns how many rules the lexer tries for a text."""
+    writing = Writing(text)
+    clean(writing)
+    lexer = Lexer(writing.text)
+    while lexer.read().kind not in (END, UNREADABLE):
+        pass
+    return lexer.steps
+
+
+@pytest.mark.parametrize(
+    "unit", ["A-->B\n", "A-->", " ", "\n", "A & ", "A[x]\n", "A-- t t -->", "A(- / -)\n", "a@"]
+)
+def test_steps_grow_as_the_text(unit: str) -> None:
+    """A text of ten times the length takes about ten times the steps."""
+    few, many = (count_steps("graph TD\n" + unit * times) for times in (100, 1_000))
+
+    assert many <= 11 * few
