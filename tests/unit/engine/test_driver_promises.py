@@ -8,6 +8,7 @@ import time
 from typing import Any
 from unittest import mock
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,13 @@ from hypothesis import strategies as st
 from acting import Stage, invoke, say, script
 from properties import examples
 from vibe_llms.engine.states import Reason
-from vibe_llms.events.engine import InvocationFinishedEvent, InvocationStartedEvent
+from vibe_llms.events.engine import (
+    ApprovalRequestedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+)
 from vibe_llms.invocables import invocable, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow
 from vibe_llms.limits import Limits
@@ -227,3 +234,56 @@ def test_the_result_of_a_side_effect_is_on_the_disk_while_only_the_log_has_it(
     }
     assert waiting <= secured
     assert not any(kinds[number] == "pure" for number in secured)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("words", [["Done."], ["First.", "Then."]])
+async def test_an_answer_that_was_stored_before_a_crash_is_told_of_as_it_was(
+    words: list[str], after: int
+) -> None:
+    """The next run says what the log lacks, of that answer alone, and doubts nothing."""
+    usage = {"input_tokens": 3, "output_tokens": 2}
+    model = script([say(each) for each in words], usage=usage)
+    stage = Stage(model)
+    whole = (await stage.act()).events
+    begun = next(each for each in whole if isinstance(each, GenerationStartedEvent))
+    ended = next(each for each in whole if isinstance(each, GenerationFinishedEvent))
+
+    again = Stage(model, conversation=stage.conversation)
+    await again.log.write("run-0", begun)
+    for _ in range(after):
+        again.conversation.add_canister(UserCanister("And now?"))
+    acted = await again.act()
+
+    told = [each for each in acted.events if isinstance(each, GenerationFinishedEvent)]
+    assert told[0] == attrs.evolve(ended, seconds=told[0].seconds, cents=told[0].cents)
+    assert len(told) == 1 + after
+    assert acted.ending.doubted == 0
+
+
+async def test_what_a_person_is_asked_and_answers_is_in_the_log() -> None:
+    """All that was asked, for whoever answers from elsewhere; the answer, and that it waits."""
+
+    def pay(amount: int) -> str:
+        """Pays an amount."""
+        return f"paid {amount}"
+
+    class Person:
+        async def approve(self, request: ApprovalRequest) -> Approval:
+            return allow(request)
+
+    log = WatchedLog()
+    tool = produce_invoker(pay, needs_approval=True)
+    stage = Stage(script([invoke("pay", "p", amount=3)], [say("Done.")]), [tool], log=log)
+
+    waiting = await stage.act()
+    await stage.act(approver=Person())
+
+    asked = [each.event for each in log.read() if isinstance(each.event, ApprovalRequestedEvent)]
+    expected = ApprovalRequestedEvent(
+        key=stage.conversation.canisters[1].id, **attrs.asdict(waiting.ending.requests[0])
+    )
+    assert asked == [expected, expected]
+    assert (expected.name, expected.arguments) == ("pay", '{"amount":3}')
+    secured = [each.event.type for each in log.read() if each.sequence in log.secured]
+    assert {"run.suspended", "approval.answered"} <= set(secured)

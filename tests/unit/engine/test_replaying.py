@@ -27,7 +27,7 @@ from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import AssistantCanister, StopReason, UserCanister
+from vibe_llms.messages.canisters import AssistantCanister, StopReason, Usage, UserCanister
 
 
 def look(place: str) -> str:
@@ -186,3 +186,22 @@ async def test_what_an_earlier_run_had_generated_is_not_counted_again() -> None:
 
     assert killed.state is found.state is whole.state is State.TERMINATE
     assert (killed.readings.steps, found.readings.steps, whole.readings.steps) == (0, 0, 1)
+
+
+async def test_what_the_answers_of_a_run_cost_is_added_up() -> None:
+    """Tokens as far as the vendors say; cents only where some answer has a price."""
+    user = UserCanister("Hello")
+    begun = RunStartedEvent(run_id="r", conversation_id="c", length=1)
+    asked = GenerationStartedEvent(key=user.id, turn=1, model="m")
+    free = GenerationFinishedEvent(
+        key=user.id, turn=1, model="m", provider="p", canisters=1, stop_reason=StopReason.ANSWERED
+    )
+    priced = attrs.evolve(free, usage=Usage(input_tokens=3, output_tokens=2), cents=0.5)
+    part = attrs.evolve(free, usage=Usage(output_tokens=7))
+
+    async with Registry(()) as registry:
+        unknown = replay([user], [begun, asked, free], registry).readings
+        known = replay([user], [begun, asked, priced, free, part, priced], registry).readings
+
+    assert (unknown.tokens, unknown.cents) == (0, None)
+    assert (known.tokens, known.cents) == (17, 1.0)

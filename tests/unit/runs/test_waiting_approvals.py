@@ -33,7 +33,9 @@ from vibe_llms.invocables.approvals import (
 )
 from vibe_llms.runs import answer, produce_log, survey_waiting
 
-SEND = produce_approval_request("call_1", "send", {"to": "a"}, description="Sends.")
+SEND = produce_approval_request(
+    "call_1", "send", {"to": "a"}, description="Sends.", effect="idempotent"
+)
 WRITE = produce_approval_request("call_2", "write", {"text": "ü"})
 SUSPENDED = RunSuspendedEvent(run_id="run", digests=(SEND.digest, WRITE.digest))
 
@@ -92,6 +94,13 @@ def test_000_what_waits_is_listed_with_what_is_asked(store: ConversationStore) -
         ("b", "k3", "other"),
     ]
     assert [each.request for each in waiting] == [SEND, WRITE, SEND]
+    moments = {
+        each.event.key: each.timestamp
+        for identity in ("a", "b")
+        for each in produce_log(store, identity).read()
+        if isinstance(each.event, ApprovalRequestedEvent)
+    }
+    assert {each.key: each.timestamp for each in waiting} == moments
     assert survey_waiting(store, "b") == waiting[2:]
 
 
@@ -111,7 +120,7 @@ def test_001_an_answer_is_written_to_the_log_where_the_run_finds_it(
 
     answered = answer(store, "a", approval)
 
-    assert (answered.key, answered.request) == ("k1", SEND)
+    assert (answered.conversation_id, answered.key, answered.request) == ("a", "k1", SEND)
     assert [each.key for each in survey_waiting(store)] == ["k2"]
     last = produce_log(store, "a").read_last()
     assert last is not None
@@ -157,8 +166,10 @@ def test_010_an_answer_to_what_nobody_asks_is_refused(store: ConversationStore) 
     before = survey_events(store)
 
     for approval, key in ((allow(WRITE), None), (allow(SEND), "k2")):
-        with pytest.raises(UnknownNameError, match=SEND.digest):
+        with pytest.raises(UnknownNameError, match=SEND.digest) as raised:
             answer(store, "a", approval, key=key)
+        assert raised.value.name == approval.digest + (f" ({key})" if key else "")
+        assert "answered meanwhile" not in str(raised.value)
 
     assert survey_events(store) == before
     answer(store, "a", allow(SEND))

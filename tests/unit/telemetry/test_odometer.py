@@ -187,6 +187,19 @@ async def test_an_answer_in_one_piece_does_not_tell_when_it_was_thought(bench: B
     assert model.reasoning_seconds is None
 
 
+def test_reasoning_ends_with_the_answer_or_with_the_attempt(bench: Bench) -> None:
+    """What passes before the engine tells the end, or until another attempt, is not thought."""
+    busy = ProviderError(provider="openai", detail="Too busy.")
+    bench.hear(_start("u1"), ContentStartedEvent(index=0, kind="reasoning"), then=1.0)
+    bench.hear(RetryEvent(attempt=2, after_seconds=9.0, error=busy), then=9.0)
+    bench.hear(ContentStartedEvent(index=0, kind="reasoning"), then=0.5)
+    bench.hear(ResponseFinishedEvent(stop_reason=StopReason.ANSWERED), then=7.0)
+    bench.hear(ResponseStartedEvent(), _finish("u1", seconds=18.0))
+
+    (model,) = bench.account.models
+    assert model.reasoning_seconds == 1.5
+
+
 def test_parallel_calls_have_a_sum_and_a_time_by_the_wall(bench: Bench) -> None:
     """Three calls of two tools: what overlaps counts once by the wall, and fully by tool."""
     bench.hear(_begin_call("a"), then=1.0)
@@ -435,3 +448,16 @@ def test_what_went_on_when_a_run_broke_off_counts_for_nothing() -> None:
     )
 
     assert account.tools_seconds == 2.0
+
+
+def test_the_runs_of_a_log_are_counted_together() -> None:
+    """Each that came before, however many there were."""
+    runs = []
+    for number in range(3):
+        begun = RunStartedEvent(run_id=f"r{number}", conversation_id="c", length=1)
+        doubt = GenerationDoubtedEvent(key=f"u{number}", turn=1, model="openai:gpt")
+        runs += [(number, begun), (number, doubt), (number, doubt), (number, _finish("u"))]
+
+    account = measure_events(_log(*runs))
+
+    assert (account.doubted, account.generations) == (6, 3)
