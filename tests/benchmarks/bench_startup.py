@@ -64,6 +64,11 @@ def survey_subjects(url: str) -> list[Subject]:
         Subject(name="vibe list, empty store", command=_vibe("list"), limit=7),
         Subject(name="one Tab", command=_vibe(), limit=7, environment=completion),
         Subject(
+            name="from vibe_llms import Model",
+            command=_python("from vibe_llms import Model"),
+            limit=10,
+        ),
+        Subject(
             name="vibe ask, first character",
             command=_vibe("ask", "-m", "scripted:echo", "Hello"),
             limit=15,

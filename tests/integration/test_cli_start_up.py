@@ -147,6 +147,45 @@ def test_ask_with_a_script_needs_no_widgets(tmp_path: Path) -> None:
     assert modules.isdisjoint(_HEAVY)
 
 
+_CLASSES = """
+import atexit, sys
+import attrs
+made = []
+for name in ("define", "frozen"):
+    def count(cls=None, *, make=getattr(attrs, name), **settings):
+        decorated = make(cls, **settings)
+        if cls is None:
+            return lambda cls: made.append(cls) or decorated(cls)
+        made.append(cls)
+        return decorated
+    setattr(attrs, name, count)
+atexit.register(lambda: print(len(made), file=sys.stderr))
+"""
+"""Counts the classes that are made with attrs, which cost more than anything else at the start."""
+
+
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [
+        ("from vibe_llms import Model", 79),
+        ("from vibe_llms.interfaces.cli.entry import main; main()", 133),
+        ("import vibe_llms", 0),
+    ],
+)
+def test_a_start_makes_no_more_classes_than_it_did(tmp_path: Path, program: str, most: int) -> None:
+    """Who needs one more on the way of each start finds out here, and may import it later."""
+    finished = subprocess.run(
+        [sys.executable, "-c", _CLASSES + program, "ask", "Hello"],
+        env=produce_environment(tmp_path),
+        cwd=tmp_path,
+        input=b"",
+        capture_output=True,
+        check=True,
+    )
+
+    assert int(finished.stderr.split()[-1]) <= most
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_who_has_registered_for_the_end_is_told(tmp_path: Path, waits: bool) -> None:
     """The process ends at once only where nothing is left to close; all output is there."""

@@ -19,9 +19,8 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
-from vibe_llms.models.counting import estimate_request
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.models.tokens import TokenCount, count_text
+from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.values import frozen
 
@@ -84,10 +83,14 @@ class EstimatingTokenizer:
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
         """Counts the tokens of a text by itself."""
+        from vibe_llms.models.tokens import count_text
+
         return count_text(text, model.attributes)
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
         """Estimates what a request would occupy as input, overhead included."""
+        from vibe_llms.models.counting import estimate_request  # few requests are counted
+
         return estimate_request(request, model.attributes)
 
 

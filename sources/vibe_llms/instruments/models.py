@@ -35,7 +35,6 @@ from vibe_llms.messages.requests import Request, RequestFields, Response, Window
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, TokenCount
 from vibe_llms.providers.synchrony import SyncStream
-from vibe_llms.providers.wishes import leave_out_controls
 from vibe_llms.representation import represent
 from vibe_llms.synchrony import SyncFace, blocking, constructed_like, direct, entering
 
@@ -305,6 +304,8 @@ class Model(Closing):
         model = await self.access()
         request = await self.hydrate(self.request(prompt))
         if request.lenient:
+            from vibe_llms.providers.wishes import leave_out_controls
+
             request, _ = leave_out_controls(request, model.descriptor.attributes)
         return await model.tokenizer.count_request(request, model.descriptor)
 

@@ -13,7 +13,7 @@ import attrs
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import needs_content_store, replace_media
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
-from vibe_llms.conversations.stores import chain, parts, removal
+from vibe_llms.conversations.stores import chain, parts
 from vibe_llms.conversations.stores import descriptors as toml
 from vibe_llms.conversations.stores.content_directory import ContentDirectory
 from vibe_llms.conversations.stores.guards import Guards
@@ -227,6 +227,8 @@ class DirectoryStore:
     @mapping_errors
     def delete(self, identity: str) -> None:
         """Removes a conversation; its forks first receive what they need of it."""
+        from vibe_llms.conversations.stores import removal
+
         self.layout.folder(identity)
         with self.guards.alone():
             removal.remove_conversation(
