@@ -13,6 +13,7 @@ from vibe_llms.mermaid.diagrams import Edge as Edge
 from vibe_llms.mermaid.diagrams import Node as Node
 from vibe_llms.mermaid.diagrams import StyleClass as StyleClass
 from vibe_llms.mermaid.diagrams import Subgraph as Subgraph
+from vibe_llms.mermaid.editing import add_classes as add_classes
 from vibe_llms.mermaid.labels import Label as Label
 from vibe_llms.mermaid.labels import LabelKind as LabelKind
 from vibe_llms.mermaid.places import Place as Place
