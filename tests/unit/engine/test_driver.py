@@ -11,6 +11,7 @@ import pytest
 from acting import Stage, act, invoke, say, script
 from scripting import produce_model
 from vibe_llms.engine.states import Reason, State
+from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     GenerationDoubtedEvent,
@@ -19,6 +20,7 @@ from vibe_llms.events.engine import (
     InvocationStartedEvent,
 )
 from vibe_llms.exceptions import RequestError
+from vibe_llms.exceptions import Stage as ErrorStage
 from vibe_llms.invocables import InvocationContext, invocable, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
 from vibe_llms.invocables.outcomes import Outcome
@@ -212,6 +214,16 @@ async def test_a_turn_with_more_calls_than_one_run_may_execute_is_gone_through()
     assert sorted(ledger.paid) == [0, 1, 2, 3, 4]
     results = [each for each in stage.conversation.canisters if isinstance(each, ResultCanister)]
     assert [each.invocation_id for each in results] == ["c0", "c1", "c2", "c3", "c4"]
+
+
+def test_a_conversation_that_is_empty_says_what_it_lacks() -> None:
+    """No model is asked; the error names the conversation and what to do."""
+    with pytest.raises(RequestError) as caught:
+        read_tail(())
+
+    assert (caught.value.path, caught.value.stage) == ("canisters", ErrorStage.EXECUTE)
+    assert "empty" in caught.value.detail
+    assert caught.value.remedy
 
 
 async def test_faults_have_a_budget() -> None:

@@ -128,3 +128,24 @@ def test_values_of_different_kinds_do_not_merge(earlier: Any, later: Any, messag
     """A merge that makes no sense is refused and named, not guessed at."""
     with pytest.raises(MergeError, match=message):
         merge_values(earlier, later)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lacks"),
+    [
+        ({"a": 1}, {"a": 1}, False),
+        ({"a": 1}, {"a": True}, True),
+        ({"a": {"b": [1]}}, {"a": {"b": [True]}}, True),
+        ({"a": 1}, {"b": 1}, True),
+        ({"a": 1}, {"a": 1, "b": 1}, True),
+        ({}, [], True),
+        ([], {}, True),
+    ],
+)
+def test_tables_in_a_list_are_the_same_where_they_are_written_alike(
+    first: Any, second: Any, lacks: bool
+) -> None:
+    """Their keys as well as their values, at any depth."""
+    merged = merge_values([first], {"merge": [second]})
+
+    assert merged == ([first, second] if lacks else [first])

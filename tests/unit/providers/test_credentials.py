@@ -93,6 +93,31 @@ def test_a_file_with_no_key_is_refused_where_another_key_is_at_hand(
         acquire_key("parrot", {"api_key_file": str(file)}, (FIRST,))
 
 
+@pytest.mark.parametrize(
+    ("content", "place", "reason"),
+    [
+        (None, "providers.parrot.api_key_file", "No such file or directory"),
+        (b"\xff", "providers.parrot.api_key_file", "it is not UTF-8"),
+        (b"a b", "{file}", "This is no key"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_place(
+    tmp_path: Path, content: bytes | None, place: str, reason: str
+) -> None:
+    """Whether it is missing, no text, or no key; what is in it is not said."""
+    file = tmp_path / "key"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(ConfigurationError) as caught:
+        acquire_key("parrot", {"api_key_file": str(file)}, ())
+
+    (finding,) = caught.value.findings
+    assert finding.place == place.format(file=file)
+    assert reason in finding.message
+    assert "a b" not in finding.message
+
+
 def test_the_advice_names_the_variable_where_there_is_one() -> None:
     """Else only what can always be done."""
     assert advise_key("parrot", FIRST).startswith(f"Set {FIRST}, or api_key_file in [providers.par")
