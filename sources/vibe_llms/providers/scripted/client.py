@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.processors import Processors, nativize_parts
+from vibe_llms.dialects.processors import nativize_parts
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.exceptions import ProviderError, ProviderFault, UnknownNameError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AssistantCanister,
@@ -26,28 +26,17 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
-from vibe_llms.providers.scripted.controls import ScriptedControlsProcessor
 from vibe_llms.providers.scripted.decoder import ScriptedDecoder
-from vibe_llms.providers.scripted.errors import produce_error
-from vibe_llms.providers.scripted.invocations import ScriptedInvocationsProcessor
-from vibe_llms.providers.scripted.messages import ScriptedMessagesProcessor
+from vibe_llms.providers.scripted.processors import PROCESSORS
 from vibe_llms.providers.scripted.scripts import (
     Script,
     ScriptedResponse,
     read_script,
     survey_scripts,
 )
-from vibe_llms.providers.scripted.tokenizer import ScriptedTokenizer
 from vibe_llms.values import define
 
 Frame = Mapping[str, Any]
-
-PROCESSORS: Final = Processors(
-    controls=ScriptedControlsProcessor(),
-    messages=ScriptedMessagesProcessor(),
-    invocations=ScriptedInvocationsProcessor(),
-    tokenizer=ScriptedTokenizer(),
-)
 
 
 @define
@@ -207,7 +196,12 @@ class _PerformanceSource:
             if fault.kind == "stall":
                 await asyncio.get_running_loop().create_future()
             if fault.kind != "garbage":
-                raise produce_error(fault.kind, fault.retry_after_seconds)
+                raise ProviderError(
+                    provider="scripted",
+                    fault=ProviderFault(fault.kind),
+                    detail="the script says so.",
+                    retry_after_seconds=fault.retry_after_seconds,
+                )
             frame = {"garbage": True}
         elif self._position < len(self._frames):
             frame = self._frames[self._position]

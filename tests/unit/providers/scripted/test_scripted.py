@@ -29,8 +29,10 @@ from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.scripted import produce_provider, survey_providers
 from vibe_llms.providers.scripted.client import ScriptedClient, ScriptedProvider
-from vibe_llms.providers.scripted.invocations import ScriptedInvocationsProcessor
-from vibe_llms.providers.scripted.messages import ScriptedMessagesProcessor
+from vibe_llms.providers.scripted.processors import (
+    ScriptedInvocationsProcessor,
+    ScriptedMessagesProcessor,
+)
 from vibe_llms.providers.scripted.scripts import (
     ScriptedResponse,
     produce_script,
