@@ -190,4 +190,4 @@ class LayerReader(TableReader):
 
     def _find_position(self, path: KeyPath) -> Position:
         source = self.produce_source(path)
-        return source.place or str(source.layer), source.line, write_path(path)
+        return source.place or str(source.layer), source.line, 0, write_path(path)

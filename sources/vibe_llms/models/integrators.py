@@ -234,7 +234,7 @@ class _Fold:
         fields = {field: value for field, value in values.items() if value is not ABSENT}
         if not fields:
             return None
-        reader = TableReader(lambda path: (name, 0, write_path(path)))
+        reader = TableReader(lambda path: (name, 0, 0, write_path(path)))
         control = read_control(name, fields, reader)
         for finding in reader.findings:
             field = finding.path.partition(".")[0]

@@ -54,9 +54,27 @@ class Document:
             path = path[:-1]
         return self.lines.get(path, 0)
 
+    def find_place(self, path: KeyPath) -> tuple[int, int]:
+        """Returns line and column of a key, or of the nearest around it; 0 where unknown."""
+        return self.find_line(path), 0
+
+    def find_within(self, path: KeyPath, line: int, column: int) -> tuple[int, int]:
+        """Returns where in the file a place within a text is written.
+
+        Args:
+            path: The way to the text.
+            line: Within the text, from 1.
+            column: The same.
+        """
+        first = self.find_line(path)
+        begins_below = self.text.splitlines()[first - 1].rstrip().endswith(("'''", '"""'))
+        if begins_below:
+            return first + line, column
+        return first + line - 1, column if line > 1 else 0  # the key stands before it
+
     def locate(self, path: KeyPath) -> Position:
         """Tells where the value at the end of a path is written."""
-        return self.place, self.find_line(path), write_path(path)
+        return self.place, *self.find_place(path), write_path(path)
 
     def produce_reader(self, base: Path | None = None) -> TableReader:
         """Makes a reader whose findings name the file and the line.

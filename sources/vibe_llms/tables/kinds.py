@@ -155,7 +155,7 @@ class Choice(Kind):
     __slots__ = ("known",)
 
     def __init__(self, known: Iterable[str], convert: Callable[[Any], Any] = _keep) -> None:
-        self.known = tuple(known)
+        self.known = tuple(map(str, known))
         shown = [f'"{word}"' for word in self.known]
         listed = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
         super().__init__(

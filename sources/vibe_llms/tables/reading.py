@@ -18,8 +18,8 @@ KeyPath = tuple[str | int, ...]
 _T = TypeVar("_T")
 
 
-Position: TypeAlias = tuple[str, int, str]
-"""Where a value was written: a file or another word, the line or 0, and the path within."""
+Position: TypeAlias = tuple[str, int, int, str]
+"""Where a value was written: a file or another word, line and column or 0, and the path within."""
 
 
 class TableReader:
@@ -109,8 +109,9 @@ class TableReader:
         """Appends a finding about the value at the end of a path."""
         from vibe_llms.exceptions import Finding  # needed after a mistake only
 
-        place, line, rest = self.locate(path)
-        self.findings.append(Finding(place=place, line=line, path=rest, message=message))
+        place, line, column, rest = self.locate(path)
+        found = Finding(place=place, line=line, column=column, path=rest, message=message)
+        self.findings.append(found)
 
     def report_unknown(self, path: KeyPath, known: Iterable[str]) -> None:
         """Appends a finding about a key that is none of those that are known."""
@@ -144,7 +145,7 @@ def read_table(cls: type[_T], table: object, place: str, /, **given: Any) -> _T:
 
 def locate_by_name(name: str = "") -> Callable[[KeyPath], Position]:
     """Returns what tells a place by its name alone, where nobody knows file and line yet."""
-    return lambda path: (write_path((name, *path) if name else path), 0, "")
+    return lambda path: (write_path((name, *path) if name else path), 0, 0, "")
 
 
 def write_path(path: KeyPath) -> str:
@@ -164,7 +165,7 @@ def require(value: Any, place: str) -> None:
     """
     from vibe_llms.tables.annotations import survey_kinds
 
-    reader = TableReader(lambda path: (place, 0, write_path(path)))
+    reader = TableReader(lambda path: (place, 0, 0, write_path(path)))
     form: Any = type(value)
     kinds = survey_kinds(form)
     for field in form.__attrs_attrs__:

@@ -148,8 +148,8 @@ def test_what_is_missing_is_at_the_line_of_what_lies_around_it() -> None:
     """A key that nobody wrote has no line of its own."""
     document = parse_document(b'name = "a"\n[bell]\ntone = "soft"\n', "clock.toml")
 
-    assert document.locate(("bell", "strokes")) == ("clock.toml", 2, "bell.strokes")
-    assert document.locate(("bells", 0, "tone")) == ("clock.toml", 0, "bells[0].tone")
+    assert document.locate(("bell", "strokes")) == ("clock.toml", 2, 0, "bell.strokes")
+    assert document.locate(("bells", 0, "tone")) == ("clock.toml", 0, 0, "bells[0].tone")
 
 
 def test_a_text_that_could_be_a_secret_is_not_repeated() -> None:

@@ -76,12 +76,8 @@ def _check_prompt(
 
 def _shift(finding: Finding, document: Document) -> Finding:
     """Tells a place in the prompt as a place in the file."""
-    line = document.find_line(("prompt",))
-    begins_below = document.text.splitlines()[line - 1].rstrip().endswith(("'''", '"""'))
-    if begins_below:
-        return attrs.evolve(finding, line=line + finding.line)
-    column = finding.column if finding.line > 1 else 0  # the key stands before it
-    return attrs.evolve(finding, line=line + finding.line - 1, column=column)
+    line, column = document.find_within(("prompt",), finding.line, finding.column)
+    return attrs.evolve(finding, line=line, column=column)
 
 
 _FOLDER: Final = "skills"

@@ -140,7 +140,7 @@ def produce_script(data: Mapping[str, Any], *, place: str = "script") -> Script:
     Raises:
         ConfigurationError: With all findings at once.
     """
-    return _read_script(TableReader(lambda path: (place, 0, write_path(path))), data)
+    return _read_script(TableReader(lambda path: (place, 0, 0, write_path(path))), data)
 
 
 def _read_script(reader: TableReader, data: Mapping[str, Any]) -> Script:

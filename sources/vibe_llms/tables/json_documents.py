@@ -1,0 +1,115 @@
+"""Files of tables that are written in JSON: with the line and the column of each value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.tables.documents import Document, refuse
+from vibe_llms.tables.json_places import JsonPlaces, locate_values
+from vibe_llms.tables.reading import KeyPath, TableReader
+
+DEPTH_LIMIT: Final = 100
+"""How deeply objects and arrays may nest; a person writes ten."""
+
+NODES_LIMIT: Final = 200_000
+"""How many values there may be: as many as fit into a file."""
+
+
+class JsonDocument(Document):
+    """What a file of JSON holds."""
+
+    @cached_property
+    def places(self) -> JsonPlaces:
+        """Where everything stands; needed after a mistake only."""
+        return locate_values(self.text)
+
+    @cached_property
+    def lines(self) -> Mapping[KeyPath, int]:
+        """The line, counted from 1, on which each key stands."""
+        return {path: self.places.tell(offset)[0] for path, offset in self.places.keys.items()}
+
+    def find_place(self, path: KeyPath) -> tuple[int, int]:
+        """Returns line and column of a key or an element, or of the nearest around it."""
+        while path not in self.places.keys:
+            path = path[:-1]
+        return self.places.tell(self.places.keys[path])
+
+    def find_within(self, path: KeyPath, line: int, column: int) -> tuple[int, int]:
+        """Returns where in the file a place within a text is written, as the escape it may be."""
+        text: Any = self.tree
+        for part in path:
+            text = text[part]
+        starts = [0, *(index + 1 for index, each in enumerate(text) if each == "\n")]
+        index = starts[min(line, len(starts)) - 1] + column - 1
+        return self.places.tell(self.places.find_character(path, index))
+
+    def produce_reader(self, base: Path | None = None) -> TableReader:
+        """Makes a reader; it has already found the keys that stand twice in their object."""
+        reader = super().produce_reader(base)
+        for path in self.places.repeated:
+            reader.report(
+                path, "It stands twice, and only the last one would hold: take one of them out."
+            )
+        return reader
+
+
+def parse_json_document(raw: bytes, place: str) -> JsonDocument:
+    """Reads what a file of JSON holds.
+
+    Raises:
+        ConfigurationError: It is no JSON, or no object; with line and column.
+    """
+    try:
+        text = raw.decode("utf-8-sig")  # some editors for Windows put a mark before it
+        tree = json.loads(text, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        from vibe_llms.encodings import explain_misencoding
+
+        reason = explain_misencoding(raw, "This file", path=place)
+        line = raw.count(b"\n", 0, error.start) + 1
+        refuse(place, f"JSON must be written in UTF-8. {reason}", line)
+    except json.JSONDecodeError as error:
+        raise _produce_error(place, error) from error
+    except RecursionError:
+        refuse(place, "This is not JSON: its objects or arrays nest too deeply.")
+    except ValueError as error:  # a number of thousands of digits, or NaN
+        refuse(place, f"This is not JSON: {error}.")
+    if not isinstance(tree, dict):
+        refuse(place, "It must be a table: an object of JSON, which begins with '{'.", 1)
+    excess = find_excess(tree)
+    if excess is not None:
+        refuse(place, excess)
+    return JsonDocument(place, text, tree)
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"there is no number {word}")
+
+
+def _produce_error(place: str, error: json.JSONDecodeError) -> ConfigurationError:
+    message = f"This is not JSON: {error.msg[:1].lower()}{error.msg[1:]}."
+    finding = Finding(place=place, line=error.lineno, column=error.colno, message=message)
+    return ConfigurationError(findings=(finding,))
+
+
+def find_excess(tree: object) -> str | None:
+    """Returns what is too much of plain data, if something is: rings and floods end, too."""
+    ahead = [(tree, 0)]
+    nodes = 0
+    while ahead:
+        each, depth = ahead.pop()
+        nodes += 1
+        if depth > DEPTH_LIMIT:
+            return f"It nests more than {DEPTH_LIMIT} deep."
+        if nodes + len(ahead) > NODES_LIMIT:
+            return f"It has more than {NODES_LIMIT} values."
+        if isinstance(each, Mapping):
+            ahead += [(inner, depth + 1) for inner in each.values()]
+        elif isinstance(each, list | tuple):
+            ahead += [(inner, depth + 1) for inner in each]
+    return None
