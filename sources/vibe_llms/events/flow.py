@@ -1,0 +1,108 @@
+"""What happens in the run of a flow: it goes from node to node until it ends.
+
+The log of a flow's run holds these events in their order; where a run stands is what they add up
+to, so that it can be taken up again, forked at a node, or looked at afterwards, from them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.plain import JsonValue
+from vibe_llms.values import frozen
+
+FlowReason: TypeAlias = Literal["ended", "limit", "cancelled", "failed"]
+
+
+@frozen(kw_only=True, slots=False)
+class FlowStartedEvent:
+    """A flow begins, or is taken up again.
+
+    Attributes:
+        run_id: Of the run.
+        digest: Of the diagram and all else that decides where the flow goes.
+        variables: What the caller gave for ``{{name}}``.
+    """
+
+    type: Literal["flow.started"] = attrs.field(default="flow.started", init=False)
+    run_id: str
+    digest: str = ""
+    variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+
+@frozen(kw_only=True, slots=False)
+class NodeStartedEvent:
+    """A visit of a node is about to cost something: written before anything is sent.
+
+    Attributes:
+        node: The id of the node.
+        visit: How often it was visited, this time included.
+        branch: Which branch came here, from 0; a flow that never splits has one.
+        conversation_id: Where the visit keeps what is said; a visit that is taken up goes on there.
+    """
+
+    type: Literal["node.started"] = attrs.field(default="node.started", init=False)
+    node: str
+    visit: int
+    branch: int = 0
+    conversation_id: str = ""
+
+
+@frozen(kw_only=True, slots=False)
+class NodeFinishedEvent:
+    """A visit of a node is over, and the flow goes on along these edges.
+
+    Attributes:
+        node: The id of the node.
+        visit: How often it was visited, this time included.
+        branch: Which branch was here.
+        edges: The places of the edges that are taken; none where the flow ends here.
+        response: What the visit brought; ``None`` where what was said before still holds.
+        category: What the response was found to be, where an edge was chosen by that.
+        confidence: In that choice, from 0 to 1.
+        evidence: Why it was chosen, in a sentence.
+        detail: Of what the visit failed, or which limit it reached; empty where neither.
+        usage: What it used.
+        cost_cents: What that cost; ``None`` where a price is not known.
+    """
+
+    type: Literal["node.finished"] = attrs.field(default="node.finished", init=False)
+    node: str
+    visit: int
+    branch: int = 0
+    edges: tuple[int, ...] = ()
+    response: str | None = None
+    category: str = ""
+    confidence: float = 1.0
+    evidence: str = ""
+    detail: str = ""
+    usage: Usage | None = None
+    cost_cents: float | None = None
+
+
+@frozen(kw_only=True, slots=False)
+class FlowEndedEvent:
+    """A flow has come to rest.
+
+    Attributes:
+        run_id: Of the run.
+        reason: Why, as a stable word.
+        detail: The same in a sentence; may be empty.
+        limit: The name of the limit that was reached, where one was.
+        error: What it failed of, where it failed.
+    """
+
+    type: Literal["flow.ended"] = attrs.field(default="flow.ended", init=False)
+    run_id: str
+    reason: FlowReason
+    detail: str = ""
+    limit: str = ""
+    error: ConverseError | None = None
+
+
+FlowEvent: TypeAlias = FlowStartedEvent | NodeStartedEvent | NodeFinishedEvent | FlowEndedEvent

@@ -1,0 +1,163 @@
+"""A flow: the nodes and edges that a run walks along, and what follows from how they are joined.
+
+A diagram says more than a run needs (shapes, styles, directions), and less: which edges are
+chosen among and which are taken together, where branches wait for each other, and what a loop
+encloses. That is worked out here, once, before anything runs.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Iterable, Mapping
+
+from vibe_llms.flows.dominance import find_dominators, find_natural_loop
+from vibe_llms.values import frozen
+
+
+class NodeKind(enum.StrEnum):
+    """What a visit of a node does."""
+
+    START = "start"
+    END = "end"
+    PROMPT = "prompt"
+    CONDITION = "condition"
+    LOOP = "loop"
+    STEP = "step"
+    TOOL = "tool"
+    SUBFLOW = "subflow"
+
+
+class EdgeKind(enum.StrEnum):
+    """When an edge is taken: always, when its label is chosen, when none is, or after a failure."""
+
+    PLAIN = "plain"
+    CHOICE = "choice"
+    DEFAULT = "default"
+    ERROR = "error"
+    LIMIT = "limit"
+
+
+@frozen(kw_only=True)
+class FlowNode:
+    """One node.
+
+    Attributes:
+        text: What is written on it.
+        prompt: Which of the task's prompts it puts, from 0; ``None`` for other kinds.
+        bound: How often a loop goes round at most; ``None`` where its label does not say.
+        line: Where the diagram names it first, from 1.
+        column: In that line, from 1.
+    """
+
+    id: str
+    kind: NodeKind
+    text: str = ""
+    prompt: int | None = None
+    bound: int | None = None
+    line: int = 0
+    column: int = 0
+
+
+@frozen(kw_only=True)
+class FlowEdge:
+    """One edge; ``index`` is its place among all, from 0."""
+
+    index: int
+    source: str
+    target: str
+    kind: EdgeKind = EdgeKind.PLAIN
+    label: str = ""
+    line: int = 0
+    column: int = 0
+
+
+@frozen(kw_only=True)
+class Exits:
+    """The edges that leave a node, by when they are taken."""
+
+    plain: tuple[FlowEdge, ...] = ()
+    choices: tuple[FlowEdge, ...] = ()
+    default: FlowEdge | None = None
+    error: FlowEdge | None = None
+    limit: FlowEdge | None = None
+
+    @classmethod
+    def sort(cls, edges: Iterable[FlowEdge]) -> Exits:
+        """Sorts the edges that leave a node. Of several defaults or failures the first counts."""
+        by_kind: dict[EdgeKind, list[FlowEdge]] = {kind: [] for kind in EdgeKind}
+        for edge in edges:
+            by_kind[edge.kind].append(edge)
+        return cls(
+            plain=tuple(by_kind[EdgeKind.PLAIN]),
+            choices=tuple(by_kind[EdgeKind.CHOICE]),
+            default=next(iter(by_kind[EdgeKind.DEFAULT]), None),
+            error=next(iter(by_kind[EdgeKind.ERROR]), None),
+            limit=next(iter(by_kind[EdgeKind.LIMIT]), None),
+        )
+
+
+@frozen(kw_only=True, eq=False, slots=False)
+class Flow:
+    """A graph that can be run.
+
+    Attributes:
+        nodes: By id, in the order of the diagram.
+        edges: In the order of the diagram.
+        start: The id of the node where a run begins.
+    """
+
+    nodes: Mapping[str, FlowNode]
+    edges: tuple[FlowEdge, ...]
+    start: str = "START"
+
+    @functools.cached_property
+    def exits(self) -> Mapping[str, Exits]:
+        """What leaves each node."""
+        leaving: dict[str, list[FlowEdge]] = {each: [] for each in self.nodes}
+        for edge in self.edges:
+            leaving[edge.source].append(edge)
+        return {name: Exits.sort(edges) for name, edges in leaving.items()}
+
+    @functools.cached_property
+    def ends(self) -> tuple[str, ...]:
+        """The ids of the nodes where a run ends."""
+        return tuple(node.id for node in self.nodes.values() if node.kind is NodeKind.END)
+
+    @functools.cached_property
+    def joins(self) -> Mapping[str, str]:
+        """Where the branches of each split wait for each other: its nearest post-dominator.
+
+        Every way from the split to an end leads through that node, so that all branches come
+        there, whatever they choose on the way. A split from which no end can be reached has none.
+        """
+        found = find_dominators(self._successors(reverse=True), _EXIT)
+        splits = (name for name, exits in self.exits.items() if len(exits.plain) > 1)
+        return {name: join for name in splits if (join := found.get(name, _EXIT)) != _EXIT}
+
+    @functools.cached_property
+    def loops(self) -> Mapping[str, frozenset[str]]:
+        """What each loop node encloses, itself among it; only itself where nothing leads back."""
+        successors = self._successors()
+        dominators = find_dominators(successors, self.start)
+        return {
+            node.id: find_natural_loop(successors, dominators, node.id)
+            for node in self.nodes.values()
+            if node.kind is NodeKind.LOOP
+        }
+
+    def _successors(self, *, reverse: bool = False) -> dict[str, list[str]]:
+        """Returns what follows each node; reversed, what is before it, from one exit on."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for edge in self.edges:
+            if reverse:
+                found[edge.target].append(edge.source)
+            else:
+                found[edge.source].append(edge.target)
+        if reverse:
+            found[_EXIT] = list(self.ends)
+        return found
+
+
+_EXIT = "\N{NULL}"
+"""Stands behind all ends; no node of a diagram is called so."""

@@ -1,0 +1,148 @@
+"""Where the run of a flow stands: what its events add up to.
+
+A run has one branch until it splits. The branches of a split wait for each other at its join and
+are one again there; splits nest like parentheses, because a join is on every way from its split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from vibe_llms.events.flow import FlowEvent, NodeFinishedEvent, NodeStartedEvent
+from vibe_llms.flows.graphs import Flow
+from vibe_llms.values import define
+
+
+@define
+class Branch:
+    """One place where a flow is at work.
+
+    Attributes:
+        node: The id of the node that it visits next, or is visiting.
+        response: What was said last on its way.
+        parent: The branch that was split into this one and others; ``None`` outside of splits.
+        place: Which of them it is, in the order of the diagram's edges.
+        loops: The loops that it is in, outermost first, and how often it has gone round in each.
+    """
+
+    number: int
+    node: str
+    response: str = ""
+    parent: int | None = None
+    place: int = 0
+    loops: tuple[tuple[str, int], ...] = ()
+
+
+@define
+class Split:
+    """Branches that have begun together, and what those said that wait at the join."""
+
+    branch: Branch
+    join: str
+    count: int
+    arrived: dict[int, str] = attrs.field(factory=dict)
+
+
+@define
+class FlowState:
+    """Where a run of a flow stands; changed by :meth:`apply` alone.
+
+    Attributes:
+        branches: Those that have something to do, by number.
+        visits: How often each node was visited to its end.
+        responses: What each node said last.
+        begun: The conversations of visits that have begun and not finished, by branch.
+        transitions: How many visits there were in all.
+        final: What was said when the flow ended; ``None`` before.
+    """
+
+    flow: Flow
+    branches: dict[int, Branch] = attrs.field(factory=dict)
+    splits: dict[int, Split] = attrs.field(factory=dict)
+    visits: dict[str, int] = attrs.field(factory=dict)
+    responses: dict[str, str] = attrs.field(factory=dict)
+    begun: dict[int, str] = attrs.field(factory=dict)
+    path: list[str] = attrs.field(factory=list)
+    final: str | None = None
+    _numbers: int = 0
+
+    @classmethod
+    def begin(cls, flow: Flow) -> FlowState:
+        """Returns the state before the first visit."""
+        return cls(flow, {0: Branch(0, flow.start)})
+
+    @classmethod
+    def fold(cls, flow: Flow, events: Iterable[object]) -> FlowState:
+        """Returns where a run stands after these events; those of other kinds are passed over."""
+        state = cls.begin(flow)
+        for event in events:
+            state.apply(event)
+        return state
+
+    @property
+    def transitions(self) -> int:
+        """How many visits there were."""
+        return len(self.path)
+
+    def apply(self, event: FlowEvent | object) -> None:
+        """Goes on by one event."""
+        if isinstance(event, NodeFinishedEvent):
+            self._finish(event)
+        elif isinstance(event, NodeStartedEvent):
+            self.begun[event.branch] = event.conversation_id
+
+    def _finish(self, event: NodeFinishedEvent) -> None:
+        branch = self.branches.pop(event.branch)
+        self.begun.pop(event.branch, None)
+        self.visits[event.node] = event.visit
+        self.path.append(event.node)
+        if event.response is not None:
+            branch.response = self.responses[event.node] = event.response
+        edges = self.flow.edges
+        if not event.edges:
+            self.final = branch.response
+        elif len(event.edges) == 1:
+            self._arrive(branch, edges[event.edges[0]].target)
+        else:
+            self._split(branch, [edges[index].target for index in event.edges])
+
+    def _split(self, branch: Branch, targets: list[str]) -> None:
+        join = self.flow.joins[branch.node]
+        self.splits[branch.number] = Split(branch, join, len(targets))
+        for place, target in enumerate(targets):
+            self._numbers += 1
+            part = Branch(
+                self._numbers, branch.node, branch.response, branch.number, place, branch.loops
+            )
+            self._arrive(part, target)
+
+    def _arrive(self, branch: Branch, target: str) -> None:
+        """Moves a branch to a node; at a join it waits for the others, and the last one goes on."""
+        while branch.parent is not None:
+            split = self.splits[branch.parent]
+            if split.join != target:
+                break
+            split.arrived[branch.place] = branch.response
+            if len(split.arrived) < split.count:
+                return
+            del self.splits[branch.parent]
+            said = (split.arrived[place] for place in range(split.count))
+            branch = split.branch
+            branch.response = "\n\n".join(dict.fromkeys(filter(None, said)))
+        if branch.loops or target in self.flow.loops:
+            branch.loops = self._turn(branch.loops, target)
+        branch.node = target
+        self.branches[branch.number] = branch
+
+    def _turn(self, loops: tuple[tuple[str, int], ...], target: str) -> tuple[tuple[str, int], ...]:
+        """Counts the rounds of a loop that is entered again, and leaves loops behind."""
+        known = self.flow.loops
+        kept = tuple(each for each in loops if target in known[each[0]])
+        if target not in known:
+            return kept
+        for depth, (name, rounds) in enumerate(kept):
+            if name == target:
+                return (*kept[:depth], (name, rounds + 1))
+        return (*kept, (target, 0))
