@@ -17,9 +17,10 @@ from vibe_llms.mermaid.labels import Label, LabelKind
 from vibe_llms.mermaid.places import Place, strip_space
 from vibe_llms.mermaid.statements import Statement
 from vibe_llms.mermaid.yaml import YamlError, read_yaml
+from vibe_llms.values import define
 
 
-@attrs.define
+@define
 class Builder:
     """What is known after the statements so far; ``problems`` has those that cannot be."""
 

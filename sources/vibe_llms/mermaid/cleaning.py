@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import attrs
-
 from vibe_llms.mermaid.places import SPACE, Edit, Writing, skip_space
+from vibe_llms.values import frozen
 
 _NEWLINES = "\n\r\u2028\u2029"
 _BREAK = re.compile(r"\r\n?")
@@ -26,7 +25,7 @@ _STYLED = re.compile(r":[^\s:#]*#")
 _ENTITY = re.compile(r"#(\w+);", re.ASCII)
 
 
-@attrs.frozen
+@frozen
 class FrontMatter:
     """The block between two lines of dashes before a diagram.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
 from vibe_llms.mermaid.labels import Label
 from vibe_llms.mermaid.places import Place
 from vibe_llms.mermaid.statements import Statement
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Node:
     """A node, with all that the statements of the diagram say of it.
 
@@ -49,7 +48,7 @@ class Node:
         return self.uses[0]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Edge:
     """An edge between two nodes or subgraphs.
 
@@ -89,7 +88,7 @@ class Edge:
     end_place: Place
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Subgraph:
     """A subgraph.
 
@@ -111,7 +110,7 @@ class Subgraph:
     head: Place
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StyleClass:
     """What ``classDef`` says of one class.
 
@@ -124,7 +123,7 @@ class StyleClass:
     text_styles: tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False)
 class Diagram:
     """A flowchart and the text that it was read from.
 

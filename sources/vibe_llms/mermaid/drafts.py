@@ -13,6 +13,7 @@ from vibe_llms.mermaid.links import LONGEST
 from vibe_llms.mermaid.places import Place, strip_space
 from vibe_llms.mermaid.shapes import complain_about_shape
 from vibe_llms.mermaid.yaml_scalars import write_key
+from vibe_llms.values import define
 
 
 class Problem(Exception):
@@ -24,7 +25,7 @@ class Problem(Exception):
         self.message = message
 
 
-@attrs.define
+@define
 class NodeDraft:
     """A node so far."""
 
@@ -80,7 +81,7 @@ class NodeDraft:
         )
 
 
-@attrs.define(kw_only=True)
+@define(kw_only=True)
 class EdgeDraft:
     """An edge so far."""
 
@@ -127,7 +128,7 @@ class EdgeDraft:
         )
 
 
-@attrs.define
+@define
 class SubgraphDraft:
     """A subgraph so far."""
 

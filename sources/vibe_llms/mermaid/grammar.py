@@ -19,6 +19,7 @@ from vibe_llms.mermaid.statements import (
     Stray,
     SubgraphStatement,
 )
+from vibe_llms.values import define
 
 MOST_REFUSALS = 50
 """After so many errors the rest of a text is not looked at: it is something else."""
@@ -34,7 +35,7 @@ _END_RULE = (
 )
 
 
-@attrs.define
+@define
 class _Subgraph:
     """A subgraph whose ``end`` is still to come."""
 
@@ -45,7 +46,7 @@ class _Subgraph:
     statements: list[Statement] = attrs.field(factory=list)
 
 
-@attrs.define
+@define
 class Parser:
     """Reads the statements of a diagram.
 

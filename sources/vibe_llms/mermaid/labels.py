@@ -6,10 +6,9 @@ import enum
 import html
 import re
 
-import attrs
-
 from vibe_llms.mermaid.cleaning import ENTITY_END, ENTITY_NAME, ENTITY_NUMBER
 from vibe_llms.mermaid.places import Place, strip_space
+from vibe_llms.values import frozen
 
 _HIDDEN = re.compile(f"({ENTITY_NUMBER}|{ENTITY_NAME})(.*?){ENTITY_END}")
 
@@ -22,7 +21,7 @@ class LabelKind(enum.StrEnum):
     MARKDOWN = "markdown"
 
 
-@attrs.frozen
+@frozen
 class Label:
     """What is written on something.
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-import attrs
+from vibe_llms.values import frozen
 
 SPACE = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 """What JavaScript calls white space, for classes of regular expressions: not what Python does."""
@@ -15,7 +15,7 @@ SPACE = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufef
 _SPACES = re.compile(f"[{SPACE}]*")
 
 
-@attrs.frozen
+@frozen
 class Place:
     """A stretch of the text as it was written.
 
@@ -35,7 +35,7 @@ class Place:
         return f"{self.line}:{self.column}"
 
 
-@attrs.frozen
+@frozen
 class Edit:
     """Other words for a stretch of a text."""
 

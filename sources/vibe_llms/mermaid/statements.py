@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import attrs
-
 from vibe_llms.mermaid.labels import Label
 from vibe_llms.mermaid.places import Place
+from vibe_llms.values import frozen
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Attributes:
     """What stands in ``@{…}``; ``text`` as Mermaid hands it to its reader of YAML."""
 
@@ -18,7 +17,7 @@ class Attributes:
     place: Place
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class NodeUse:
     """A node where a statement names it, with what the statement says of it there.
 
@@ -43,7 +42,7 @@ class NodeUse:
     attributes: Attributes | None = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Link:
     """What joins two groups of nodes: one edge for each pair.
 
@@ -63,7 +62,7 @@ class Link:
     label: Label | None = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class NodeStatement:
     """Groups of nodes (``A & B``) and the links between them: one fewer than groups."""
 
@@ -72,7 +71,7 @@ class NodeStatement:
     links: tuple[Link, ...]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class SubgraphStatement:
     """A subgraph, with what is in it.
 
@@ -90,7 +89,7 @@ class SubgraphStatement:
     statements: tuple[Statement, ...]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class DirectionStatement:
     """The direction of a subgraph, or without effect outside of one."""
 
@@ -98,7 +97,7 @@ class DirectionStatement:
     direction: str
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ClassDefinition:
     """``classDef``: the styles that a class has."""
 
@@ -107,7 +106,7 @@ class ClassDefinition:
     styles: tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ClassAssignment:
     """``class``: gives a class to nodes, edges and subgraphs that are known by then."""
 
@@ -116,7 +115,7 @@ class ClassAssignment:
     class_name: str
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StyleStatement:
     """``style``: styles for one node."""
 
@@ -126,7 +125,7 @@ class StyleStatement:
     styles: tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class LinkStyleStatement:
     """``linkStyle``: styles for edges, by their numbers.
 
@@ -144,7 +143,7 @@ class LinkStyleStatement:
     styles: tuple[str, ...] | None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ClickStatement:
     """``click``: kept, and never acted on.
 
@@ -164,7 +163,7 @@ class ClickStatement:
     target: str | None = None
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class AccessibilityStatement:
     """``accTitle`` or ``accDescr``: what the picture is about, for those who cannot see it."""
 
@@ -173,7 +172,7 @@ class AccessibilityStatement:
     text: str
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class Stray:
     """A semicolon where no statement is."""
 

@@ -41,6 +41,7 @@ class UsualAnswer:
         self._provider = provider
         self._protocol = protocol
         self._request_id = request_id
+        self._is_read = False
 
     def produce_response(
         self, request: Request, losses: Sequence[Loss], seconds: float
@@ -88,14 +89,14 @@ class UsualAnswer:
             losses=tuple(losses),
         )
 
-    def list_events(self, response: Response) -> list[StreamEvent]:
+    def list_events(self, response: Response | None = None) -> list[StreamEvent]:
         """Returns what happened, as a stream of this answer would tell it.
 
         Args:
-            response: Made of it.
+            response: Made of it, where it has been made.
         """
         said = self._said
-        text = response.canisters[0].content[0]
+        text = None if response is None else response.canisters[0].content[0]
         return [
             ResponseStartedEvent(
                 response_id=said.response_id, model=said.model, request_id=self._request_id
@@ -113,8 +114,11 @@ class UsualAnswer:
         ]
 
     async def receive(self) -> Sequence[StreamEvent] | None:
-        """Returns None: whoever reads an answer takes the response."""
-        return None
+        """Returns all that happened, then None, for whoever does not take the response at once."""
+        if self._is_read:
+            return None
+        self._is_read = True
+        return self.list_events()
 
     async def close(self) -> None:
         """Frees nothing: the connection is free by itself."""

@@ -104,6 +104,9 @@ class Unpriced:
 
     reason: str
 
+    def __str__(self) -> str:
+        return f"unpriced: {self.reason}"
+
 
 PriceResult: TypeAlias = Price | Unpriced
 
