@@ -262,21 +262,16 @@ FAULT_MEANINGS = {
 }
 
 ERROR_TABLES = {
-    "Chat Completions and Responses": (
-        ("openai_errors", "FAULTS_BY_WORD", "code or type"),
-        ("openai_errors", "FAULTS_BY_STATUS", "status"),
-    ),
+    "All, where nothing else says it": (("errors", "FAULTS_BY_STATUS", "status"),),
+    "Chat Completions and Responses": (("openai_errors", "FAULTS_BY_WORD", "code or type"),),
     "Messages": (
         ("messages.calling.errors", "FAULTS_BY_TYPE", "type"),
         ("messages.calling.errors", "FAULTS_BY_CODE", "code"),
-        ("messages.calling.errors", "FAULTS_BY_STATUS", "status"),
     ),
     "generateContent": (
         ("generate_content.calling.errors", "FAULTS_BY_STATUS_WORD", "status in words"),
         ("generate_content.calling.errors", "FAULTS_BY_REASON", "reason"),
-        ("generate_content.calling.errors", "FAULTS_BY_STATUS", "status"),
     ),
-    "Ollama chat": (("ollama_chat.calling.errors", "FAULTS_BY_STATUS", "status"),),
 }
 
 

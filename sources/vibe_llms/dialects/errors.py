@@ -11,7 +11,7 @@ from vibe_llms.exceptions import ContextOverflowError, ProviderError, ProviderFa
 
 _NOTHING: Final[Mapping[int, ProviderFault]] = MappingProxyType({})
 
-_FAULTS_BY_STATUS: Final[Mapping[int, ProviderFault]] = {
+FAULTS_BY_STATUS: Final[Mapping[int, ProviderFault]] = {
     401: ProviderFault.AUTHENTICATION,
     402: ProviderFault.QUOTA,
     403: ProviderFault.PERMISSION,
@@ -37,7 +37,7 @@ def find_fault(status: int | None, others: Mapping[int, ProviderFault] = _NOTHIN
     if status is None or status < 400:
         return ProviderFault.UNKNOWN
     usual = ProviderFault.SERVER if status >= 500 else ProviderFault.INVALID_REQUEST
-    return others.get(status) or _FAULTS_BY_STATUS.get(status, usual)
+    return others.get(status) or FAULTS_BY_STATUS.get(status, usual)
 
 
 def compose_error(
