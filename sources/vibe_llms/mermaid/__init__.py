@@ -16,5 +16,5 @@ from vibe_llms.mermaid.diagrams import Subgraph as Subgraph
 from vibe_llms.mermaid.editing import add_classes as add_classes
 from vibe_llms.mermaid.labels import Label as Label
 from vibe_llms.mermaid.labels import LabelKind as LabelKind
-from vibe_llms.mermaid.places import Place as Place
 from vibe_llms.mermaid.reading import parse_diagram as parse_diagram
+from vibe_llms.mermaid.spans import Span as Span

@@ -14,7 +14,7 @@ import attrs
 from vibe_llms.mermaid import statements as said
 from vibe_llms.mermaid.drafts import EdgeDraft, NodeDraft, Problem, SubgraphDraft
 from vibe_llms.mermaid.labels import Label, LabelKind
-from vibe_llms.mermaid.places import Place, strip_space
+from vibe_llms.mermaid.spans import Span, strip_space
 from vibe_llms.mermaid.statements import Statement
 from vibe_llms.mermaid.yaml import YamlError, read_yaml
 from vibe_llms.values import define
@@ -125,7 +125,7 @@ class Builder:
         if use.class_name:
             self._assign_class(tuple(use.id.split(",")), use.class_name)
 
-    def _access_node(self, id_: str, place: Place) -> NodeDraft:
+    def _access_node(self, id_: str, place: Span) -> NodeDraft:
         """Returns the node of that id, which it makes if there is none."""
         node = self.nodes.get(id_)
         if node is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vibe_llms.mermaid.places import SPACE, Edit, Writing, skip_space
+from vibe_llms.mermaid.spans import SPACE, Edit, Writing, skip_space
 from vibe_llms.values import frozen
 
 _NEWLINES = "\n\r\u2028\u2029"

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from vibe_llms.mermaid.labels import Label, LabelKind
 from vibe_llms.mermaid.lexing import END, UNREADABLE, Lexer, Token
-from vibe_llms.mermaid.places import Place, Writing
+from vibe_llms.mermaid.spans import Span, Writing
 
 ID_KINDS = frozenset(
     "NUM NODE_STRING DOWN MINUS DEFAULT COMMA COLON AMP BRKT MULT UNICODE_TEXT".split()  # noqa: SIM905
@@ -24,7 +24,7 @@ _WORDS = {
 class Refusal(Exception):
     """A token that cannot stand where it does; goes no further than the parser."""
 
-    def __init__(self, place: Place, position: int, message: str) -> None:
+    def __init__(self, place: Span, position: int, message: str) -> None:
         super().__init__(message)
         self.place = place
         self.position = position
@@ -82,11 +82,11 @@ class Cursor:
         self.lexer.resume(self.last_end)
         self.token = self.lexer.read()
 
-    def locate(self, start: int) -> Place:
+    def locate(self, start: int) -> Span:
         """Returns the place from there to the end of the last token."""
         return self.writing.locate(start, max(start, self.last_end))
 
-    def read_id(self, rule: str) -> tuple[str, Place]:
+    def read_id(self, rule: str) -> tuple[str, Span]:
         """Takes an id: as many tokens as may belong to it."""
         first = self.expect(ID_KINDS, rule)
         parts = [first.text]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vibe_llms.mermaid.labels import Label
-from vibe_llms.mermaid.places import Place
+from vibe_llms.mermaid.spans import Span
 from vibe_llms.mermaid.statements import Statement
 from vibe_llms.values import frozen
 
@@ -40,10 +40,10 @@ class Node:
     link: str = ""
     target: str = ""
     has_callback: bool = False
-    uses: tuple[Place, ...] = ()
+    uses: tuple[Span, ...] = ()
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Span:
         """Where it appears first."""
         return self.uses[0]
 
@@ -83,9 +83,9 @@ class Edge:
     interpolation: str = ""
     animate: str = ""
     animation: str = ""
-    place: Place
-    start_place: Place
-    end_place: Place
+    place: Span
+    start_place: Span
+    end_place: Span
 
 
 @frozen(kw_only=True)
@@ -106,8 +106,8 @@ class Subgraph:
     direction: str = ""
     classes: tuple[str, ...] = ()
     attributes: tuple[tuple[str, str], ...] = ()
-    place: Place
-    head: Place
+    place: Span
+    head: Span
 
 
 @frozen(kw_only=True)

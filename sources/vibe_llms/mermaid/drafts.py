@@ -10,8 +10,8 @@ from vibe_llms.mermaid import statements as said
 from vibe_llms.mermaid.diagrams import Edge, Node, Subgraph
 from vibe_llms.mermaid.labels import Label, LabelKind, reveal_entities
 from vibe_llms.mermaid.links import LONGEST
-from vibe_llms.mermaid.places import Place, strip_space
 from vibe_llms.mermaid.shapes import complain_about_shape
+from vibe_llms.mermaid.spans import Span, strip_space
 from vibe_llms.mermaid.yaml_scalars import write_key
 from vibe_llms.values import define
 
@@ -19,7 +19,7 @@ from vibe_llms.values import define
 class Problem(Exception):
     """A statement that is well formed and cannot be; goes no further than the builder."""
 
-    def __init__(self, place: Place, message: str) -> None:
+    def __init__(self, place: Span, message: str) -> None:
         super().__init__(message)
         self.place = place
         self.message = message
@@ -39,9 +39,9 @@ class NodeDraft:
     link: str = ""
     target: str = ""
     has_callback: bool = False
-    uses: list[Place] = attrs.field(factory=list)
+    uses: list[Span] = attrs.field(factory=list)
 
-    def describe(self, values: Mapping[str, object], place: Place) -> None:
+    def describe(self, values: Mapping[str, object], place: Span) -> None:
         """Takes attributes. What JavaScript takes for false is as if it were absent."""
         if shape := values.get("shape"):
             if complaint := complain_about_shape(shape):

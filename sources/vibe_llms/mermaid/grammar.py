@@ -10,8 +10,8 @@ from vibe_llms.mermaid.chains import parse_nodes
 from vibe_llms.mermaid.cursors import ID_KINDS, Cursor, Refusal
 from vibe_llms.mermaid.labels import Label, LabelKind, finish_label, reveal_entities
 from vibe_llms.mermaid.lexing import END
-from vibe_llms.mermaid.places import SPACE, Place, Writing, skip_space, strip_space
 from vibe_llms.mermaid.simple import PARSERS
+from vibe_llms.mermaid.spans import SPACE, Span, Writing, skip_space, strip_space
 from vibe_llms.mermaid.statements import (
     AccessibilityStatement,
     DirectionStatement,
@@ -40,7 +40,7 @@ class _Subgraph:
     """A subgraph whose ``end`` is still to come."""
 
     start: int
-    head: Place
+    head: Span
     id: str | None = None
     title: Label | None = None
     statements: list[Statement] = attrs.field(factory=list)

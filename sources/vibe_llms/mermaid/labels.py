@@ -7,7 +7,7 @@ import html
 import re
 
 from vibe_llms.mermaid.cleaning import ENTITY_END, ENTITY_NAME, ENTITY_NUMBER
-from vibe_llms.mermaid.places import Place, strip_space
+from vibe_llms.mermaid.spans import Span, strip_space
 from vibe_llms.values import frozen
 
 _HIDDEN = re.compile(f"({ENTITY_NUMBER}|{ENTITY_NAME})(.*?){ENTITY_END}")
@@ -32,7 +32,7 @@ class Label:
 
     text: str
     kind: LabelKind
-    place: Place
+    place: Span
 
 
 def finish_label(label: Label, *, keeps_quotes: bool = False) -> Label:

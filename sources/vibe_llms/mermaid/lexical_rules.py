@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from vibe_llms.mermaid.letters import compose_class
-from vibe_llms.mermaid.places import SPACE
+from vibe_llms.mermaid.spans import SPACE
 
 _S = f"[{SPACE}]"
 

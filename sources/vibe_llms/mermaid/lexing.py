@@ -12,7 +12,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from vibe_llms.mermaid.lexical_rules import RULES, Rule
-from vibe_llms.mermaid.places import SPACE, skip_space
+from vibe_llms.mermaid.spans import SPACE, skip_space
 
 
 class Token(NamedTuple):

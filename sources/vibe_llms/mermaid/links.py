@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vibe_llms.mermaid.places import strip_space
+from vibe_llms.mermaid.spans import strip_space
 
 LONGEST = 10
 """What is longer counts as this long."""

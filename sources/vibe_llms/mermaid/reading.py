@@ -9,7 +9,7 @@ from vibe_llms.mermaid.building import Builder
 from vibe_llms.mermaid.cleaning import FrontMatter, clean
 from vibe_llms.mermaid.diagrams import Diagram, StyleClass
 from vibe_llms.mermaid.grammar import Parser
-from vibe_llms.mermaid.places import Place, Writing
+from vibe_llms.mermaid.spans import Span, Writing
 from vibe_llms.mermaid.yaml import YamlError, read_yaml
 from vibe_llms.mermaid.yaml_scalars import write_key
 
@@ -29,7 +29,7 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
             line and column.
     """
     writing = Writing(text)
-    problems: list[tuple[Place, str]] = []
+    problems: list[tuple[Span, str]] = []
     front: dict[str, object] = {}
     matter = clean(writing)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from vibe_llms.mermaid.labels import Label
-from vibe_llms.mermaid.places import Place
+from vibe_llms.mermaid.spans import Span
 from vibe_llms.values import frozen
 
 
@@ -14,7 +14,7 @@ class Attributes:
     """What stands in ``@{…}``; ``text`` as Mermaid hands it to its reader of YAML."""
 
     text: str
-    place: Place
+    place: Span
 
 
 @frozen(kw_only=True)
@@ -33,8 +33,8 @@ class NodeUse:
     """
 
     id: str
-    place: Place
-    id_place: Place
+    place: Span
+    id_place: Span
     shape: str = ""
     label: Label | None = None
     properties: tuple[tuple[str, str], ...] = ()
@@ -54,7 +54,7 @@ class Link:
         length: How many ranks it spans at least; nothing where its two ends contradict each other.
     """
 
-    place: Place
+    place: Span
     id: str | None = None
     type: str
     stroke: str
@@ -66,7 +66,7 @@ class Link:
 class NodeStatement:
     """Groups of nodes (``A & B``) and the links between them: one fewer than groups."""
 
-    place: Place
+    place: Span
     groups: tuple[tuple[NodeUse, ...], ...]
     links: tuple[Link, ...]
 
@@ -82,8 +82,8 @@ class SubgraphStatement:
         title: What stands in the brackets, or the id where there are none.
     """
 
-    place: Place
-    head: Place
+    place: Span
+    head: Span
     id: str | None
     title: Label
     statements: tuple[Statement, ...]
@@ -93,7 +93,7 @@ class SubgraphStatement:
 class DirectionStatement:
     """The direction of a subgraph, or without effect outside of one."""
 
-    place: Place
+    place: Span
     direction: str
 
 
@@ -101,7 +101,7 @@ class DirectionStatement:
 class ClassDefinition:
     """``classDef``: the styles that a class has."""
 
-    place: Place
+    place: Span
     names: tuple[str, ...]
     styles: tuple[str, ...]
 
@@ -110,7 +110,7 @@ class ClassDefinition:
 class ClassAssignment:
     """``class``: gives a class to nodes, edges and subgraphs that are known by then."""
 
-    place: Place
+    place: Span
     ids: tuple[str, ...]
     class_name: str
 
@@ -119,9 +119,9 @@ class ClassAssignment:
 class StyleStatement:
     """``style``: styles for one node."""
 
-    place: Place
+    place: Span
     id: str
-    id_place: Place
+    id_place: Span
     styles: tuple[str, ...]
 
 
@@ -136,9 +136,9 @@ class LinkStyleStatement:
         styles: Nothing where the statement is about the curve alone.
     """
 
-    place: Place
+    place: Span
     positions: tuple[str, ...]
-    positions_place: Place
+    positions_place: Span
     interpolation: str | None
     styles: tuple[str, ...] | None
 
@@ -154,7 +154,7 @@ class ClickStatement:
         target: In which window the link opens, such as ``_blank``.
     """
 
-    place: Place
+    place: Span
     ids: tuple[str, ...]
     callback: str | None = None
     arguments: str | None = None
@@ -167,7 +167,7 @@ class ClickStatement:
 class AccessibilityStatement:
     """``accTitle`` or ``accDescr``: what the picture is about, for those who cannot see it."""
 
-    place: Place
+    place: Span
     is_title: bool
     text: str
 
@@ -176,7 +176,7 @@ class AccessibilityStatement:
 class Stray:
     """A semicolon where no statement is."""
 
-    place: Place
+    place: Span
 
 
 Statement: TypeAlias = (

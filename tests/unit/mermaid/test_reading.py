@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.mermaid import Place, parse_diagram
+from vibe_llms.mermaid import Span, parse_diagram
 from vibe_llms.mermaid.cleaning import clean
 from vibe_llms.mermaid.lexing import END, UNREADABLE, Lexer
-from vibe_llms.mermaid.places import Writing
+from vibe_llms.mermaid.spans import Writing
 
 TEXT = """---
 title: A flow
@@ -24,7 +24,7 @@ flowchart LR
 """
 
 
-def cut(place: Place) -> str:
+def cut(place: Span) -> str:
     """Returns what stands at a place of the text."""
     return TEXT[place.start : place.end]
 

@@ -16,7 +16,7 @@ _SPACES = re.compile(f"[{SPACE}]*")
 
 
 @frozen
-class Place:
+class Span:
     """A stretch of the text as it was written.
 
     Attributes:
@@ -106,14 +106,14 @@ class Writing:
         breaks = re.finditer(r"\r\n?|\n", self.source)
         return [0, *(found.end() for found in breaks)]
 
-    def locate(self, start: int, end: int) -> Place:
+    def locate(self, start: int, end: int) -> Span:
         """Returns where a stretch of the cleaned text stands in what was written."""
         begin = self._origins[start]
         # the end is behind the last character: what was taken out after it is not part of it
         stop = self._origins[end - 1] + 1 if end > start else begin
         return self.locate_source(begin, max(begin, stop))
 
-    def locate_source(self, start: int, end: int) -> Place:
+    def locate_source(self, start: int, end: int) -> Span:
         """Returns the place of a stretch of what was written."""
         line = bisect_right(self._lines, start)
-        return Place(line, start - self._lines[line - 1] + 1, start, end)
+        return Span(line, start - self._lines[line - 1] + 1, start, end)
