@@ -1,0 +1,232 @@
+"""What stands in double braces in a prompt, and how it is replaced.
+
+A template is read once, into texts and references with their places; rendering looks references
+up and does nothing else: no code is evaluated, and what is put in is not looked through for
+braces again, so that a model's words can never ask for more. ``\\{{`` stands for ``{{`` itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, TypeVar
+
+import attrs
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.plain import JsonValue
+from vibe_llms.suggestions import end_among
+from vibe_llms.values import frozen
+
+Source: TypeAlias = Literal["variable", "registry", "response", "loop"]
+
+T = TypeVar("T")
+
+LOOP_NAMES: Final = ("index", "count")
+ADDRESS: Final = "source_url"
+"""The field of an entry that is meant where none is named."""
+
+_BRACES: Final = re.compile(r"\\\{\{|\{\{")
+_NAME: Final = r"[^\W\d][\w-]*"
+_REFERENCE: Final = re.compile(
+    rf"(?:(?P<kind>registry|response):(?P<name>[\w-]+)(?:\.(?P<field>{_NAME}))?"
+    rf"|loop\.(?P<loop>\w+)|(?P<variable>{_NAME}))"
+)
+_REMEDY: Final = (
+    "Write {{variable}}, {{registry:name}}, {{registry:name.field}}, {{response:node}}, "
+    r"{{loop.index}} or {{loop.count}}; \{{ stands for the braces themselves"
+)
+
+
+@frozen(kw_only=True)
+class Reference:
+    """One pair of double braces.
+
+    Attributes:
+        source: Where its value is looked for.
+        name: Of the variable, the entry, the node; for a loop ``index`` or ``count``.
+        field: Of the entry; ``source_url`` where none is named.
+        line: Where it begins in the template, from 1.
+        column: In that line, from 1.
+    """
+
+    source: Source
+    name: str
+    field: str = ""
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        field = f".{self.field}" if self.field not in ("", ADDRESS) else ""
+        words = {"variable": self.name, "loop": f"loop.{self.name}"}
+        return f"{{{{{words.get(self.source, f'{self.source}:{self.name}{field}')}}}}}"
+
+
+@frozen(kw_only=True)
+class Fault:
+    """What is wrong with a template, and where; lines and columns are counted from 1."""
+
+    line: int
+    column: int
+    message: str
+
+
+@frozen(kw_only=True)
+class Template:
+    """A template that was read: texts as they stand, and references between them.
+
+    Attributes:
+        faults: What does not read; with any of these it is not rendered.
+    """
+
+    parts: tuple[str | Reference, ...]
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What has to be known before it can be rendered."""
+        return tuple(part for part in self.parts if isinstance(part, Reference))
+
+
+@frozen(kw_only=True)
+class Scope:
+    """What references may mean.
+
+    Attributes:
+        variables: What was given for the run; what is no text is written as JSON.
+        registry: The fields of each entry, by its name.
+        responses: What each node said last.
+        loop: The round of the innermost loop, from 0, and how many there may be.
+    """
+
+    variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    registry: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    responses: Mapping[str, str] = attrs.field(factory=dict)
+    loop: tuple[int, int] | None = None
+
+
+def read_template(text: str) -> Template:
+    """Reads a template; never fails, but says what is wrong with it."""
+    parts: list[str | Reference] = []
+    faults: list[Fault] = []
+    literal: list[str] = []
+    lines = _LineCounter(text)
+    position = 0
+    for start, end in _survey_braces(text):
+        literal.append(text[position:start])
+        position = end
+        inner = text[start:end]
+        if inner.startswith("\\"):
+            literal.append("{{")
+            continue
+        line, column = lines.find(start)
+        found = _read_reference(inner, line, column)
+        if isinstance(found, Fault):
+            faults.append(found)
+        else:
+            parts += [*_join(literal), found]
+            literal = []
+    literal.append(text[position:])
+    return Template(parts=(*parts, *_join(literal)), faults=tuple(faults))
+
+
+def render_template(template: Template, scope: Scope) -> str:
+    """Puts in what references mean.
+
+    Raises:
+        RequestError: One of them means nothing here; names its place and the nearest right word.
+    """
+    for fault in template.faults:
+        raise _refuse(fault.line, fault.column, fault.message)
+    return "".join(
+        part if isinstance(part, str) else _look_up(part, scope) for part in template.parts
+    )
+
+
+class _LineCounter:
+    """Counts lines as far as it is asked, so that a long template is gone through once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._line, self._start, self._seen = 1, 0, 0
+
+    def find(self, position: int) -> tuple[int, int]:
+        self._line += self._text.count("\n", self._seen, position)
+        self._start = max(self._start, self._text.rfind("\n", self._seen, position) + 1)
+        self._seen = position
+        return self._line, position - self._start + 1
+
+
+def _survey_braces(text: str) -> Iterator[tuple[int, int]]:
+    """Yields where double braces begin and end; what is never closed ends with its line."""
+    position = 0
+    while found := _BRACES.search(text, position):
+        start, position = found.span()
+        if found[0] == "{{":
+            line_end = text.find("\n", position)
+            line_end = len(text) if line_end < 0 else line_end
+            closed = text.find("}}", position, line_end)
+            position = line_end if closed < 0 else closed + 2
+        yield start, position
+
+
+def _read_reference(inner: str, line: int, column: int) -> Reference | Fault:
+    if not inner.endswith("}}") or len(inner) < 4:  # two pairs of braces
+        message = f"These braces are not closed in their line. {_REMEDY}."
+        return Fault(line=line, column=column, message=message)
+    said = inner[2:-2].strip()
+    found = _REFERENCE.fullmatch(said)
+    if found is None:
+        message = f"{said[:40]!r} is nothing that can be put in. {_REMEDY}."
+        return Fault(line=line, column=column, message=message)
+    if (name := found["loop"]) is not None:
+        if name not in LOOP_NAMES:
+            message = f"A loop has no {name!r}{end_among(name, LOOP_NAMES)}"
+            return Fault(line=line, column=column, message=message)
+        return Reference(source="loop", name=name, line=line, column=column)
+    if (name := found["variable"]) is not None:
+        return Reference(source="variable", name=name, line=line, column=column)
+    source: Source = "registry" if found["kind"] == "registry" else "response"
+    if source == "response" and found["field"]:
+        message = f"A response has no fields: write {{{{response:{found['name']}}}}}."
+        return Fault(line=line, column=column, message=message)
+    field = found["field"] or (ADDRESS if source == "registry" else "")
+    return Reference(source=source, name=found["name"], field=field, line=line, column=column)
+
+
+def _look_up(reference: Reference, scope: Scope) -> str:
+    match reference.source:
+        case "variable":
+            value = _find(scope.variables, reference, "variable")
+            return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        case "response":
+            return _find(scope.responses, reference, "response of a node")
+        case "registry":
+            fields = _find(scope.registry, reference, "entry of the registry")
+            if reference.field in fields:
+                return fields[reference.field]
+            known = end_among(reference.field, fields)
+            message = f"The entry {reference.name!r} has no field {reference.field!r}{known}"
+            raise _refuse(reference.line, reference.column, message)
+        case "loop":
+            if scope.loop is None:
+                message = f"{reference} means nothing outside of a loop."
+                raise _refuse(reference.line, reference.column, message)
+            return str(scope.loop[LOOP_NAMES.index(reference.name)])
+
+
+def _find(known: Mapping[str, T], reference: Reference, what: str) -> T:
+    if reference.name in known:
+        return known[reference.name]
+    message = f"There is no {what} called {reference.name!r}{end_among(reference.name, known)}"
+    raise _refuse(reference.line, reference.column, message)
+
+
+def _refuse(line: int, column: int, message: str) -> RequestError:
+    return RequestError(path=f"template:{line}:{column}", detail=message)
+
+
+def _join(pieces: Sequence[str]) -> list[str]:
+    text = "".join(pieces)
+    return [text] if text else []
