@@ -23,7 +23,7 @@ from vibe_llms.testing.contracts import SimulatedContract
 from vibe_llms.testing.simulator import SynchronousSimulator
 
 KINDS = read_services()
-TRIED_ALREADY = {"deepseek", "groq", "llamacpp", "mistral", "openrouter", "xai"}
+TRIED_ALREADY = {"deepseek", "groq", "llamacpp", "mistral", "openrouter", "perplexity", "xai"}
 """Beside this module, with quirks that the simulator has by their names."""
 
 WITHOUT_TOOLS = {"perplexity"}
