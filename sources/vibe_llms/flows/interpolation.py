@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import attrs
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.flows.faults import Fault
 from vibe_llms.plain import JsonValue
 from vibe_llms.suggestions import end_among
 from vibe_llms.values import frozen
@@ -61,15 +62,6 @@ class Reference:
         field = f".{self.field}" if self.field not in ("", ADDRESS) else ""
         words = {"variable": self.name, "loop": f"loop.{self.name}"}
         return f"{{{{{words.get(self.source, f'{self.source}:{self.name}{field}')}}}}}"
-
-
-@frozen(kw_only=True)
-class Fault:
-    """What is wrong with a template, and where; lines and columns are counted from 1."""
-
-    line: int
-    column: int
-    message: str
 
 
 @frozen(kw_only=True)

@@ -9,6 +9,7 @@ import attrs
 from vibe_llms.mermaid.cursors import ID_KINDS, Cursor
 from vibe_llms.mermaid.labels import Label, finish_label
 from vibe_llms.mermaid.links import read_line, read_split_line
+from vibe_llms.mermaid.spans import skip_space
 from vibe_llms.mermaid.statements import Attributes, Link, NodeStatement, NodeUse
 
 _LABEL = {"TEXT", "TAGSTART", "TAGEND", "UNICODE_TEXT"}
@@ -142,7 +143,7 @@ def _parse_attributes(cursor: Cursor, use: NodeUse) -> NodeUse:
 
 
 def _parse_link(cursor: Cursor) -> Link:
-    start = cursor.token.start
+    start = cursor.token.start + skip_space(cursor.token.text, 0)  # Mermaid's links begin with it
     id_token = cursor.accept("LINK_ID")
     if opening := cursor.accept("START_LINK"):
         rule = (

@@ -1,0 +1,175 @@
+"""Makes a flow of a diagram: what each node does follows from its id and its shape."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from vibe_llms.flows.faults import Fault
+from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
+from vibe_llms.mermaid import Diagram, Edge, Node
+from vibe_llms.values import frozen
+
+START, END = "START", "END"
+
+KINDS_BY_SHAPE: Final[Mapping[str, NodeKind]] = {
+    **dict.fromkeys(("diamond", "diam", "decision", "question"), NodeKind.CONDITION),
+    **dict.fromkeys(("stadium", "pill", "terminal"), NodeKind.LOOP),
+    **dict.fromkeys(
+        ("subroutine", "subproc", "subprocess", "fr-rect", "framed-rectangle"), NodeKind.SUBFLOW
+    ),
+    **dict.fromkeys(("lean_right", "lean-r", "lean-right", "in-out"), NodeKind.TOOL),
+}
+"""By brackets, and by the names that ``@{ shape: … }`` has for the same; all others are steps."""
+
+KINDS_BY_LABEL: Final[Mapping[str, EdgeKind]] = {
+    **dict.fromkeys(("default", "else", "otherwise"), EdgeKind.DEFAULT),
+    **dict.fromkeys(("error", "on error"), EdgeKind.ERROR),
+    **dict.fromkeys(("limit", "on limit"), EdgeKind.LIMIT),
+}
+
+_PROMPT: Final = re.compile(r"P(\d{1,9})")
+_TIMES: Final = "\N{MULTIPLICATION SIGN}"
+_BOUND: Final = re.compile(
+    rf"(?:[{_TIMES}*]|\b(?:x|max|maximum)(?=[\s\d]))\s*(\d{{1,9}})\b"
+    rf"|\b(\d{{1,9}})\s*(?:{_TIMES}|x\b|times\b)",
+    re.IGNORECASE,
+)
+
+
+@frozen(kw_only=True)
+class Compilation:
+    """What came of a diagram; with any fault that is not harmless, the flow does not run."""
+
+    flow: Flow
+    faults: tuple[Fault, ...] = ()
+
+
+def compile_flow(diagram: Diagram, *, prompts: int | None = None) -> Compilation:
+    """Makes a flow of a diagram, and finds what in it means nothing.
+
+    Args:
+        prompts: How many prompts the task has; ``None`` where that is not looked at.
+    """
+    groups = {each.id for each in diagram.subgraphs}
+    nodes = {
+        node.id: _compile_node(node) for node in diagram.nodes.values() if node.id not in groups
+    }
+    seen = [edge for edge in diagram.edges if edge.stroke != "invisible"]
+    whole = [edge for edge in seen if edge.start in nodes and edge.end in nodes]
+    flow = Flow(nodes=nodes, edges=_compile_edges(whole))
+    faults = [
+        *_check_ends(flow),
+        *(fault for edge in seen for fault in _check_edge(edge, groups)),
+        *(() if prompts is None else _check_prompts(flow, prompts)),
+    ]
+    return Compilation(
+        flow=flow, faults=tuple(sorted(faults, key=lambda each: (each.line, each.column)))
+    )
+
+
+def read_bound(text: str) -> int | None:
+    """Returns how often a loop goes round at most, from its label: ``Refine x3``, ``max 3``."""
+    found = _BOUND.search(text)
+    return int(found[1] or found[2]) if found else None
+
+
+def _compile_node(node: Node) -> FlowNode:
+    text = node.label.text
+    prompt = _PROMPT.fullmatch(node.id)
+    if node.id in (START, END):
+        kind = NodeKind.START if node.id == START else NodeKind.END
+    elif prompt:
+        kind = NodeKind.PROMPT
+    else:
+        kind = KINDS_BY_SHAPE.get(node.shape, NodeKind.STEP)
+    return FlowNode(
+        id=node.id,
+        kind=kind,
+        text=text,
+        prompt=int(prompt[1]) if prompt else None,
+        bound=read_bound(text) if kind is NodeKind.LOOP else None,
+        line=node.place.line,
+        column=node.place.column,
+    )
+
+
+def _compile_edges(edges: list[Edge]) -> tuple[FlowEdge, ...]:
+    labels = [edge.label.text.strip() if edge.label else "" for edge in edges]
+    # A loop goes on or leaves by where its edges lead, whatever is written on them.
+    choosing = {
+        edge.start
+        for edge, label in zip(edges, labels, strict=True)
+        if label and label.casefold() not in KINDS_BY_LABEL
+    }
+    return tuple(
+        FlowEdge(
+            index=index,
+            source=edge.start,
+            target=edge.end,
+            kind=_choose_kind(label, is_choice=edge.start in choosing),
+            label=label,
+            line=edge.place.line,
+            column=edge.place.column,
+        )
+        for index, (edge, label) in enumerate(zip(edges, labels, strict=True))
+    )
+
+
+def _choose_kind(label: str, *, is_choice: bool) -> EdgeKind:
+    if label:
+        return KINDS_BY_LABEL.get(label.casefold(), EdgeKind.CHOICE)
+    return EdgeKind.DEFAULT if is_choice else EdgeKind.PLAIN
+
+
+def _check_ends(flow: Flow) -> Iterator[Fault]:
+    for name, word in ((START, "begin"), (END, "end")):
+        if name not in flow.nodes:
+            alike = (each for each in flow.nodes if each.upper() == name)
+            near = next((f"; did you mean {each!r}?" for each in alike), ".")
+            message = f"No node is called {name}: a flow has to {word} somewhere{near}"
+            yield Fault(line=1, column=1, message=message)
+    defaults = Counter(edge.source for edge in flow.edges if edge.kind is EdgeKind.DEFAULT)
+    for edge in flow.edges:
+        if edge.target == START:
+            message = (
+                "An edge leads back to START, which is only the way in; lead to what follows it."
+            )
+            yield Fault(line=edge.line, column=edge.column, message=message)
+        if edge.source == END:
+            message = "An edge leaves END, where a flow has ended; take it away."
+            yield Fault(line=edge.line, column=edge.column, message=message)
+        if edge.kind is EdgeKind.DEFAULT and defaults[edge.source] > 1:
+            message = (
+                f"{edge.source} has {defaults[edge.source]} edges for when no label fits; "
+                "a choice has one: give the others labels."
+            )
+            yield Fault(line=edge.line, column=edge.column, message=message)
+
+
+def _check_edge(edge: Edge, groups: set[str]) -> Iterator[Fault]:
+    place = edge.place
+    for name in (edge.start, edge.end):
+        if name in groups:
+            message = (
+                f"{name} is a subgraph, which nothing can go to; lead the edge to a node in it."
+            )
+            yield Fault(line=place.line, column=place.column, message=message)
+    if edge.type.startswith("double") or edge.type == "INVALID":
+        message = (
+            "An edge of a flow has one direction: write -->, and a second edge for the way back."
+        )
+        yield Fault(line=place.line, column=place.column, message=message)
+    elif edge.type == "arrow_open":
+        message = f"This edge has no arrow; it is taken from {edge.start} to {edge.end}. Write -->."
+        yield Fault(line=place.line, column=place.column, message=message, is_harmless=True)
+
+
+def _check_prompts(flow: Flow, count: int) -> Iterator[Fault]:
+    for node in flow.nodes.values():
+        if node.prompt is not None and node.prompt >= count:
+            last = f"the last one is P{count - 1}" if count else "there are none"
+            message = f"{node.id} puts a prompt that the task has not: {last}."
+            yield Fault(line=node.line, column=node.column, message=message)
