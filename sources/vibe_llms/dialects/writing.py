@@ -23,7 +23,7 @@ def _add_nothing(request: Request, attributes: ModelAttributes, quirks: Any) -> 
 
 
 @frozen
-class Draft:
+class BodyDraft:
     """What the body of a request is composed of.
 
     Attributes:
@@ -56,7 +56,7 @@ class RequestWriter:
     """
 
     protocol: str
-    compose_body: Callable[[Draft], dict[str, Any]]
+    compose_body: Callable[[BodyDraft], dict[str, Any]]
     nativize_controls: Nativize
     nativize_canisters: Nativize
     nativize_invocables: Nativize
@@ -92,7 +92,7 @@ class RequestWriter:
         parts = nativize_parts(request, model, processors or self.produce_processors(quirks))
         ledger = Ledger(protocol=self.protocol, provider=provider)
         extras = ledger.open(request.native, "request")
-        draft = Draft(request, parts, attributes, quirks, extras, ledger, streaming)
+        draft = BodyDraft(request, parts, attributes, quirks, extras, ledger, streaming)
         return Translation(self.compose_body(draft), (*parts.losses, *ledger.losses))
 
     def produce_processors(self, quirks: Any) -> Processors:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from vibe_llms.flows.faults import Fault
+from vibe_llms.flows.faults import FlowFault
 from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
 from vibe_llms.mermaid import Diagram, Edge, Node
 from vibe_llms.values import frozen
@@ -44,7 +44,7 @@ class Compilation:
     """What came of a diagram; with any fault that is not harmless, the flow does not run."""
 
     flow: Flow
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FlowFault, ...] = ()
 
 
 def compile_flow(diagram: Diagram, *, prompts: int | None = None) -> Compilation:
@@ -124,52 +124,52 @@ def _choose_kind(label: str, *, is_choice: bool) -> EdgeKind:
     return EdgeKind.DEFAULT if is_choice else EdgeKind.PLAIN
 
 
-def _check_ends(flow: Flow) -> Iterator[Fault]:
+def _check_ends(flow: Flow) -> Iterator[FlowFault]:
     for name, word in ((START, "begin"), (END, "end")):
         if name not in flow.nodes:
             alike = (each for each in flow.nodes if each.upper() == name)
             near = next((f"; did you mean {each!r}?" for each in alike), ".")
             message = f"No node is called {name}: a flow has to {word} somewhere{near}"
-            yield Fault(line=1, column=1, message=message)
+            yield FlowFault(line=1, column=1, message=message)
     defaults = Counter(edge.source for edge in flow.edges if edge.kind is EdgeKind.DEFAULT)
     for edge in flow.edges:
         if edge.target == START:
             message = (
                 "An edge leads back to START, which is only the way in; lead to what follows it."
             )
-            yield Fault(line=edge.line, column=edge.column, message=message)
+            yield FlowFault(line=edge.line, column=edge.column, message=message)
         if edge.source == END:
             message = "An edge leaves END, where a flow has ended; take it away."
-            yield Fault(line=edge.line, column=edge.column, message=message)
+            yield FlowFault(line=edge.line, column=edge.column, message=message)
         if edge.kind is EdgeKind.DEFAULT and defaults[edge.source] > 1:
             message = (
                 f"{edge.source} has {defaults[edge.source]} edges for when no label fits; "
                 "a choice has one: give the others labels."
             )
-            yield Fault(line=edge.line, column=edge.column, message=message)
+            yield FlowFault(line=edge.line, column=edge.column, message=message)
 
 
-def _check_edge(edge: Edge, groups: set[str]) -> Iterator[Fault]:
+def _check_edge(edge: Edge, groups: set[str]) -> Iterator[FlowFault]:
     place = edge.place
     for name in (edge.start, edge.end):
         if name in groups:
             message = (
                 f"{name} is a subgraph, which nothing can go to; lead the edge to a node in it."
             )
-            yield Fault(line=place.line, column=place.column, message=message)
+            yield FlowFault(line=place.line, column=place.column, message=message)
     if edge.type.startswith("double") or edge.type == "INVALID":
         message = (
             "An edge of a flow has one direction: write -->, and a second edge for the way back."
         )
-        yield Fault(line=place.line, column=place.column, message=message)
+        yield FlowFault(line=place.line, column=place.column, message=message)
     elif edge.type == "arrow_open":
         message = f"This edge has no arrow; it is taken from {edge.start} to {edge.end}. Write -->."
-        yield Fault(line=place.line, column=place.column, message=message, is_harmless=True)
+        yield FlowFault(line=place.line, column=place.column, message=message, is_harmless=True)
 
 
-def _check_prompts(flow: Flow, count: int) -> Iterator[Fault]:
+def _check_prompts(flow: Flow, count: int) -> Iterator[FlowFault]:
     for node in flow.nodes.values():
         if node.prompt is not None and node.prompt >= count:
             last = f"the last one is P{count - 1}" if count else "there are none"
             message = f"{node.id} puts a prompt that the task has not: {last}."
-            yield Fault(line=node.line, column=node.column, message=message)
+            yield FlowFault(line=node.line, column=node.column, message=message)

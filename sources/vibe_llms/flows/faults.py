@@ -6,7 +6,7 @@ from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)
-class Fault:
+class FlowFault:
     """One mistake in a template or a diagram.
 
     Attributes:

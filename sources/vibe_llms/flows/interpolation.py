@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.flows.faults import Fault
+from vibe_llms.flows.faults import FlowFault
 from vibe_llms.plain import JsonValue
 from vibe_llms.suggestions import end_among
 from vibe_llms.values import frozen
@@ -73,7 +73,7 @@ class Template:
     """
 
     parts: tuple[str | Reference, ...]
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FlowFault, ...] = ()
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -82,7 +82,7 @@ class Template:
 
 
 @frozen(kw_only=True)
-class Scope:
+class TemplateScope:
     """What references may mean.
 
     Attributes:
@@ -101,7 +101,7 @@ class Scope:
 def read_template(text: str) -> Template:
     """Reads a template; never fails, but says what is wrong with it."""
     parts: list[str | Reference] = []
-    faults: list[Fault] = []
+    faults: list[FlowFault] = []
     literal: list[str] = []
     lines = _LineCounter(text)
     position = 0
@@ -114,7 +114,7 @@ def read_template(text: str) -> Template:
             continue
         line, column = lines.find(start)
         found = _read_reference(inner, line, column)
-        if isinstance(found, Fault):
+        if isinstance(found, FlowFault):
             faults.append(found)
         else:
             parts += [*_join(literal), found]
@@ -123,7 +123,7 @@ def read_template(text: str) -> Template:
     return Template(parts=(*parts, *_join(literal)), faults=tuple(faults))
 
 
-def render_template(template: Template, scope: Scope) -> str:
+def render_template(template: Template, scope: TemplateScope) -> str:
     """Puts in what references mean.
 
     Raises:
@@ -163,31 +163,31 @@ def _survey_braces(text: str) -> Iterator[tuple[int, int]]:
         yield start, position
 
 
-def _read_reference(inner: str, line: int, column: int) -> Reference | Fault:
+def _read_reference(inner: str, line: int, column: int) -> Reference | FlowFault:
     if not inner.endswith("}}") or len(inner) < 4:  # two pairs of braces
         message = f"These braces are not closed in their line. {_REMEDY}."
-        return Fault(line=line, column=column, message=message)
+        return FlowFault(line=line, column=column, message=message)
     said = inner[2:-2].strip()
     found = _REFERENCE.fullmatch(said)
     if found is None:
         message = f"{said[:40]!r} is nothing that can be put in. {_REMEDY}."
-        return Fault(line=line, column=column, message=message)
+        return FlowFault(line=line, column=column, message=message)
     if (name := found["loop"]) is not None:
         if name not in LOOP_NAMES:
             message = f"A loop has no {name!r}{end_among(name, LOOP_NAMES)}"
-            return Fault(line=line, column=column, message=message)
+            return FlowFault(line=line, column=column, message=message)
         return Reference(source="loop", name=name, line=line, column=column)
     if (name := found["variable"]) is not None:
         return Reference(source="variable", name=name, line=line, column=column)
     source: Source = "registry" if found["kind"] == "registry" else "response"
     if source == "response" and found["field"]:
         message = f"A response has no fields: write {{{{response:{found['name']}}}}}."
-        return Fault(line=line, column=column, message=message)
+        return FlowFault(line=line, column=column, message=message)
     field = found["field"] or (ADDRESS if source == "registry" else "")
     return Reference(source=source, name=found["name"], field=field, line=line, column=column)
 
 
-def _look_up(reference: Reference, scope: Scope) -> str:
+def _look_up(reference: Reference, scope: TemplateScope) -> str:
     match reference.source:
         case "variable":
             value = _find(scope.variables, reference, "variable")

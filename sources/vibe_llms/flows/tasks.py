@@ -34,9 +34,6 @@ from vibe_llms.tables.kinds import is_text
 from vibe_llms.tables.reading import require
 from vibe_llms.values import frozen
 
-ITERATIONS: Final = 1000
-"""How many transitions a flow makes at most, unless somebody says otherwise."""
-
 
 class EvaluationType(enum.StrEnum):
     """How a condition of a goal is looked at.

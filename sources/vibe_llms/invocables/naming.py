@@ -18,7 +18,7 @@ _FOREIGN: Final = re.compile("[^A-Za-z0-9_-]")
 
 
 @frozen
-class Origin:
+class InvokerOrigin:
     """Where an invoker comes from.
 
     Attributes:
@@ -33,8 +33,8 @@ class Origin:
 
 
 def assign_names(
-    places: Sequence[Origin], held: Mapping[Origin, str]
-) -> tuple[dict[Origin, str], tuple[str, ...]]:
+    places: Sequence[InvokerOrigin], held: Mapping[InvokerOrigin, str]
+) -> tuple[dict[InvokerOrigin, str], tuple[str, ...]]:
     """Gives each place a name of its own.
 
     A name that is held stays: what a model has been told goes on to hold. An own name that
@@ -81,7 +81,7 @@ def _clean(name: str) -> str:
     return f"{clean[: NAME_LENGTH - 9]}_{_digest(name)}"
 
 
-def _find_free(name: str, place: Origin, taken: set[str]) -> str:
+def _find_free(name: str, place: InvokerOrigin, taken: set[str]) -> str:
     """Returns the name, or one with a digest of the place: the same each time."""
     attempt, salt = name, 0
     while attempt in taken:

@@ -18,7 +18,7 @@ from vibe_llms.invocables.connected import ConnectedEnsemble
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.naming import Origin, assign_names
+from vibe_llms.invocables.naming import InvokerOrigin, assign_names
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.suggestions import find_near
 from vibe_llms.values import frozen
@@ -78,7 +78,7 @@ class Registry:
         }
         self._stale: set[str] = set()
         self._door = asyncio.Lock()
-        self._held: dict[Origin, str] = {}
+        self._held: dict[InvokerOrigin, str] = {}
         self._registrations: dict[str, Registration] = {}
         self._descriptions: tuple[InvocableDescription, ...] = ()
         self._ensure_names()
@@ -154,11 +154,11 @@ class Registry:
 
     def _register(self) -> None:
         """Gives every invoker its name."""
-        found: dict[Origin, Invoker] = {}
+        found: dict[InvokerOrigin, Invoker] = {}
         for ensemble, each in self._connected.items():
             numbers: Counter[str] = Counter()
             for invoker in each.invokers:
-                place = Origin(ensemble, invoker.name, numbers[invoker.name])
+                place = InvokerOrigin(ensemble, invoker.name, numbers[invoker.name])
                 numbers[invoker.name] += 1
                 found[place] = invoker
         names, explanations = assign_names(tuple(found), self._held)
@@ -219,7 +219,7 @@ class Registry:
         await self.disconnect()
 
 
-def _produce_registration(place: Origin, name: str, invoker: Invoker) -> Registration:
+def _produce_registration(place: InvokerOrigin, name: str, invoker: Invoker) -> Registration:
     named = invoker if invoker.name == name else attrs.evolve(invoker, name=name)
     return Registration(
         ensemble=place.ensemble,

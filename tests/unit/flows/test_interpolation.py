@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.flows.interpolation import Scope, read_template, render_template
+from vibe_llms.flows.interpolation import TemplateScope, read_template, render_template
 
-SCOPE = Scope(
+SCOPE = TemplateScope(
     variables={"topic": "cells", "count": 3, "tags": ["a", "ü"]},
     registry={"docs": {"source_url": "https://example.org", "category": "reference"}},
     responses={"P0": "{{topic}} and {{response:P0}}", "review-1": "Fine."},
@@ -67,7 +67,7 @@ def test_what_means_nothing_is_refused_with_its_place(text: str, place: str, wor
 def test_a_loop_means_nothing_outside_of_one() -> None:
     """Rather than 0 of 0."""
     with pytest.raises(RequestError, match="outside of a loop"):
-        render_template(read_template("{{loop.index}}"), Scope())
+        render_template(read_template("{{loop.index}}"), TemplateScope())
 
 
 TEXTS = st.text("ab \n.:{}é", max_size=8).filter(

@@ -15,7 +15,7 @@ from vibe_llms.exceptions import EnsembleError, RequestError, UnknownNameError
 from vibe_llms.invocables import Ensemble, FunctionsEnsemble, InvocationContext, Registry, perform
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.naming import NAME_LENGTH, Origin, assign_names
+from vibe_llms.invocables.naming import NAME_LENGTH, InvokerOrigin, assign_names
 from vibe_llms.messages.descriptions import CHOICES
 
 
@@ -256,7 +256,7 @@ async def test_tools_can_be_given_in_any_form() -> None:
 NAMES = st.sampled_from(["read", "a__read", "b__read", "auto", "naïve name", "x" * 70, "", "a.b"])
 NAMES |= st.text(max_size=70)
 PLACES = st.lists(
-    st.builds(Origin, st.sampled_from(["a", "b", "a__b"]) | st.text(max_size=5), NAMES),
+    st.builds(InvokerOrigin, st.sampled_from(["a", "b", "a__b"]) | st.text(max_size=5), NAMES),
     unique=True,
     max_size=12,
 )
@@ -264,7 +264,7 @@ PLACES = st.lists(
 
 @given(PLACES, PLACES)
 def test_names_are_unique_lasting_and_acceptable_whatever_collides(
-    first: list[Origin], second: list[Origin]
+    first: list[InvokerOrigin], second: list[InvokerOrigin]
 ) -> None:
     """No two invokers share a name, none loses the one it had, every vendor takes them all."""
     held, _ = assign_names(first, {})

@@ -49,7 +49,8 @@ def read_tree(tree: object, kind: Any, path: str = "$") -> Any:
 
 def _respell(data: bytes | str) -> object:
     """Returns a document in today's words if its signature is called ``seal``, as once; or None."""
-    if "seal" not in str(data):
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    if '"seal"' not in text:
         return None
     is_older = False
 

@@ -16,12 +16,12 @@ from vibe_llms.dialects.chat_completions.calling.messages import nativize_canist
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
-from vibe_llms.dialects.writing import Draft, RequestWriter
+from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 
 
-def _compose_body(draft: Draft) -> dict[str, Any]:
+def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     request, parts, kept = draft.request, draft.parts, draft.extras
     quirks: Quirks = draft.quirks
     schema = nativize_schema(request.schema, quirks)

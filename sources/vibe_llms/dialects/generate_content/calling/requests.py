@@ -16,10 +16,10 @@ from vibe_llms.dialects.generate_content.calling.invocations import (
 )
 from vibe_llms.dialects.generate_content.calling.messages import nativize_canisters
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
-from vibe_llms.dialects.writing import Draft, RequestWriter
+from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 
 
-def _compose_body(draft: Draft) -> dict[str, Any]:
+def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, schema = draft.parts, draft.request.schema
     body: dict[str, Any] = {**parts.messages, **parts.invocations}
     for part in (parts.controls, nativize_schema(schema), draft.extras):

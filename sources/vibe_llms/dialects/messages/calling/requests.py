@@ -12,10 +12,10 @@ from vibe_llms.dialects.messages.calling.controls import nativize_controls
 from vibe_llms.dialects.messages.calling.invocations import nativize_invocables, nativize_schema
 from vibe_llms.dialects.messages.calling.messages import nativize_canisters
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.writing import Draft, RequestWriter
+from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 
 
-def _compose_body(draft: Draft) -> dict[str, Any]:
+def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, extras = draft.parts, draft.extras
     body: dict[str, Any] = {"model": draft.attributes.address.name or draft.request.model}
     schema = nativize_schema(draft.request.schema)
@@ -47,7 +47,7 @@ def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
         body["tool_choice"] = {"type": "auto", **choice}
 
 
-def _complete_limit(body: dict[str, Any], draft: Draft) -> None:
+def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
     """Says how long the answer may be: as long as the model's answers can be, if that is known."""
     if "max_tokens" in body:
         return

@@ -10,10 +10,10 @@ from vibe_llms.dialects.ollama_chat.calling.invocations import nativize_invocabl
 from vibe_llms.dialects.ollama_chat.calling.messages import nativize_canisters
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.tables import UNSAID_LEVEL
-from vibe_llms.dialects.writing import Draft, RequestWriter
+from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 
 
-def _compose_body(draft: Draft) -> dict[str, Any]:
+def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     """Returns the whole body. A continuation is a last message of the assistant."""
     parts = draft.parts
     body: dict[str, Any] = {

@@ -19,17 +19,17 @@ from vibe_llms.dialects.responses.calling.controls import nativize_controls
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables, nativize_schema
 from vibe_llms.dialects.responses.calling.messages import nativize_canisters
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.writing import Draft, RequestWriter
+from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, ModelAttributes
 
-SEALED_REASONING: Final = "reasoning.encrypted_content"
+SIGNED_REASONING: Final = "reasoning.encrypted_content"
 
 HELD: Final = ("previous_response_id", "conversation")
 """What lets the vendor put what it holds before the input."""
 
 
-def _compose_body(draft: Draft) -> dict[str, Any]:
+def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     request, parts, extras = draft.request, draft.parts, draft.extras
     defaults = compose_defaults(draft.attributes, draft.quirks, extras)
     native: dict[str, Any] = {"model": draft.attributes.address.name, **defaults, **parts.messages}
@@ -113,7 +113,7 @@ def compose_defaults(
     defaults: dict[str, Any] = {"store": False}
     # A model that does not reason refuses to sign; one that does hardly needs to be asked.
     if attributes.access_capability("supports_reasoning") is Capability.YES:
-        defaults["include"] = [SEALED_REASONING]
+        defaults["include"] = [SIGNED_REASONING]
     return defaults
 
 

@@ -44,28 +44,28 @@ async def perform_all(
         ordered: Whether results come in the order of the inputs.
         window: How many inputs may be taken and not yet be handed out; at least ``concurrency``.
     """
-    crew = _Workers(source, perform, ordered=ordered, window=max(window, concurrency))
-    workers = [asyncio.ensure_future(crew.work()) for _ in range(concurrency)]
+    pool = _Workers(source, perform, ordered=ordered, window=max(window, concurrency))
+    workers = [asyncio.ensure_future(pool.work()) for _ in range(concurrency)]
     for worker in workers:
-        worker.add_done_callback(crew.leave)
-    crew.working = concurrency
+        worker.add_done_callback(pool.leave)
+    pool.working = concurrency
     try:
         while True:
-            while crew.ready and not crew.must_stop:
-                result = crew.ready.popleft()
-                crew.room.release()
+            while pool.ready and not pool.must_stop:
+                result = pool.ready.popleft()
+                pool.room.release()
                 if result is not None:
                     yield result
-            if crew.is_over:
+            if pool.is_over:
                 break
-            await crew.wait()
-        if crew.failure is not None:
-            raise crew.failure
+            await pool.wait()
+        if pool.failure is not None:
+            raise pool.failure
     finally:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        await crew.close()
+        await pool.close()
 
 
 class _Workers(Generic[_In, _Out]):
