@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from vibe_llms.events.engine import EngineEvent
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.plain import JsonObject
@@ -17,7 +17,7 @@ from vibe_llms.values import frozen
 
 Operation: TypeAlias = Callable[[JsonObject], Awaitable[JsonObject]]
 """What performs a step: registered under a name, given a JSON object, returning one."""
-RunEvent: TypeAlias = EngineEvent | StreamEvent
+RunEvent: TypeAlias = LogEvent | StreamEvent
 """What somebody who follows a run hears: its own events, and those of the answers on their way."""
 
 
@@ -57,7 +57,7 @@ class RunContext(Protocol):
         The first that raises cancels the others, and is raised when they have ended.
         """
 
-    async def emit(self, event: EngineEvent, *, durable: bool = False) -> None:
+    async def emit(self, event: LogEvent, *, durable: bool = False) -> None:
         """Adds an event to the log of the run, and tells whoever follows it.
 
         Args:
@@ -78,7 +78,7 @@ class RunContext(Protocol):
     async def now(self) -> float:
         """Returns the seconds since some moment; only differences mean anything."""
 
-    def survey(self) -> Sequence[EngineEvent]:
+    def survey(self) -> Sequence[LogEvent]:
         """Returns what the log of the conversation holds from earlier runs, oldest first."""
 
 

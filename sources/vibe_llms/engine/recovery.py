@@ -13,7 +13,6 @@ import attrs
 
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
-    EngineEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
@@ -21,6 +20,7 @@ from vibe_llms.events.engine import (
     InvocationFinishedEvent,
     InvocationStartedEvent,
 )
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.values import define
 
@@ -46,14 +46,14 @@ class Record:
     _names: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
 
     @classmethod
-    def read(cls, events: Iterable[EngineEvent]) -> Record:
+    def read(cls, events: Iterable[LogEvent]) -> Record:
         """Reads a log, oldest first."""
         record = cls()
         for event in events:
             record.note(event)
         return record
 
-    def note(self, event: EngineEvent) -> None:
+    def note(self, event: LogEvent) -> None:
         """Takes one more event into account."""
         match event:
             case InvocationStartedEvent():

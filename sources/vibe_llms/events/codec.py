@@ -11,7 +11,7 @@ import cattrs
 
 from vibe_llms.events.conversation import ConversationEvent
 from vibe_llms.events.engine import EngineEvent
-from vibe_llms.events.flow import FlowEvent
+from vibe_llms.events.flow import FlowEvent, LogEvent
 from vibe_llms.events.stream import FinishedItem, StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
@@ -45,7 +45,7 @@ def decode_event(data: bytes | str) -> AnyEvent:
     Raises:
         CodecError: It is none; names the place and the known words.
     """
-    mirror = access_mirror(EngineEvent)
+    mirror = access_mirror(LogEvent)
     try:  # of these a run's log has many
         event: AnyEvent = mirror.build(mirror.decoder.decode(data))
     except REFUSALS:

@@ -11,12 +11,13 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from vibe_llms.events.engine import EngineEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plain import JsonValue
 from vibe_llms.values import frozen
 
-FlowReason: TypeAlias = Literal["ended", "limit", "cancelled", "failed"]
+FlowReason: TypeAlias = Literal["ended", "limit", "waiting", "cancelled", "failed"]
 
 
 @frozen(kw_only=True, slots=False)
@@ -25,14 +26,18 @@ class FlowStartedEvent:
 
     Attributes:
         run_id: Of the run.
-        digest: Of the diagram and all else that decides where the flow goes.
+        task: The task as it was written: what is taken up again needs no file.
+        place: The file that it was read from; empty where it was none.
         variables: What the caller gave for ``{{name}}``.
+        settings: What bounds the run, by the names of ``AdapterConfig``.
     """
 
     type: Literal["flow.started"] = attrs.field(default="flow.started", init=False)
     run_id: str
-    digest: str = ""
+    task: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    place: str = ""
     variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    settings: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
 @frozen(kw_only=True, slots=False)
@@ -44,6 +49,8 @@ class NodeStartedEvent:
         visit: How often it was visited, this time included.
         branch: Which branch came here, from 0; a flow that never splits has one.
         conversation_id: Where the visit keeps what is said; a visit that is taken up goes on there.
+        purpose: What is asked there beside the node's own words, such as ``category``: a visit
+            may have several such conversations.
     """
 
     type: Literal["node.started"] = attrs.field(default="node.started", init=False)
@@ -51,6 +58,7 @@ class NodeStartedEvent:
     visit: int
     branch: int = 0
     conversation_id: str = ""
+    purpose: str = ""
 
 
 @frozen(kw_only=True, slots=False)
@@ -67,8 +75,9 @@ class NodeFinishedEvent:
         confidence: In that choice, from 0 to 1.
         evidence: Why it was chosen, in a sentence.
         detail: Of what the visit failed, or which limit it reached; empty where neither.
-        usage: What it used.
-        cost_cents: What that cost; ``None`` where a price is not known.
+        requests: How many answers models gave for it.
+        usage: What these used; ``None`` where no vendor said.
+        cost_cents: What they cost, in US cents; ``None`` where no price is known.
     """
 
     type: Literal["node.finished"] = attrs.field(default="node.finished", init=False)
@@ -81,6 +90,7 @@ class NodeFinishedEvent:
     confidence: float = 1.0
     evidence: str = ""
     detail: str = ""
+    requests: int = 0
     usage: Usage | None = None
     cost_cents: float | None = None
 
@@ -94,7 +104,10 @@ class FlowEndedEvent:
         reason: Why, as a stable word.
         detail: The same in a sentence; may be empty.
         limit: The name of the limit that was reached, where one was.
+        node: The id of the node where it stopped, where it did not come to an end.
         error: What it failed of, where it failed.
+        goal_met: Whether the goal was met; ``None`` where that was not looked at.
+        verdicts: What became of each condition of the goal, as plain data.
     """
 
     type: Literal["flow.ended"] = attrs.field(default="flow.ended", init=False)
@@ -102,7 +115,12 @@ class FlowEndedEvent:
     reason: FlowReason
     detail: str = ""
     limit: str = ""
+    node: str = ""
     error: ConverseError | None = None
+    goal_met: bool | None = None
+    verdicts: tuple[Mapping[str, JsonValue], ...] = ()
 
 
 FlowEvent: TypeAlias = FlowStartedEvent | NodeStartedEvent | NodeFinishedEvent | FlowEndedEvent
+LogEvent: TypeAlias = EngineEvent | FlowEvent
+"""What the log of a conversation's runs holds."""

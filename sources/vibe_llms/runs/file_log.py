@@ -20,10 +20,10 @@ from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.engine import (
-    EngineEvent,
     GenerationFailedEvent,
     InvocationFinishedEvent,
 )
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import (
     CodecError,
     CorruptionError,
@@ -136,14 +136,14 @@ class FileLog:
     def _find_loss(self, count: int) -> Finding | None:
         return find_loss(f"{self._folder}/{TALLY}", count, self.path)
 
-    async def write(self, run_id: str, event: EngineEvent) -> int:
+    async def write(self, run_id: str, event: LogEvent) -> int:
         """Appends an event; media go to the content store first."""
         if self._contents is not None and _has_media(event):
             event = await asyncio.to_thread(_detach, event, self._contents)
         return self.append(run_id, event)
 
     @mapping_errors
-    def append(self, run_id: str, event: EngineEvent) -> int:
+    def append(self, run_id: str, event: LogEvent) -> int:
         """Appends an event; media keep their bytes."""
         log = self._log
         if log is None:
@@ -229,7 +229,7 @@ class FileLog:
             sequence=line.sequence,
             timestamp=line.timestamp.astimezone(UTC),
             run_id=line.run_id,
-            event=cast(EngineEvent, event),
+            event=cast(LogEvent, event),
         )
 
     def _open_envelope(self, data: bytes, what: str, number: int = 0) -> _LogLine:
@@ -247,7 +247,7 @@ class FileLog:
         )
 
 
-def _has_media(event: EngineEvent) -> bool:
+def _has_media(event: LogEvent) -> bool:
     match event:
         case InvocationFinishedEvent():
             return bool(media_of((event.result,)))
@@ -256,7 +256,7 @@ def _has_media(event: EngineEvent) -> bool:
     return False
 
 
-def _detach(event: EngineEvent, contents: ContentStore) -> Any:
+def _detach(event: LogEvent, contents: ContentStore) -> Any:
     """Moves the bytes of media to the content store; they are there before a line names them."""
 
     def place(content: MediaContent, data: bytes) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 import msgspec
 
@@ -17,7 +16,8 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.contexts import Operation, RunEvent, Step
 from vibe_llms.events.bus import EventBus
-from vibe_llms.events.engine import EngineEvent, RunEndedEvent, RunSuspendedEvent
+from vibe_llms.events.engine import RunEndedEvent, RunSuspendedEvent
+from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.exceptions import (
     CodecError,
     Finding,
@@ -32,7 +32,8 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.runs.log import RunLog, read_events
 from vibe_llms.runs.places import keeps_logs, produce_log, survey_doubtful, survey_inherited
 
-_T = TypeVar("_T")
+_RESTED = (FlowEndedEvent, RunEndedEvent, RunSuspendedEvent)
+"""What the log ends with where no run was cut off."""
 
 
 class LocalRunContext:
@@ -54,7 +55,7 @@ class LocalRunContext:
         log: RunLog,
         *,
         listener: Callable[[RunEvent], object] | None = None,
-        earlier: Sequence[EngineEvent] | None = None,
+        earlier: Sequence[LogEvent] | None = None,
         checked: bool = False,
     ) -> None:
         self.run_id = run_id
@@ -108,7 +109,7 @@ class LocalRunContext:
             return [task.result() for task in tasks]
         raise first  # by itself: what cancelled the others is what there is to know
 
-    async def emit(self, event: EngineEvent, *, durable: bool = False) -> None:
+    async def emit(self, event: LogEvent, *, durable: bool = False) -> None:
         """Adds an event to the log, then tells the listener, in the order of the log."""
         sequence = await self._log.write(self.run_id, event)
         if self._bus is not None:  # before the disk is waited for, where others would overtake
@@ -130,7 +131,7 @@ class LocalRunContext:
         """Returns the seconds since some moment."""
         return time.monotonic()
 
-    def survey(self) -> Sequence[EngineEvent]:
+    def survey(self) -> Sequence[LogEvent]:
         """Returns what earlier runs have left."""
         return self._earlier
 
@@ -270,14 +271,14 @@ async def _claim_in_thread(log: RunLog) -> None:
 
 async def _read_earlier(
     log: RunLog, store: ConversationStore | None, conversation: Conversation
-) -> Sequence[EngineEvent]:
+) -> Sequence[LogEvent]:
     """Reads what runs of the conversation have left, and before that, those of its parents."""
     if store is None or isinstance(store, MemoryStore):
         return [*survey_inherited(store, conversation), *read_events(log)]
 
-    def read() -> Sequence[EngineEvent]:
+    def read() -> Sequence[LogEvent]:
         own = read_events(log)
-        is_killed = own and not isinstance(own[-1], RunEndedEvent | RunSuspendedEvent)
+        is_killed = own and not isinstance(own[-1], _RESTED)
         if is_killed or not keeps_logs(store):
             # A run was killed, or nobody knows. What it had stored is acted upon from here on,
             # and may not have reached the disk: a loss of power would take it away from under

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from vibe_llms.events.engine import EngineEvent
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.messages.identities import access_now
 from vibe_llms.values import frozen
@@ -31,7 +31,7 @@ class LoggedEvent:
     sequence: int
     timestamp: datetime
     run_id: str
-    event: EngineEvent
+    event: LogEvent
 
 
 class RunLog(Protocol):
@@ -53,7 +53,7 @@ class RunLog(Protocol):
             CorruptionError: The last line of the log does not read.
         """
 
-    async def write(self, run_id: str, event: EngineEvent) -> int:
+    async def write(self, run_id: str, event: LogEvent) -> int:
         """Appends an event; once this returns, the end of this process does not lose it.
 
         Several tasks may write at the same time; each event gets a number of its own.
@@ -79,7 +79,7 @@ class RunLog(Protocol):
             StoreError: The disk refused.
         """
 
-    def append(self, run_id: str, event: EngineEvent) -> int:
+    def append(self, run_id: str, event: LogEvent) -> int:
         """Appends an event as :meth:`write` does, for code without an event loop.
 
         Raises:
@@ -117,7 +117,7 @@ class RunLog(Protocol):
         """
 
 
-def read_events(log: RunLog) -> list[EngineEvent]:
+def read_events(log: RunLog) -> list[LogEvent]:
     """Returns all events of a log, oldest first."""
     return [logged.event for logged in log.read()]
 
@@ -138,7 +138,7 @@ class MemoryLog:
     notices: tuple[Finding, ...] = ()
 
     def __init__(self) -> None:
-        self._entries: list[tuple[datetime, str, EngineEvent]] = []
+        self._entries: list[tuple[datetime, str, LogEvent]] = []
         self._claim = threading.Lock()
 
     def claim(self) -> None:
@@ -146,7 +146,7 @@ class MemoryLog:
         if not self._claim.acquire(blocking=False):
             raise describe_busy()
 
-    async def write(self, run_id: str, event: EngineEvent) -> int:
+    async def write(self, run_id: str, event: LogEvent) -> int:
         """Appends an event."""
         entries = self._entries
         entries.append((access_now(), run_id, event))
@@ -155,7 +155,7 @@ class MemoryLog:
     async def secure(self, sequence: int) -> None:
         """Does nothing: this log does not survive its process."""
 
-    def append(self, run_id: str, event: EngineEvent) -> int:
+    def append(self, run_id: str, event: LogEvent) -> int:
         """Appends an event."""
         self._entries.append((access_now(), run_id, event))
         return len(self._entries)

@@ -13,10 +13,10 @@ from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
-    EngineEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
 )
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.logs.disk import Disk
 from vibe_llms.runs.file_log import FileLog
@@ -86,7 +86,7 @@ def _keeps_its_own(store: object) -> TypeGuard[LoggedStore]:
 
 def survey_doubtful(
     store: ConversationStore | None, conversation: Conversation
-) -> Sequence[EngineEvent]:
+) -> Sequence[LogEvent]:
     """Returns what must be taken for begun where the store keeps no logs of runs.
 
     Of a call without a result nobody knows then whether an earlier run has executed it: it counts
@@ -117,7 +117,7 @@ _ABOUT_CALLS = (
 
 def survey_inherited(
     store: ConversationStore | None, conversation: Conversation
-) -> Sequence[EngineEvent]:
+) -> Sequence[LogEvent]:
     """Returns what is known about calls that a fork shares with its parents, oldest first.
 
     A call that took effect in the parent's run must not be repeated in a fork.
@@ -125,7 +125,7 @@ def survey_inherited(
     link: ParentLink | None = conversation.metadata.parent
     if store is None or link is None:
         return ()
-    parents: list[list[EngineEvent]] = []
+    parents: list[list[LogEvent]] = []
     while link is not None:
         try:
             logged = produce_log(store, link.identity).read()

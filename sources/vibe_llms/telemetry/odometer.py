@@ -17,7 +17,6 @@ from vibe_llms.events.conversation import (
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
-    EngineEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
@@ -28,6 +27,7 @@ from vibe_llms.events.engine import (
     RunStartedEvent,
     RunSuspendedEvent,
 )
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
     ContentStartedEvent,
@@ -92,7 +92,7 @@ class Odometer:
             ResponseFailedEvent: self._hear_response,
         }
 
-    def __call__(self, event: StreamEvent | EngineEvent) -> None:
+    def __call__(self, event: StreamEvent | LogEvent) -> None:
         """Hears of one event; of most of them it makes nothing."""
         handler = self._handlers.get(event.__class__)
         if handler is not None:
@@ -263,7 +263,7 @@ class Odometer:
         return hearing or Hearing()
 
 
-def measure_events(log: Iterable[tuple[datetime, EngineEvent]]) -> Account:
+def measure_events(log: Iterable[tuple[datetime, LogEvent]]) -> Account:
     """Makes an account of the log of a conversation's runs: it knows how long things took.
 
     How much of an answer's time was reasoning it does not know. What was going on when a run

@@ -56,6 +56,7 @@ _fields: dict[Any, st.SearchStrategy[Any]] = {
     ConverseError: errors,
     ResultCanister: canisters_by_role["result"],
     Mapping[str, JsonValue]: json_objects,
+    tuple[Mapping[str, JsonValue], ...]: st.lists(json_objects, max_size=2).map(tuple),
     tuple[str, ...]: st.lists(texts, max_size=3).map(tuple),
     tuple[int, ...]: st.lists(counts, max_size=3).map(tuple),
     tuple[AnyCanister, ...]: conversations.map(tuple),

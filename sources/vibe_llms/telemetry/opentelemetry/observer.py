@@ -14,7 +14,6 @@ from vibe_llms.events.conversation import (
     ConversationUpdatedEvent,
 )
 from vibe_llms.events.engine import (
-    EngineEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
     GenerationStartedEvent,
@@ -24,6 +23,7 @@ from vibe_llms.events.engine import (
     RunStartedEvent,
     RunSuspendedEvent,
 )
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
     ContentStartedEvent,
@@ -113,7 +113,7 @@ class OpenTelemetryObserver:
             ResponseFinishedEvent: self._hear_response,
         }
 
-    def __call__(self, event: StreamEvent | EngineEvent) -> None:
+    def __call__(self, event: StreamEvent | LogEvent) -> None:
         """Hears of one event; of most of them it makes nothing."""
         handler = self._handlers.get(event.__class__)
         if handler is not None:

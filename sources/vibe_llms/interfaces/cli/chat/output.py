@@ -30,7 +30,7 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.values import define
 
 if TYPE_CHECKING:  # where nothing is invoked, nobody pays for the events of that
-    from vibe_llms.events.engine import EngineEvent
+    from vibe_llms.events.flow import LogEvent
 
 _FOLDED = 160
 """So many characters of arguments and results are shown; a reader wants to read the answer."""
@@ -44,7 +44,7 @@ class ChatOutput(Protocol):
     def begin(self, model: str) -> None:
         """An answer is awaited from a model, by its address."""
 
-    def feed(self, event: StreamEvent | EngineEvent) -> None:
+    def feed(self, event: StreamEvent | LogEvent) -> None:
         """Something of the answer has arrived, or of what the model does on its way to one."""
 
     def finish(self) -> None:
@@ -72,7 +72,7 @@ class ContentTracker:
 
     _kinds: dict[int, str] = attrs.field(factory=dict)
 
-    def read_delta(self, event: StreamEvent | EngineEvent) -> tuple[str, str] | None:
+    def read_delta(self, event: StreamEvent | LogEvent) -> tuple[str, str] | None:
         """Returns kind and text of a piece that a reader wants to see; ``None`` for others."""
         if isinstance(event, ContentStartedEvent):
             self._kinds[event.index] = event.kind
@@ -83,7 +83,7 @@ class ContentTracker:
         return None
 
 
-def describe_event(event: StreamEvent | EngineEvent) -> str:
+def describe_event(event: StreamEvent | LogEvent) -> str:
     """Says in one line what a reader should know besides the text; mostly nothing."""
     if isinstance(event, ContentFinishedEvent) and isinstance(event.item, InvocationCanister):
         return describe_invocation(event.item)
@@ -128,7 +128,7 @@ class Remarks:
             self._model = model
             self._told.clear()
 
-    def take(self, event: StreamEvent | EngineEvent) -> list[str]:
+    def take(self, event: StreamEvent | LogEvent) -> list[str]:
         """Returns what is to be said before an event is shown, and in its place."""
         if isinstance(event, LossEvent):
             if event.loss not in self._told:
@@ -206,7 +206,7 @@ class PlainOutput:
         self._remarks.begin(model)
         self._kind, self._last = "", "\n"
 
-    def feed(self, event: StreamEvent | EngineEvent) -> None:
+    def feed(self, event: StreamEvent | LogEvent) -> None:
         """Writes a piece."""
         for remark in self._remarks.take(event):
             self._end_line()

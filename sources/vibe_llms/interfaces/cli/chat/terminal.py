@@ -30,7 +30,7 @@ from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:
-    from vibe_llms.events.engine import EngineEvent
+    from vibe_llms.events.flow import LogEvent
 
 _INTERVAL_SECONDS = 0.04
 """At most so often is the tail drawn: more is not seen, and costs."""
@@ -120,7 +120,7 @@ class TerminalOutput:
         self._echo.silence()
         self._tail.draw(self._render("note", "…"))
 
-    def feed(self, event: StreamEvent | EngineEvent) -> None:
+    def feed(self, event: StreamEvent | LogEvent) -> None:
         """Adds a piece to what is shown."""
         for remark in self._remarks.take(event):
             self._end_part()
