@@ -101,6 +101,7 @@ def _describe_edge(edge: Edge) -> dict[str, Any]:
         curve=edge.interpolation,
         animate=edge.animate,
         animation=edge.animation,
+        step=edge.step or "",
     )
 
 
@@ -116,9 +117,9 @@ def _describe_subgraph(subgraph: Subgraph) -> dict[str, Any]:
         members=list(subgraph.members),
         direction=subgraph.direction,
         classes=list(subgraph.classes),
-        attributes=[list(each) for each in subgraph.attributes],
+        attributes=dict(subgraph.attributes),
     )
 
 
 def _drop_empty(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value not in ("", [])}
+    return {name: value for name, value in values.items() if value not in ("", [], {})}

@@ -39,6 +39,10 @@ const reveal = (text) =>
     return corner.textContent;
   });
 const say = (value) => (value === undefined || value === null ? '' : reveal(String(value)));
+const sayAll = (object) => {
+  const entries = Object.entries(object ?? {}).map(([key, value]) => [key, say(value)]);
+  return entries.length ? Object.fromEntries(entries) : '';
+};
 const defined = (object) =>
   Object.fromEntries(
     Object.entries(object).filter(([, value]) => value !== '' && value?.length !== 0)
@@ -85,6 +89,7 @@ function describe({ db }) {
       curve: say(edge.interpolate),
       animate: say(edge.animate),
       animation: say(edge.animation),
+      step: edge.step ?? '',
     })
   );
   const subgraphs = db.getSubGraphs().map((subgraph) =>
@@ -95,7 +100,7 @@ function describe({ db }) {
       members: subgraph.nodes.filter((id) => ids.has(id)).map(reveal),
       direction: say(subgraph.dir),
       classes: subgraph.classes,
-      attributes: Object.entries(subgraph.metadata ?? {}).map(([key, value]) => [key, say(value)]),
+      attributes: sayAll(subgraph.metadata),
     })
   );
   return {

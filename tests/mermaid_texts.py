@@ -760,6 +760,80 @@ _WHOLE_ONCE_DIFFERENT = [
 ]
 
 
+_SINCE_TWELVE = [
+    "A[x@y] --> B",
+    "A[@] --> B@[x]",
+    "A@(x)",
+    "A@[x]",
+    "A@)",
+    "a@|",
+    "A|e@--> B",
+    "A(a@b) e@--> C",
+    "A[x]e@-->B",
+    "A{x}@--> B",
+    'A["x@y"] --> B',
+    "A -->|a@b| B -- c@d --> C",
+    "A([x]@-->B)",
+    "a@b@-->B",
+    "A a@b@--> B",
+    "subgraph s [a@b]\nA\nend",
+    "subgraph a@b\nA\nend",
+    "click A call f(a@b)",
+    "A@{ shape: doc } e@--> B",
+    "A@{ shape: doc } & B@{ shape: cyl } ",
+    "A --> B@{ shape: doc } ;C",
+    "A --> B@{ shape: doc } \t& C@{ shape: cyl }  --> D",
+    "A --> B@{ shape: doc } C",
+    "A --> B@{ shape: doc }   ",
+    "A  -->  B  &  C  ;  D",
+    "A-->|x| \t B",
+    "A-->|x| \n B",
+    "classDef  c  fill:#fff",
+    "classDef c fill: a  b",
+    "A\nclass  A  c",
+    "A\nstyle  A  fill:#fff",
+    "A-->B\nlinkStyle  0  stroke:red",
+    "A-->B\nlinkStyle  0  interpolate  basis  stroke:red",
+    "A-->B\nlinkStyle  default  stroke:red",
+    'A\nclick  A  "x"  "y"  _blank',
+    'A\nclick A call f()  "tip"',
+    'A\nclick A href "x"  "tip"  _self',
+    "subgraph  a  b\nA\nend",
+    "subgraph  a  [t  u]\nA\nend",
+    "A\u00a0\u3000-->\u2028 B",
+    "subgraph a [one]\ndirection LR\nA\nend\nsubgraph a [two]\ndirection BT\nB\nend",
+    "subgraph a\nA\nend\nclass a c\nsubgraph a\nB\nend\nclass a d",
+    "subgraph a\nA\nend\na@{ view: x }\nsubgraph a\nB\nend\na@{ other: y }",
+    "subgraph a\nA\nend\nsubgraph b\nB\nend\nsubgraph a\nB\nC\nend",
+    "subgraph a\nsubgraph b\nA\nend\nend\nsubgraph b\nB\nend\nsubgraph a\nb\nend",
+    "subgraph a [outer]\nsubgraph a [inner]\nA\nend\nB\nend",
+    "subgraph a\nA --> a\nend\nsubgraph b\na\nend",
+    "subgraph a\nsubgraph b\na\nend\nend",
+    "subgraph x y\nA\nend\nsubgraph x y\nB\nend\nsubgraph subGraph1\nC\nend\nsubgraph z z\nend",
+    "subgraph a\nA\nend\nsubgraph a\nB\nend\nsubgraph x y\nC\nend",
+    "A e@--> B\ne@{ step: 2 }",
+    "A e@--> B\ne@{ step: 2.0 }",
+    "A e@--> B\ne@{ step: 1.5 }",
+    "A e@--> B\ne@{ step: 0 }",
+    "A e@--> B\ne@{ step: -1 }",
+    'A e@--> B\ne@{ step: "2" }',
+    "A e@--> B\ne@{ step: true }",
+    "A e@--> B\ne@{ step: .inf }",
+    "A e@--> B\ne@{ step: 3 }\ne@{ step: x }",
+    "A e@--> B\ne@{ step: 1e3 }",
+    "subgraph s\nA\nend\ns@{ laneRole: x, laneIndex: 1, view: y }",
+    "subgraph s\nA\nend\ns@{ drawnExtent: x }",
+    *(
+        f"{what}\nx@{{\n {value}\n}}"
+        for what in ("subgraph x\nA\nend", "A x@--> B", "x[y]")
+        for value in (
+            "null", "text", "5", "0", "''", "false", "true", "- a\n - b", "[]", "{}", "a: null",
+            "b: 1\n 2: x", "- - a\n - b: c", ".nan", "3: x\n label: y", "a: [1, {b: c}]",
+        )
+    ),
+]  # fmt: skip
+
+
 def _complete(bodies: Iterable[str]) -> Iterable[str]:
     return (f"graph TD\n{body}" for body in bodies)
 
@@ -780,6 +854,7 @@ TEXTS = list(
             *_complete(_REST),
             *_WHOLE,
             *_complete(_ONCE_DIFFERENT),
+            *_complete(_SINCE_TWELVE),
             *_WHOLE_ONCE_DIFFERENT,
         ]
     )

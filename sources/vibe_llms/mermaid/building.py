@@ -19,6 +19,9 @@ from vibe_llms.mermaid.statements import Statement
 from vibe_llms.mermaid.yaml import YamlError, read_yaml
 from vibe_llms.values import define
 
+_INTERNAL = ("laneRole", "laneIndex", "drawnExtent")
+"""What Mermaid says to itself about swimlanes, and takes from nobody."""
+
 
 @define
 class Builder:
@@ -37,6 +40,7 @@ class Builder:
     _edges_by_id: dict[str, EdgeDraft] = attrs.field(factory=dict)
     _edge_counts: dict[tuple[str, str], int] = attrs.field(factory=dict)
     _subgraphs_by_id: dict[str, SubgraphDraft] = attrs.field(factory=dict)
+    _subgraph_count: int = 0
     _housed: set[str] = attrs.field(factory=set)
 
     def build(self, statements: tuple[Statement, ...]) -> None:
@@ -134,10 +138,12 @@ class Builder:
 
     def _describe(self, id_: str, attributes: said.Attributes) -> None:
         values = read_attributes(attributes)
-        if id_ in self._subgraphs_by_id:
+        if id_ in self._edges_by_id and id_ not in self._subgraphs_by_id:
+            self._edges_by_id[id_].describe(values or {})
+        elif values is None:
+            raise Problem(attributes.place, "These attributes are nothing: write name: value.")
+        elif id_ in self._subgraphs_by_id:
             self._subgraphs_by_id[id_].describe(values)
-        elif id_ in self._edges_by_id:
-            self._edges_by_id[id_].describe(values)
         else:
             self._access_node(id_, attributes.place).describe(values, attributes.place)
 
@@ -233,24 +239,30 @@ class Builder:
     def _add_subgraph(
         self, statement: said.SubgraphStatement, members: list[str], direction: str
     ) -> str:
-        id_ = statement.id if statement.id is not None else f"subGraph{len(self.subgraphs)}"
-        own = [each for each in dict.fromkeys(members) if strip_space(each)]
+        """Takes a subgraph that has ended; of those with one id the first to end says the rest."""
+        id_ = statement.id if statement.id is not None else f"subGraph{self._subgraph_count}"
+        self._subgraph_count += 1
+        own = [each for each in dict.fromkeys(members) if strip_space(each) and each != id_]
         own = [each for each in own if each not in self._housed]
         self._housed.update(own)
-        subgraph = SubgraphDraft(id_, statement, own, direction)
-        self.subgraphs.append(subgraph)
-        self._subgraphs_by_id[id_] = subgraph
+        if subgraph := self._subgraphs_by_id.get(id_):
+            subgraph.members += own
+        else:
+            draft = self._subgraphs_by_id[id_] = SubgraphDraft(id_, statement, own, direction)
+            self.subgraphs.append(draft)
         return id_
 
 
-def read_attributes(attributes: said.Attributes) -> dict[str, object]:
-    """Reads what stands in ``@{…}``."""
+def read_attributes(attributes: said.Attributes) -> dict[str, object] | None:
+    """Reads what stands in ``@{…}``: names and values; ``None`` where it is ``null``."""
     text = attributes.text
     is_block = "\n" in text
     try:
         values = read_yaml(f"{text}\n" if is_block else f"{{\n{text}\n}}")
     except YamlError as error:
         raise Problem(attributes.place, f"These attributes are no YAML: {error.message}.") from None
-    if values is None:
-        raise Problem(attributes.place, "These attributes are nothing: write name: value.")
-    return values if isinstance(values, dict) else {}
+    if isinstance(values, list | str):
+        return {str(number): each for number, each in enumerate(values)}  # as JavaScript has them
+    if isinstance(values, dict):
+        return {name: value for name, value in values.items() if name not in _INTERNAL}
+    return None if values is None else {}

@@ -67,8 +67,6 @@ def _parse_group(cursor: Cursor) -> tuple[NodeUse, ...]:
         if not _skip_spaces(cursor):
             return tuple(uses)
         if not cursor.accept("AMP"):
-            if use.attributes:
-                raise cursor.refuse("follows attributes and a space: end the line at the brace.")
             return tuple(uses)
         if not _skip_spaces(cursor):
             raise cursor.refuse("follows & at once: put a space after it, as in A & B.")

@@ -65,6 +65,7 @@ class Edge:
         interpolation: Its curve; empty where none was chosen.
         animate: ``true`` or ``false``, or empty.
         animation: ``fast`` or ``slow``, or empty.
+        step: When it appears, from 1; nothing where it is there from the beginning.
         place: Where its link stands, which may make several edges.
         start_place: Where the node that it begins at is named for it.
         end_place: Where the node that it ends at is.
@@ -83,6 +84,7 @@ class Edge:
     interpolation: str = ""
     animate: str = ""
     animation: str = ""
+    step: int | None = None
     place: Span
     start_place: Span
     end_place: Span
@@ -134,7 +136,8 @@ class Diagram:
         nodes: By id, in the order of their appearance. What an edge calls a subgraph by is a node
             here, too, as in Mermaid; look at ``subgraphs`` first.
         edges: In the order that ``linkStyle`` counts them in, from 0.
-        subgraphs: Inner ones before outer ones; two of them may have the same id, as in Mermaid.
+        subgraphs: Inner ones before outer ones. Those with the same id are one, as in Mermaid, with
+            the title, direction and place of the first that ends.
         classes: By name.
         tooltips: By the id of the node.
         default_styles: Those of ``linkStyle default``.

@@ -95,6 +95,7 @@ class EdgeDraft:
     interpolation: str = ""
     animate: str = ""
     animation: str = ""
+    step: int | None = None
 
     def describe(self, values: Mapping[str, object]) -> None:
         """Takes attributes."""
@@ -104,6 +105,9 @@ class EdgeDraft:
             self.animation = to_text(values["animation"])
         if "curve" in values:
             self.interpolation = to_text(values["curve"])
+        step = values.get("step")
+        if isinstance(step, int | float) and not isinstance(step, bool) and step % 1 == 0 < step:
+            self.step = int(step)
 
     def finish(self) -> Edge:
         """Returns the edge as a value."""
@@ -122,6 +126,7 @@ class EdgeDraft:
             interpolation=self.interpolation,
             animate=self.animate,
             animation=self.animation,
+            step=self.step,
             place=self.link.place,
             start_place=self.start.place,
             end_place=self.end.place,
@@ -160,5 +165,7 @@ class SubgraphDraft:
 def to_text(value: object) -> str:
     """Returns a value of an attribute as JavaScript writes it."""
     if isinstance(value, list):
-        return ",".join("" if each is None else to_text(each) for each in value)
+        return ",".join(map(to_text, value))
+    if value is None:
+        return ""
     return "[object Object]" if isinstance(value, dict) else reveal_entities(write_key(value))

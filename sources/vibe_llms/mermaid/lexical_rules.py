@@ -93,7 +93,7 @@ _REST = [
     Rule("UNICODE_TEXT", f"[{compose_class()}]"),
     *_OPENERS[7:],
 ]
-_BLANKS = [Rule("NEWLINE", r"(?:\r?\n)+"), Rule("SPACE", _S)]
+_BLANKS = [Rule("NEWLINE", r"(?:\r?\n)+"), Rule("SPACE", rf"(?:(?![\n\r]){_S})+")]
 
 _TABLE: dict[str, list[Rule]] = {
     "words": _WORDS,

@@ -56,7 +56,7 @@ _DIRECTIONS = ("TB", "BT", "RL", "LR", "TD")
 _DIRECTION = re.compile(rf"direction[{SPACE}]+({'|'.join(_DIRECTIONS)})[^\n]*")
 _LINE_END = re.compile("[\n\r\u2028\u2029]")
 _LINK_ID = re.compile(r'@(?=[^{"])')
-_RUN_END = re.compile(f'[{SPACE}"]')
+_RUN_END = re.compile(rf'[{SPACE}"\[\](){{}}|]')
 
 
 class Lexer:
@@ -153,7 +153,7 @@ class Lexer:
         return None
 
     def _match_link_id(self, start: int) -> tuple[Rule, int] | None:
-        """Anything without spaces is an id if an ``@`` follows, the last of its run."""
+        """What has no spaces and no brackets is an id if ``@`` follows, the last of its run."""
         if start >= self._run_end:
             found = _RUN_END.search(self.text, start)
             self._run_end = found.start() if found else len(self.text)
