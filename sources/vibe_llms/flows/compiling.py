@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from vibe_llms.flows.faults import FlowFault
+from vibe_llms.flows.faults import FlowFault, Rule
 from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
 from vibe_llms.mermaid import Diagram, Edge, Node
 from vibe_llms.values import frozen
@@ -41,7 +41,7 @@ _BOUND: Final = re.compile(
 
 @frozen(kw_only=True)
 class Compilation:
-    """What came of a diagram; with any fault that is not harmless, the flow does not run."""
+    """What came of a diagram; with a fault that is an error, the flow does not run."""
 
     flow: Flow
     faults: tuple[FlowFault, ...] = ()
@@ -164,7 +164,7 @@ def _check_edge(edge: Edge, groups: set[str]) -> Iterator[FlowFault]:
         yield FlowFault(line=place.line, column=place.column, message=message)
     elif edge.type == "arrow_open":
         message = f"This edge has no arrow; it is taken from {edge.start} to {edge.end}. Write -->."
-        yield FlowFault(line=place.line, column=place.column, message=message, is_harmless=True)
+        yield FlowFault(line=place.line, column=place.column, message=message, rule=Rule.ARROW)
 
 
 def _check_prompts(flow: Flow, count: int) -> Iterator[FlowFault]:
@@ -172,4 +172,6 @@ def _check_prompts(flow: Flow, count: int) -> Iterator[FlowFault]:
         if node.prompt is not None and node.prompt >= count:
             last = f"the last one is P{count - 1}" if count else "there are none"
             message = f"{node.id} puts a prompt that the task has not: {last}."
-            yield FlowFault(line=node.line, column=node.column, message=message)
+            yield FlowFault(
+                line=node.line, column=node.column, message=message, rule=Rule.PROMPT_MISSING
+            )

@@ -2,7 +2,102 @@
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Mapping
+from typing import Final
+
 from vibe_llms.values import frozen
+
+
+class Weight(enum.StrEnum):
+    """What a mistake does to a run.
+
+    ``ERROR``: there is none. ``HARMLESS``: there is one, unless the task is checked strictly.
+    ``WARNING``: there is one in any case.
+    """
+
+    ERROR = "error"
+    HARMLESS = "harmless"
+    WARNING = "warning"
+
+
+class Rule(enum.StrEnum):
+    """What a part of a task can be at odds with; the guide to checks explains each."""
+
+    SENSE = "sense"
+    ARROW = "arrow"
+    UNREACHABLE = "unreachable"
+    DEAD_END = "dead-end"
+    AMBIGUOUS = "ambiguous"
+    TWICE = "twice"
+    DEFAULT = "default"
+    ONE_WAY = "one-way"
+    NOTHING_SAID = "nothing-said"
+    LABEL = "label"
+    CATEGORY = "category"
+    LOOP_WAYS = "loop-ways"
+    LOOP_BOUND = "loop-bound"
+    LOOP_EMPTY = "loop-empty"
+    LOOP_ENTRY = "loop-entry"
+    CYCLE = "cycle"
+    SPLIT_AGAIN = "split-again"
+    SPLIT_CROSSED = "split-crossed"
+    AT_ONCE = "at-once"
+    NEVER_TAKEN = "never-taken"
+    PROMPT_MISSING = "prompt-missing"
+    PROMPT_UNUSED = "prompt-unused"
+    LOOKALIKE = "lookalike"
+    INSTRUCTIONS = "instructions"
+    TEMPLATE = "template"
+    VARIABLE = "variable"
+    VARIABLE_LATER = "variable-later"
+    REGISTRY = "registry"
+    REGISTRY_EMPTY = "registry-empty"
+    RESPONSE = "response"
+    RESPONSE_MAYBE = "response-maybe"
+    LOOP_OUTSIDE = "loop-outside"
+    SUBFLOW = "subflow"
+    TOOL = "tool"
+    UNGUARDED = "unguarded"
+    PREDICATE = "predicate"
+    BUDGET = "budget"
+
+
+WEIGHTS: Final[Mapping[Rule, Weight]] = {
+    **dict.fromkeys(Rule, Weight.ERROR),
+    **dict.fromkeys(
+        (
+            Rule.ARROW,
+            Rule.UNREACHABLE,
+            Rule.TWICE,
+            Rule.ONE_WAY,
+            Rule.CATEGORY,
+            Rule.LOOP_EMPTY,
+            Rule.LOOP_ENTRY,
+            Rule.SPLIT_AGAIN,
+            Rule.SPLIT_CROSSED,
+            Rule.PROMPT_UNUSED,
+            Rule.LOOKALIKE,
+            Rule.INSTRUCTIONS,
+            Rule.REGISTRY_EMPTY,
+        ),
+        Weight.HARMLESS,
+    ),
+    **dict.fromkeys(
+        (
+            Rule.DEFAULT,
+            Rule.LOOP_BOUND,
+            Rule.CYCLE,
+            Rule.AT_ONCE,
+            Rule.NEVER_TAKEN,
+            Rule.VARIABLE_LATER,
+            Rule.RESPONSE_MAYBE,
+            Rule.UNGUARDED,
+        ),
+        Weight.WARNING,
+    ),
+}
+"""What being at odds with each rule does: the one place where that is decided."""
 
 
 @frozen(kw_only=True)
@@ -13,10 +108,15 @@ class FlowFault:
         line: In that text, from 1.
         column: In that line, from 1.
         message: What is wrong, and what to write instead.
-        is_harmless: Whether the flow runs all the same, unless it is checked strictly.
+        rule: What it is at odds with.
     """
 
     line: int
     column: int
     message: str
-    is_harmless: bool = False
+    rule: Rule = Rule.SENSE
+
+    @property
+    def weight(self) -> Weight:
+        """What it does to a run."""
+        return WEIGHTS[self.rule]

@@ -38,6 +38,7 @@ class TaskReading:
         errors: What is wrong with it; with any of these it does not run.
         warnings: What is odd, but harms nobody.
         unread: The parts of the task about which nothing is known.
+        strict: Whether what is harmless is an error.
     """
 
     task: Task
@@ -45,6 +46,7 @@ class TaskReading:
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
     unread: frozenset[str] = frozenset()
+    strict: bool = True
 
     def find(self, path: KeyPath, message: str, line: int = 0, column: int = 0) -> Finding:
         """Makes a finding about a value, or about a place within a text.
@@ -108,6 +110,7 @@ def examine_task(written: Written, *, strict: bool = True) -> TaskReading:
         errors=tuple(sorted(reader.findings, key=_rank)),
         warnings=tuple(sorted(reader.warnings, key=_rank)),
         unread=unread,
+        strict=strict,
     )
 
 

@@ -1,0 +1,148 @@
+"""What a ``[/tool …/]`` node invokes: the name of a tool, and its arguments.
+
+A label such as ``[/"calculate expression={{response:P0}} digits=2 unit='square metres'"/]`` is the
+tool's name and then ``key=value``, with white space between. A value in single quotes is a text,
+in which ``''`` stands for one quote; without quotes it ends at white space, and ``true``,
+``false``, ``null`` and numbers are what they are in JSON. A value that is one pair of double
+braces and nothing else keeps its type, so that a variable may hold a list; between other words,
+braces become text. (Mermaid wants double quotes around a label with braces.)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.interpolation import (
+    Reference,
+    Template,
+    TemplateScope,
+    read_template,
+    render_template,
+)
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.values import frozen
+
+_NAME: Final = re.compile(r"\s*([\w.:-]+)(?=\s|$)")
+_SPACE: Final = re.compile(r"\s*")
+_KEY: Final = re.compile(r"([^\W\d][\w-]*)=")
+_QUOTED: Final = re.compile(r"'((?:[^']|'')*)'(?=\s|$)")
+_BARE: Final = re.compile(r"(?:\{\{[^}\n]*\}\}|[^\s'])+(?=\s|$)")
+_SCALAR: Final = re.compile(r"true|false|null|-?(?:0|[1-9]\d{0,17})(?:\.\d{1,18})?", re.ASCII)
+_FORM: Final = "Write the tool's name, then key=value: calculate digits=2 unit='square metres'."
+
+
+@frozen(kw_only=True)
+class InvocationTemplate:
+    """What a node invokes.
+
+    Attributes:
+        tool: The name; empty where none can be read.
+        arguments: By name: a value, or a template that is rendered at each visit.
+        faults: What does not read, with places within the label.
+    """
+
+    tool: str
+    arguments: Mapping[str, JsonValue | Template] = attrs.field(factory=dict)
+    faults: tuple[FlowFault, ...] = ()
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What has to be known before it can be invoked; places are those within the label."""
+        return tuple(
+            reference
+            for value in self.arguments.values()
+            if isinstance(value, Template)
+            for reference in value.references
+        )
+
+
+def read_invocation(label: str) -> InvocationTemplate:
+    """Reads a label; never fails, but says what is wrong with it."""
+    name = _NAME.match(label)
+    if name is None:
+        message = f"It names no tool. {_FORM}"
+        return InvocationTemplate(tool="", faults=(_fault(label, 0, message),))
+    arguments: dict[str, JsonValue | Template] = {}
+    faults: list[FlowFault] = []
+    position = _skip(label, name.end())
+    while position < len(label):
+        key = _KEY.match(label, position)
+        value = key and (_QUOTED.match(label, key.end()) or _BARE.match(label, key.end()))
+        if key is None or value is None:
+            faults.append(_fault(label, position, f"This is no argument. {_FORM}"))
+            break
+        if key[1] in arguments:
+            message = f"The argument {key[1]!r} stands here twice; take one away."
+            faults.append(_fault(label, position, message))
+        arguments[key[1]] = read = _read_value(label, value)
+        faults += read.faults if isinstance(read, Template) else ()
+        position = _skip(label, value.end())
+    return InvocationTemplate(tool=name[1], arguments=arguments, faults=tuple(faults))
+
+
+def render_arguments(invocation: InvocationTemplate, scope: TemplateScope) -> JsonObject:
+    """Puts in what the arguments refer to.
+
+    Raises:
+        RequestError: Something in them means nothing; see :func:`.render_template`.
+    """
+    return {
+        name: _render(value, scope) if isinstance(value, Template) else value
+        for name, value in invocation.arguments.items()
+    }
+
+
+def _render(template: Template, scope: TemplateScope) -> JsonValue:
+    match template.parts:
+        case (Reference(source="variable", name=name),) if name in scope.variables:
+            return scope.variables[name]
+        case (Reference(source="loop"),):
+            return int(render_template(template, scope))
+    return render_template(template, scope)
+
+
+def _read_value(label: str, found: re.Match[str]) -> JsonValue | Template:
+    if found.re is _BARE and _SCALAR.fullmatch(found[0]):
+        scalar: JsonValue = json.loads(found[0])
+        return scalar
+    start = found.start() + (found.re is _QUOTED)
+    template = read_template(found[found.re.groups].replace("''", "'"))
+    if not template.references and not template.faults:
+        return "".join(part for part in template.parts if isinstance(part, str))
+    return _move(template, label, start)
+
+
+def _move(template: Template, label: str, start: int) -> Template:
+    """Returns a template whose places are those within the label that it is a part of."""
+    line = label.count("\n", 0, start)
+    column = start - (label.rfind("\n", 0, start) + 1)
+
+    def shift(each: Reference) -> Reference:
+        offset = column if each.line == 1 else 0
+        return attrs.evolve(each, line=each.line + line, column=each.column + offset)
+
+    parts = (shift(part) if isinstance(part, Reference) else part for part in template.parts)
+    faults = (
+        attrs.evolve(
+            each, line=each.line + line, column=each.column + (column if each.line == 1 else 0)
+        )
+        for each in template.faults
+    )
+    return Template(parts=tuple(parts), faults=tuple(faults))
+
+
+def _skip(label: str, position: int) -> int:
+    found = _SPACE.match(label, position)
+    return found.end() if found else position
+
+
+def _fault(label: str, position: int, message: str) -> FlowFault:
+    line = label.count("\n", 0, position) + 1
+    column = position - label.rfind("\n", 0, position)
+    return FlowFault(line=line, column=column, message=message, rule=Rule.TOOL)

@@ -1,0 +1,98 @@
+"""What a tool node invokes is read off its label, with places, and rendered to values of JSON."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.flows.interpolation import TemplateScope
+from vibe_llms.flows.invoking import read_invocation, render_arguments
+
+SCOPE = TemplateScope(
+    variables={"rows": [1, {"a": None}], "topic": "cells"},
+    responses={"P0": "it's {{topic}}"},
+    loop=(1, 4),
+)
+
+
+@pytest.mark.parametrize(
+    ("label", "tool", "arguments"),
+    [
+        ("calculate", "calculate", {}),
+        (" calculate \n", "calculate", {}),
+        ("io__read path=notes.txt", "io__read", {"path": "notes.txt"}),
+        ("a b=1 c=-2.5 d=true e=1e5", "a", {"b": 1, "c": -2.5, "d": True, "e": "1e5"}),
+        ("a b='1' c='it''s' d=''", "a", {"b": "1", "c": "it's", "d": ""}),
+        ("a b={{rows}} d=x{{rows}}", "a", {"b": [1, {"a": None}], "d": 'x[1, {"a": null}]'}),
+        ("a b='{{topic}}'", "a", {"b": "cells"}),
+        ("a b={{ response:P0 }}", "a", {"b": "it's {{topic}}"}),
+        ("a b='1'\n c='{{response:P0}}!'", "a", {"b": "1", "c": "it's {{topic}}!"}),
+        ("a n={{loop.index}} of='{{loop.count}} rounds'", "a", {"n": 1, "of": "4 rounds"}),
+        ("a b=x=y", "a", {"b": "x=y"}),
+    ],
+)  # fmt: skip
+def test_a_label_says_what_is_invoked(label: str, tool: str, arguments: object) -> None:
+    """Numbers and lists stay what they are, texts are texts, and nothing is put in twice."""
+    invocation = read_invocation(label)
+
+    assert (invocation.faults, invocation.tool) == ((), tool)
+    assert render_arguments(invocation, SCOPE) == arguments
+
+
+@pytest.mark.parametrize(
+    ("label", "place", "words"),
+    [
+        ("", (1, 1), "It names no tool"),
+        ("path=notes.txt", (1, 1), "It names no tool"),
+        ("a notes.txt", (1, 3), "This is no argument"),
+        ("a b=1\n  c", (2, 3), "This is no argument"),
+        ("a b='1", (1, 3), "This is no argument"),
+        ("a b=1 b=2", (1, 7), "stands here twice"),
+        ("a b={{1 + 1}}", (1, 5), "nothing that can be put in"),
+        ("a b='x {{1 + 1}}'", (1, 8), "nothing that can be put in"),
+        ("a\n b={{1 + 1}}", (2, 4), "nothing that can be put in"),
+    ],
+)
+def test_what_does_not_read_is_found_with_its_place(
+    label: str, place: tuple[int, int], words: str
+) -> None:
+    """And with what to write."""
+    (fault,) = read_invocation(label).faults
+
+    assert (fault.line, fault.column) == place
+    assert words in fault.message
+
+
+@given(
+    st.dictionaries(
+        st.from_regex("[a-z_][a-z0-9_-]{0,5}", fullmatch=True),
+        st.text("ab '=\n.1{}é", max_size=8).filter(lambda text: "{{" not in text)
+        | st.integers(-(10**9), 10**9)
+        | st.booleans()
+        | st.none(),
+    )
+)
+def test_whatever_is_written_is_read_back(arguments: dict[str, object]) -> None:
+    """Texts between single quotes, each of which is doubled inside."""
+    label = " ".join(["tool", *(f"{name}={_write(value)}" for name, value in arguments.items())])
+    invocation = read_invocation(label)
+
+    assert invocation.faults == ()
+    assert render_arguments(invocation, TemplateScope()) == arguments
+
+
+def _write(value: object) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if value is None:
+        return "null"
+    return str(value).lower()
+
+
+@given(st.text("a=' {}\n1:.-é"))
+def test_any_label_is_read(label: str) -> None:
+    """It has faults, or it renders."""
+    invocation = read_invocation(label)
+
+    assert invocation.faults or invocation.tool
