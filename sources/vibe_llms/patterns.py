@@ -68,9 +68,15 @@ class Pattern:
 
     def is_found_in(self, text: str) -> bool:
         """Tells whether it matches somewhere; it never does where looking would take too long."""
-        if self._ways.count(len(text)) > WAYS_LIMIT:
-            return False
-        return self._expression.search(text) is not None
+        return self.is_quick_in(text) and self.search(text) is not None
+
+    def is_quick_in(self, text: str) -> bool:
+        """Tells whether looking for it in a text so long ends soon, whatever the text says."""
+        return self._ways.count(len(text)) <= WAYS_LIMIT
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Returns where it matches first; to be asked only where it is quick."""
+        return self._expression.search(text)
 
 
 def compile_pattern(text: str) -> Pattern:

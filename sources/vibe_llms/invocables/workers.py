@@ -6,13 +6,17 @@ once is not decided here; see the gates.
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import os
 import queue
 import threading
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 Job: TypeAlias = Callable[[], object]
+
+T = TypeVar("T")
 
 IDLE_SECONDS: Final = 0.5
 """How long a thread waits for another job. Starting one takes several times as long as a job."""
@@ -38,6 +42,47 @@ def submit(job: Job) -> None:
     inbox = queue.SimpleQueue()
     inbox.put(job)
     threading.Thread(target=_work, args=(inbox,), name="vibe-llms-invocable", daemon=True).start()
+
+
+async def run_in_thread(function: Callable[[], T]) -> T:
+    """Calls a plain function in a thread, and lets the event loop go on meanwhile.
+
+    Whoever is cancelled stops waiting; the function goes on until it ends by itself.
+
+    Raises:
+        RuntimeError: The system has no more threads.
+        Exception: What the function raised; of what would end a program a RuntimeError.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = loop.create_future()
+
+    def deliver(value: T | None, error: BaseException | None) -> None:
+        if ended.done():
+            return
+        if error is None:
+            ended.set_result(value)  # type: ignore[arg-type]  # nothing was raised, so it is one
+        else:
+            ended.set_exception(error)
+
+    def work() -> None:
+        value: T | None = None
+        failure: BaseException | None = None
+        try:
+            value = function()
+        except Exception as error:
+            # A future cannot hold a StopIteration, and nobody would ever hear of it.
+            is_held = not isinstance(error, StopIteration)
+            failure = error if is_held else RuntimeError("it raised StopIteration")
+        except BaseException as error:
+            failure = RuntimeError(f"it raised {type(error).__name__}")
+        try:
+            loop.call_soon_threadsafe(deliver, value, failure)
+        except RuntimeError:
+            return  # the loop has ended without waiting
+
+    context = contextvars.copy_context()
+    submit(lambda: context.run(work))
+    return await ended
 
 
 def _work(inbox: queue.SimpleQueue[Job]) -> None:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
         StoreContext,
         StoreSpecification,
     )
+    from vibe_llms.plugins.specification.flows import (
+        Predicate,
+        PredicateContext,
+        PredicateSpecification,
+    )
     from vibe_llms.plugins.specification.models import (
         ModelAttributesSpecification,
         ProviderContext,
@@ -51,6 +56,9 @@ _HOMES = {
     "ListenerSpecification": "specification.runs",
     "ModelAttributesSpecification": "specification.models",
     "PluginManager": "manager",
+    "Predicate": "specification.flows",
+    "PredicateContext": "specification.flows",
+    "PredicateSpecification": "specification.flows",
     "Progress": "specification.users",
     "ProviderContext": "specification.models",
     "ProviderSpecification": "specification.models",
@@ -74,6 +82,9 @@ __all__ = [
     "ListenerSpecification",
     "ModelAttributesSpecification",
     "PluginManager",
+    "Predicate",
+    "PredicateContext",
+    "PredicateSpecification",
     "Progress",
     "ProviderContext",
     "ProviderSpecification",

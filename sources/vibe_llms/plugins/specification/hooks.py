@@ -11,6 +11,7 @@ from vibe_llms.plugins.specification.conversations import (
     ImporterSpecification,
     StoreSpecification,
 )
+from vibe_llms.plugins.specification.flows import PredicateSpecification
 from vibe_llms.plugins.specification.models import (
     ModelAttributesSpecification,
     ProviderSpecification,
@@ -172,6 +173,19 @@ def survey_importers() -> Sequence[ImporterSpecification]:  # type: ignore[empty
     """
 
 
+@hookspec
+def survey_predicates() -> Sequence[PredicateSpecification]:  # type: ignore[empty-body]
+    """Names predicates, for task files to choose categories and judge goals by.
+
+    Called:
+        Once per process, when a task is run or checked that names a predicate; of plugins that
+        ``[plugins.NAME]`` names.
+
+    Returns:
+        A list or tuple, perhaps empty. Where several have a name, the first one is meant.
+    """
+
+
 HOOKS: Final[Mapping[str, type[Any]]] = {
     "survey_providers": ProviderSpecification,
     "survey_ensembles": EnsembleSpecification,
@@ -184,11 +198,12 @@ HOOKS: Final[Mapping[str, type[Any]]] = {
     "survey_model_attributes": ModelAttributesSpecification,
     "survey_exporters": ExporterSpecification,
     "survey_importers": ImporterSpecification,
+    "survey_predicates": PredicateSpecification,
 }
 """From each hook to what the list is made of that it returns."""
 
 ALWAYS_IN_USE: Final[frozenset[type[Any]]] = frozenset(
     {ApproverSpecification, ExporterSpecification, ImporterSpecification}
-    | {ListenerSpecification, StoreSpecification, TransportSpecification}
+    | {ListenerSpecification, PredicateSpecification, StoreSpecification, TransportSpecification}
 )
 """Of which only the plugins of ``[plugins]`` are asked."""

@@ -16,7 +16,7 @@ from vibe_llms.invocables.shipped.fetch.markdown import write_markdown
 from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.invocables.shipped.refusals import Refusal
-from vibe_llms.invocables.workers import submit
+from vibe_llms.invocables.workers import run_in_thread
 
 TEXT_CHARACTERS: Final = 50_000
 """How much of a page is shown at once."""
@@ -95,7 +95,7 @@ def _is_readable(kind: str, status: int) -> bool:
 
 async def _compose(page: Page, start: int) -> Outcome:
     head = f"{page.url} ({page.kind})"
-    text = await _work(lambda: _write(page))
+    text = await run_in_thread(lambda: _write(page))  # it is bounded, as the page is
     if page.status >= 400:
         note = f"[{head} answered with the status {page.status}]"
         return fail(f"{note}\n{(text or '')[:_ERROR_CHARACTERS]}".strip())
@@ -123,31 +123,3 @@ def _write(page: Page) -> str | None:
     if "\0" in text[:_LOOKED_AT]:
         return None
     return write_markdown(text, page.url) if page.kind in _HTML else text
-
-
-async def _work(job: Callable[[], str | None]) -> str | None:
-    """Does in a thread what would hold up the loop; the work is bounded, as the page is."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[str | None] = loop.create_future()
-
-    def deliver(text: str | None, error: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(text)
-        else:
-            done.set_exception(error)
-
-    def work() -> None:
-        text, failure = None, None
-        try:
-            text = job()
-        except Exception as error:
-            failure = error
-        try:
-            loop.call_soon_threadsafe(deliver, text, failure)
-        except RuntimeError:
-            return  # the loop has ended without waiting
-
-    submit(work)
-    return await done

@@ -1,0 +1,247 @@
+"""Which category a response belongs to: by the rules of the task, and by a model where they end.
+
+The most definite comes first, and decides: what the response says outright (it is the name of a
+category, or JSON whose ``category`` is one), then the rules by kind: predicates, JSON fields,
+patterns, keywords; then names of categories that have no rule, looked for in the response; last a
+model, about categories that have only a description. A rule with several kinds fits where any of
+them does. Among several categories that fit by one kind the order of the labels decides, but
+
+* of predicates the surest comes first,
+* of keywords the category with the most different ones comes first, then the one whose words come
+  last: a response ends with its conclusion.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.flows.judging import Judge, judge_category
+from vibe_llms.flows.predicates import Predicates, ask_predicate
+from vibe_llms.flows.searching import (
+    Spot,
+    find_json,
+    find_member,
+    find_pattern,
+    find_words,
+    is_alike,
+    normalize,
+    quote,
+)
+from vibe_llms.flows.tasks import CategoryRule
+from vibe_llms.invocables.validation import show_value
+from vibe_llms.plain import JsonValue
+from vibe_llms.plugins.specification.flows import PredicateContext
+from vibe_llms.values import frozen
+
+FIELD_CONFIDENCE: Final = 0.95
+PATTERN_CONFIDENCE: Final = 0.9
+WORDS_CONFIDENCE: Final = 0.8
+CONTESTED_CONFIDENCE: Final = 0.5
+"""Where the words of several categories are in the response."""
+
+_NOTHING: Final = PredicateContext()
+
+_SAID: Final = "category"
+"""The member of a JSON answer that names its category."""
+
+
+@frozen
+class Category:
+    """What a response was found to be.
+
+    Attributes:
+        name: The label of an edge; empty where none fits.
+        confidence: In that, from 0 to 1.
+        evidence: Why, in a sentence for people that quotes the place.
+    """
+
+    name: str
+    confidence: float
+    evidence: str
+
+
+async def categorize(
+    response: str,
+    labels: Sequence[str],
+    rules: Mapping[str, CategoryRule],
+    *,
+    predicates: Predicates,
+    judge: Judge | None,
+    context: PredicateContext = _NOTHING,
+) -> Category:
+    """Finds which of some categories a response belongs to.
+
+    Args:
+        labels: The names, in the order of the diagram.
+        rules: How they are recognized; a name without a rule is looked for in the response.
+        predicates: Of the plugins, by name.
+        judge: Asked at most once, and only where rules did not decide; ``None`` where nobody is.
+        context: What predicates may look at, too.
+
+    Raises:
+        UnknownNameError: A rule names a predicate that no plugin has.
+        PluginError: A predicate failed.
+        RequestError: The search for a pattern took too long.
+        ConverseError: The judge could not be asked.
+    """
+    known = {label: find_rule(rules, label) for label in labels}
+    said = _find_said(response, labels)
+    if said is not None:
+        return said
+    found = await _ask_predicates(response, known, predicates, context)
+    found = found or _look_at_fields(response, known)
+    found = found or await _look_for_patterns(response, known)
+    denied: list[Spot] = []
+    found = found or _look_for_words(
+        response, {label: rule.keywords for label, rule in known.items() if rule}, denied
+    )
+    found = found or _look_for_words(
+        response, {label: (label,) for label, rule in known.items() if rule is None}, denied
+    )
+    if found:
+        return _choose(found)
+    return await _ask_judge(response, known, judge, denied)
+
+
+def find_rule(rules: Mapping[str, CategoryRule], label: str) -> CategoryRule | None:
+    """Returns the rule for the label of an edge, whatever its case."""
+    if label in rules:
+        return rules[label]
+    return next((rules[name] for name in rules if normalize(name) == normalize(label)), None)
+
+
+_Known = Mapping[str, CategoryRule | None]
+
+
+def _find_said(response: str, labels: Sequence[str]) -> Category | None:
+    names = {normalize(label): label for label in reversed(labels)}
+    if (name := names.get(normalize(response))) is not None:
+        return Category(name, 1.0, f"The response is {name!r}.")
+    value = find_json(response, lambda value: isinstance(value, Mapping) and _SAID in value)
+    said = value.get(_SAID) if isinstance(value, Mapping) else None
+    if isinstance(said, str) and (name := names.get(normalize(said))) is not None:
+        return Category(name, 1.0, f"The response is JSON whose {_SAID!r} is {show_value(said)}.")
+    return None
+
+
+def _survey(known: _Known, kind: str) -> Iterator[tuple[str, CategoryRule, Any]]:
+    """Yields the labels with a rule of a kind, the rule, and what it says of that kind."""
+    for label, rule in known.items():
+        if rule is not None and (said := getattr(rule, kind)):
+            yield label, rule, said
+
+
+async def _ask_predicates(
+    response: str, known: _Known, predicates: Predicates, context: PredicateContext
+) -> list[Category]:
+    found = []
+    for label, _, name in _survey(known, "predicate"):
+        ruling = await ask_predicate(predicates, name, response, context)
+        if ruling.is_met:
+            found.append(Category(label, ruling.confidence, ruling.evidence))
+    return sorted(found, key=lambda each: -each.confidence)
+
+
+def _look_at_fields(response: str, known: _Known) -> list[Category]:
+    found = []
+    for label, rule, path in _survey(known, "field"):
+        value = find_json(response, functools.partial(_has_member, path))
+        member = ABSENT if value is ABSENT else find_member(value, path)
+        if member is ABSENT:
+            continue
+        is_met = (
+            member is not None and member is not False
+            if rule.equals is None
+            else is_alike(member, rule.equals)
+        )
+        if is_met:
+            evidence = f"The response is JSON whose {path!r} is {show_value(member)}."
+            found.append(Category(label, FIELD_CONFIDENCE, evidence))
+    return found
+
+
+def _has_member(path: str, value: JsonValue) -> bool:
+    return find_member(value, path) is not ABSENT
+
+
+async def _look_for_patterns(response: str, known: _Known) -> list[Category]:
+    found = []
+    for label, _, pattern in _survey(known, "pattern"):
+        if place := await find_pattern(response, pattern):
+            evidence = f"The pattern {pattern!r} is found in {place}."
+            found.append(Category(label, PATTERN_CONFIDENCE, evidence))
+    return found
+
+
+def _look_for_words(
+    response: str, wanted: Mapping[str, Sequence[str]], denied: list[Spot]
+) -> list[Category]:
+    """Looks for the words of all categories at once; what is negated is added to the denied."""
+    owners: dict[str, list[str]] = {}
+    for label, words in wanted.items():
+        for word in words:
+            owners.setdefault(word.strip().lower(), []).append(label)
+    spots: dict[str, list[Spot]] = {}
+    for spot in find_words(response, owners):
+        if spot.is_negated:
+            denied.append(spot)
+            continue
+        for label in dict.fromkeys(owners[spot.word]):
+            spots.setdefault(label, []).append(spot)
+    order = list(wanted)
+    ranked = sorted(
+        spots, key=lambda label: (-len(spots[label]), -spots[label][-1].start, order.index(label))
+    )
+    confidence = WORDS_CONFIDENCE if len(ranked) == 1 else CONTESTED_CONFIDENCE
+    return [Category(label, confidence, _tell_words(response, spots[label])) for label in ranked]
+
+
+def _tell_words(response: str, spots: Sequence[Spot]) -> str:
+    last = spots[-1]
+    others = ", ".join(repr(spot.word) for spot in spots[:-1])
+    place = f"{last.word!r} is in {quote(response, last.start, last.end)}"
+    return f"{place}; so {'is' if len(spots) == 2 else 'are'} {others}." if others else f"{place}."
+
+
+def _choose(found: Sequence[Category]) -> Category:
+    """Returns the first; its evidence names the others."""
+    first = found[0]
+    if len(found) == 1:
+        return first
+    others = ", ".join(repr(each.name) for each in found[1:])
+    evidence = f"{first.evidence} Less fitting, by the same kind of rule: {others}."
+    return Category(first.name, first.confidence, evidence)
+
+
+async def _ask_judge(
+    response: str, known: _Known, judge: Judge | None, denied: Sequence[Spot]
+) -> Category:
+    """Asks about categories that are only described; those without any rule are among them.
+
+    A rule that was looked at and did not hold is not overruled by a model.
+    """
+    reason = _explain_none(response, known, denied)
+    is_described = any(rule is not None and not rule.has_rule for rule in known.values())
+    if not is_described:
+        return Category("", 1.0, reason)
+    if judge is None:
+        return Category("", 1.0, f"{reason} No model could be asked.")
+    descriptions = {
+        label: rule.description if rule is not None else ""
+        for label, rule in known.items()
+        if rule is None or not rule.has_rule
+    }
+    judgment = await judge_category(judge, response, descriptions)
+    name = judgment.value if isinstance(judgment.value, str) else ""
+    return Category(name, judgment.confidence, judgment.evidence)
+
+
+def _explain_none(response: str, known: _Known, denied: Sequence[Spot]) -> str:
+    reason = f"None of {', '.join(map(repr, known))} is recognized in the response."
+    for spot in denied[:1]:
+        place = quote(response, spot.start, spot.end)
+        reason += f" {spot.word!r} is there only negated: {place}."
+    return reason
