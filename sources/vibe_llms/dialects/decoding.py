@@ -1,14 +1,15 @@
-"""What vendors send as plain data, also where it holds what no text can, or makes no sense."""
+"""What vendors answer as plain data, and the half that the decoders of all dialects share."""
 
 from __future__ import annotations
 
+import abc
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, NoReturn
 
 import msgspec
 
-from vibe_llms.events.stream import LossEvent
+from vibe_llms.events.stream import LossEvent, ResponseFinishedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.values import frozen
@@ -92,24 +93,102 @@ class Explaining:
             ) from error
 
 
-def produce_truncation(provider: str) -> StreamTruncatedError:
-    """Produces the error of a stream whose vendor has not said that the response is complete."""
-    return StreamTruncatedError(
-        detail=f"The stream of {provider} ended before its response was complete.",
-        remedy="What had arrived is kept; ask again.",
-    )
+class ResponseDecoder(abc.ABC):
+    """Turns the frames of one response, or all of it, into events; see :class:`.Decoder`.
 
+    A dialect reads them, and adds what they say to ``_events``.
 
-def produce_emptiness(provider: str) -> ConverseError:
-    """Produces the error of an answer without a content, and without a word on why it has none.
+    Args:
+        provider: Named in errors.
+        model: That was asked; named in errors.
 
-    A vendor that says why (a filter, a limit, a model that had nothing to add) has answered.
+    Attributes:
+        is_complete: Whether the vendor has said that nothing of the response is to come.
     """
-    return ConverseError(
-        detail=f"{provider} answered with nothing: no content, nor why there is none.",
-        remedy="Ask again; if it stays, the server may speak another protocol.",
-        stage=Stage.DECODE,
-    )
+
+    frame: ClassVar[str] = "a chunk"
+    """What one frame is called, in errors."""
+
+    ends_by_mark: ClassVar[bool] = False
+    """Whether the mark behind a stream may be all that says that its response is complete."""
+
+    produce_error: ClassVar[Callable[..., ConverseError]]
+    """Makes the exception for an error in the vendor's words."""
+
+    def __init__(self, *, provider: str, model: str = "") -> None:
+        self._provider = provider
+        self._model = model
+        self._explaining = Explaining(provider, self.frame)
+        self._events: list[StreamEvent] = []
+        self._begun = False
+        self._finished = False
+        self.is_complete = False
+
+    def decode_response(self, body: Any) -> list[StreamEvent]:
+        """Returns the events of a whole response, to their end. Raises ConverseError."""
+        return [*self._receive(body, self._read_response), *self.finish()]
+
+    def finish(self) -> list[StreamEvent]:
+        """Returns the last events. To be called when the stream has ended.
+
+        Raises:
+            StreamTruncatedError: The vendor has not said that the response is complete.
+            ConverseError: There is no content, and no word on why there is none: a vendor that
+                says why (a filter, a limit, a model that had nothing to add) has answered.
+        """
+        if self._finished:
+            return []
+        if not self._has_ended():
+            raise StreamTruncatedError(
+                detail=f"The stream of {self._provider} ended before its response was complete.",
+                remedy="What had arrived is kept; ask again.",
+            )
+        if self._is_empty():
+            raise ConverseError(
+                detail=f"{self._provider} answered with nothing: no content, nor why there is "
+                "none.",
+                remedy="Ask again; if it stays, the server may speak another protocol.",
+                stage=Stage.DECODE,
+            )
+        self._finished = True
+        with self._explaining:
+            self._events.append(self._end())
+        return self._take_events()
+
+    def _receive(self, data: Any, read: Callable[[Any], None]) -> list[StreamEvent]:
+        """Returns the events that come of reading data, or the bytes of their JSON."""
+        if isinstance(data, bytes) and data.strip() == b"[DONE]":  # some gateways end any stream so
+            self.is_complete = self.is_complete or self.ends_by_mark
+            return []
+        with self._explaining:
+            fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
+            read(fields)
+            self._events += losses
+        return self._take_events()
+
+    def _take_events(self) -> list[StreamEvent]:
+        events = self._events.copy()
+        self._events.clear()  # those who help to read have the same list
+        return events
+
+    def _fail(self, body: object) -> NoReturn:
+        raise self.produce_error(body, provider=self._provider, model=self._model)
+
+    @abc.abstractmethod
+    def _read_response(self, response: Any) -> None:
+        """Reads a whole response."""
+
+    @abc.abstractmethod
+    def _has_ended(self) -> bool:
+        """Tells whether the vendor has said that the response is complete."""
+
+    @abc.abstractmethod
+    def _is_empty(self) -> bool:
+        """Tells whether it said nothing, nor why."""
+
+    @abc.abstractmethod
+    def _end(self) -> ResponseFinishedEvent:
+        """Ends the contents that are open; returns the last event."""
 
 
 def mend_escapes(data: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import attrs
 
@@ -75,8 +75,10 @@ class Ledger:
         if native is not None and (fields := read_native(native, path)):
             self.withhold(f"{path}.native", f"{', '.join(sorted(fields))}: no place for it here")
 
-    def admits(self, native: Native, canister: AnyCanister | None = None) -> bool:
-        """Tells whether a native may be said to this provider.
+    def admits(
+        self, native: Native | None, canister: AnyCanister | None = None
+    ) -> TypeGuard[Native]:
+        """Tells whether there is a native that may be said to this provider.
 
         Two vendors may speak one protocol: what one of them signed is nothing to the other.
 
@@ -84,10 +86,17 @@ class Ledger:
             canister: That the native is on or in; says from which provider it is. Without an
                 origin it came with the request, from somebody who speaks this protocol.
         """
-        if native.protocol != self.protocol:
+        if native is None or native.protocol != self.protocol:
             return False
         origin = getattr(canister, "origin", None)
         return origin is None or self._knows(origin)
+
+    def admits_execution(self, canister: AnyCanister, path: str) -> bool:
+        """Tells whether this vendor executed something itself; what another did is withheld."""
+        if self.admits(canister.native, canister):
+            return True
+        self.withhold(path, "what a vendor executed itself is shown to that vendor alone")
+        return False
 
     def _knows(self, origin: Origin) -> bool:
         if origin.protocol not in (None, self.protocol):

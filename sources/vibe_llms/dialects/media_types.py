@@ -89,8 +89,7 @@ def admit_type(
     Raises:
         CapabilityError: It is of a type which the model is known not to take.
     """
-    native = content.native
-    is_own = native is not None and ledger.admits(native, canister)
+    is_own = ledger.admits(content.native, canister)
     if attributes is None or is_own or takes_type(content, attributes):
         return True
     if isinstance(content, FileContent) and read_words(content) is not None:

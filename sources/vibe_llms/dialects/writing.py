@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import FunctionProcessor, Parts, Processors, nativize_parts
@@ -12,10 +12,8 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
-
-Nativize: TypeAlias = Callable[..., Translation[JsonObject]]
 
 
 def _add_nothing(request: Request, attributes: ModelAttributes, quirks: Any) -> dict[str, Any]:
@@ -45,21 +43,17 @@ class BodyDraft:
 
 @frozen(kw_only=True)
 class RequestWriter:
-    """Writes requests in one dialect.
+    """Writes requests in one dialect, whose package has what writes and reads the parts.
 
     Attributes:
         protocol: The dialect's stable word, which is the name of its package.
         compose_body: Makes the whole body.
-        nativize_controls, nativize_canisters, nativize_invocables: Write the parts.
         survey_circumstances: Returns what else than the canisters decides how they are written, as
             further arguments.
     """
 
     protocol: str
     compose_body: Callable[[BodyDraft], dict[str, Any]]
-    nativize_controls: Nativize
-    nativize_canisters: Nativize
-    nativize_invocables: Nativize
     survey_circumstances: Callable[[Request, ModelAttributes, Any], dict[str, Any]] = _add_nothing
 
     def nativize_request(
@@ -97,41 +91,30 @@ class RequestWriter:
 
     def produce_processors(self, quirks: Any) -> Processors:
         """Makes those of a vendor with these quirks; tokens are estimated."""
-
-        def write_controls(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-            return self.nativize_controls(request.controls, model.attributes, quirks)
-
-        def write_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-            further = self.survey_circumstances(request, model.attributes, quirks)
-            return self.nativize_canisters(
-                request.canisters, model.attributes, quirks, provider=model.provider, **further
-            )
-
-        def write_invocables(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
-            return self.nativize_invocables(
-                request.invocables, request.invocation_choice, quirks, provider=model.provider
-            )
-
-        def read_controls(
-            native: JsonObject, model: ModelDescriptor
-        ) -> Translation[Mapping[str, JsonValue]]:
-            read: Translation[Mapping[str, JsonValue]]
-            read = self._dialect.normalize_controls(native, model.attributes)
-            return read
-
+        # By their names in the package: no call to a vendor imports what reads a request.
+        dialect: Any = importlib.import_module(f"vibe_llms.dialects.{self.protocol}")
         return Processors(
-            controls=FunctionProcessor(write_controls, read_controls),
+            controls=FunctionProcessor(
+                lambda request, model: dialect.nativize_controls(
+                    request.controls, model.attributes, quirks
+                ),
+                lambda native, model: dialect.normalize_controls(native, model.attributes),
+            ),
             messages=FunctionProcessor(
-                write_messages,
-                lambda native, _: self._dialect.normalize_messages(native),
+                lambda request, model: dialect.nativize_canisters(
+                    request.canisters,
+                    model.attributes,
+                    quirks,
+                    provider=model.provider,
+                    **self.survey_circumstances(request, model.attributes, quirks),
+                ),
+                lambda native, _: dialect.normalize_messages(native),
                 is_additive=True,
             ),
             invocations=FunctionProcessor(
-                write_invocables, lambda native, _: self._dialect.normalize_invocables(native)
+                lambda request, model: dialect.nativize_invocables(
+                    request.invocables, request.invocation_choice, quirks, provider=model.provider
+                ),
+                lambda native, _: dialect.normalize_invocables(native),
             ),
         )
-
-    @property
-    def _dialect(self) -> Any:
-        """The package, which has what reads a request: no call to a vendor needs that."""
-        return importlib.import_module(f"vibe_llms.dialects.{self.protocol}")

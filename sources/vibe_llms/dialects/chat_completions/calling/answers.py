@@ -65,16 +65,18 @@ _TOLD: Final = frozenset(
 class MessageReader:
     """Reads one message, and gathers the events of what is in it.
 
+    Args:
+        events: Takes what happens.
+
     Attributes:
-        events: Of what was read since somebody took them.
         response_id: The vendor's, for the ids that it does not give.
         text_index: The content that plain text goes on with; None where none is open.
         leftover: What of the message belongs to the response alone.
         has_spoken: Whether there was a message with anything in it, be it only whose it is.
     """
 
-    def __init__(self) -> None:
-        self.events: list[StreamEvent] = []
+    def __init__(self, events: list[StreamEvent]) -> None:
+        self._events = events
         self.response_id = ""
         self.text_index: int | None = None
         self.leftover: dict[str, Any] = {}
@@ -141,7 +143,7 @@ class MessageReader:
         if self._last_text is None:
             self._citations.append(citation)
         else:
-            self.events.append(ContentCitedEvent(self._last_text, citation))
+            self._events.append(ContentCitedEvent(self._last_text, citation))
 
     def finish(self) -> None:
         """Ends all contents."""
@@ -151,7 +153,7 @@ class MessageReader:
                 self.leftover["annotations"] = natives
         else:
             for citation in self._citations:
-                self.events.append(ContentCitedEvent(self._last_text, citation))
+                self._events.append(ContentCitedEvent(self._last_text, citation))
         for thought in self._thinking.finish():
             self._natives[thought.index] = thought.kept
         if self._sound is not None:
@@ -165,7 +167,7 @@ class MessageReader:
             native = self._compose_native(index, kind)
             item = self._items.get(index)
             spoken = None if index in indexes else group_native
-            self.events.append(
+            self._events.append(
                 ContentFinishedEvent(index=index, item=item, native=native, group_native=spoken)
             )
 
@@ -173,7 +175,7 @@ class MessageReader:
         """Tells of a loss once, however often the vendor repeats what is lost."""
         if path not in self._lost:
             self._lost.add(path)
-            self.events.append(LossEvent(loss=Loss(kind=kind, path=path, reason=reason)))
+            self._events.append(LossEvent(loss=Loss(kind=kind, path=path, reason=reason)))
 
     def _compose_native(self, index: int, kind: ContentKind) -> Native | None:
         kept = self._natives.get(index)
@@ -211,7 +213,7 @@ class MessageReader:
             self._begin_calls()
         index = len(self._kinds) if index is None else index
         self._kinds[index] = kind
-        self.events.append(ContentStartedEvent(index=index, kind=kind, **fields))
+        self._events.append(ContentStartedEvent(index=index, kind=kind, **fields))
         return index
 
     def _add(self, kind: ContentKind, text: object) -> None:
@@ -224,14 +226,14 @@ class MessageReader:
         else:
             index = next((i for i, known in self._kinds.items() if known == kind), -1)
             index = self._start(kind) if index < 0 else index
-        self.events.append(ContentDeltaEvent(index, text))
+        self._events.append(ContentDeltaEvent(index, text))
 
     def _think(self, pieces: list[tuple[int, str, str]]) -> None:
         for thought in self._thinking.thoughts:
             if thought.index not in self._kinds:
                 self._start("reasoning", thought.index)
         for index, text, channel in pieces:
-            self.events.append(ContentDeltaEvent(index, text, channel))  # type: ignore[arg-type]
+            self._events.append(ContentDeltaEvent(index, text, channel))  # type: ignore[arg-type]
 
     def _read_parts(self, parts: Any, *, whole: bool) -> None:
         """Reads a content in parts; one that follows another kind is a content of its own."""
@@ -282,7 +284,7 @@ class MessageReader:
         if self._sound is None:
             self._sound = Sound(self._start("audio"))
         for text, channel in self._sound.read(audio):
-            self.events.append(ContentDeltaEvent(self._sound.index, text, channel))  # type: ignore[arg-type]
+            self._events.append(ContentDeltaEvent(self._sound.index, text, channel))  # type: ignore[arg-type]
 
     def _read_call(self, piece: Mapping[str, Any], *, whole: bool) -> None:
         kind = find_kind(piece)
@@ -323,7 +325,7 @@ class MessageReader:
             return
         call.add(arguments)
         if call.index is not None:
-            self.events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
+            self._events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
         elif call.name and call.invocation_id:
             self._begin_calls(until=call)
 
@@ -341,7 +343,7 @@ class MessageReader:
         )
         self._natives[call.index] = call.kept
         for arguments in call.pieces:
-            self.events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
+            self._events.append(ContentDeltaEvent(call.index, arguments, "arguments"))
 
     def _ensure_begun(self, call: StreamedToolCall) -> None:
         if call.index is not None:

@@ -8,7 +8,8 @@ or the response.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
@@ -20,12 +21,7 @@ from vibe_llms.dialects.chat_completions.calling.usage import normalize_usage
 from vibe_llms.dialects.chat_completions.calling.usual import read_usual
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import CHOICE_READ, STOP_REASONS, TOP_READ
-from vibe_llms.dialects.decoding import (
-    Explaining,
-    decode_json,
-    produce_emptiness,
-    produce_truncation,
-)
+from vibe_llms.dialects.decoding import ResponseDecoder
 from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -79,25 +75,15 @@ class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _decode_usual: Final = msgspec.json.Decoder(_Chunk).decode
 
 
-class Decoder:
-    """Turns chunks, or one whole response, into events.
+class Decoder(ResponseDecoder):
+    """Turns chunks, or one whole response, into events."""
 
-    Args:
-        provider: Named in errors.
-        model: That was asked; named in errors.
-
-    Attributes:
-        is_complete: Whether the vendor has said that nothing of the response is to come.
-    """
+    ends_by_mark = True
+    produce_error = staticmethod(produce_error)
 
     def __init__(self, *, provider: str, model: str = "") -> None:
-        self._provider = provider
-        self._model = model
-        self._explaining = Explaining(provider)
-        self._answer = MessageReader()
-        self._begun = False
-        self.is_complete = False
-        self._finished = False
+        super().__init__(provider=provider, model=model)
+        self._answer = MessageReader(self._events)
         self._reason: str | None = None
         self._matched: Any = None
         self._usage: Usage | None = None
@@ -125,65 +111,32 @@ class Decoder:
                 if len(choices) == 1 and choices[0].index == 0:
                     text = choices[0].delta.content
                     return [ContentDeltaEvent(index, text)] if text else []
-        return self._decode(data, event, whole=False)
+        return self._receive(data, partial(self._read, event=event, whole=False))
 
     read_usual = staticmethod(read_usual)
 
-    def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
-        """Returns the events of a whole response, to their end. Raises ConverseError."""
-        events = self._decode(body, "", whole=True)
+    def _read_response(self, response: Mapping[str, Any]) -> None:
+        self._read(response, "", whole=True)
         if not self._begun:
             detail = f"{self._provider} sent what is no response."
             raise ConverseError(detail=detail, stage=Stage.DECODE)
         self.is_complete = True
-        return [*events, *self.finish()]
 
-    def finish(self) -> list[StreamEvent]:
-        """Returns the last events. To be called when the stream has ended.
+    def _has_ended(self) -> bool:
+        return self._reason is not None or (self.is_complete and self._begun)
 
-        Raises:
-            StreamTruncatedError: The vendor has not said that the response is complete.
-        """
-        if self._finished:
-            return []
-        if self._reason is None and not (self.is_complete and self._begun):
-            raise produce_truncation(self._provider)
-        self._finished = True
-        is_empty = self._answer.is_empty
-        stop_reason = self._find_stop_reason(is_empty=is_empty)
-        if is_empty and not self._tells_why(stop_reason):
-            raise produce_emptiness(self._provider)
-        with self._explaining:
-            self._cite_sources()
-            self._answer.finish()
-        events = self._take_events()
-        events.append(
-            ResponseFinishedEvent(
-                stop_reason=stop_reason,
-                native_stop_reason=self._reason,
-                native=keep_native(PROTOCOL, self._compose_leftover()),
-            )
+    def _is_empty(self) -> bool:
+        return self._answer.is_empty and not self._tells_why(self._find_stop_reason())
+
+    def _end(self) -> ResponseFinishedEvent:
+        stop_reason = self._find_stop_reason()
+        self._cite_sources()
+        self._answer.finish()
+        return ResponseFinishedEvent(
+            stop_reason=stop_reason,
+            native_stop_reason=self._reason,
+            native=keep_native(PROTOCOL, self._compose_leftover()),
         )
-        return events
-
-    def _decode(
-        self, data: Mapping[str, Any] | bytes, event: str, *, whole: bool
-    ) -> list[StreamEvent]:
-        if isinstance(data, bytes) and data.strip() == b"[DONE]":
-            self.is_complete = True
-            return []
-        with self._explaining:
-            chunk, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
-            self._read(chunk, event, whole=whole)
-            self._answer.events += losses
-        return self._take_events()
-
-    def _take_events(self) -> list[StreamEvent]:
-        events, self._answer.events = self._answer.events, []
-        return events
-
-    def _fail(self, body: object) -> NoReturn:
-        raise produce_error(body, provider=self._provider, model=self._model)
 
     def _read(self, chunk: Mapping[str, Any], event: str, *, whole: bool) -> None:
         if chunk.get("error") or event == "error" or chunk.get("object") == "error":
@@ -225,7 +178,7 @@ class Decoder:
         if not self._begun and ({"detail", "message"} & chunk.keys() or tells_failure(chunk)):
             self._fail(chunk)
         kind = str(event or chunk.get("object") or chunk.get("type") or "chunk")
-        self._answer.events.append(NativeEvent(kind=kind, native=make_native(PROTOCOL, chunk)))
+        self._events.append(NativeEvent(kind=kind, native=make_native(PROTOCOL, chunk)))
 
     def _begin(self, chunk: Mapping[str, Any]) -> None:
         self._begun = True
@@ -233,7 +186,7 @@ class Decoder:
         if not isinstance(response_id, str | None):
             self._leftover["id"], response_id = response_id, str(response_id)
         self._answer.response_id = response_id or ""
-        self._answer.events.append(ResponseStartedEvent(response_id=response_id, model=model))
+        self._events.append(ResponseStartedEvent(response_id=response_id, model=model))
 
     def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
         delta, message = choice.get("delta"), choice.get("message")
@@ -273,7 +226,7 @@ class Decoder:
             usage = normalize_usage(native)
             if usage != self._usage:
                 self._usage = usage
-                self._answer.events.append(UsageEvent(usage=usage))
+                self._events.append(UsageEvent(usage=usage))
 
     def _cite_sources(self) -> None:
         """Makes citations of the sources which Perplexity lists beside the message."""
@@ -298,7 +251,7 @@ class Decoder:
         choices = [first, *(self._others[index] for index in sorted(self._others))]
         return self._leftover | ({"choices": choices} if any(choices) else {})
 
-    def _find_stop_reason(self, *, is_empty: bool) -> StopReason:
+    def _find_stop_reason(self) -> StopReason:
         word = (self._reason or "").lower().partition(":")[0]  # Google says more after it
         reason = STOP_REASONS.get(word, StopReason.UNKNOWN)
         calls = self._answer.calls.calls
@@ -308,7 +261,7 @@ class Decoder:
             return StopReason.REFUSED
         if reason is StopReason.ANSWERED and isinstance(self._matched, str):
             return StopReason.STOP_SEQUENCE
-        if reason is StopReason.LIMIT and is_empty and self._has_no_room():
+        if reason is StopReason.LIMIT and self._answer.is_empty and self._has_no_room():
             return StopReason.OVERFLOW
         return reason
 

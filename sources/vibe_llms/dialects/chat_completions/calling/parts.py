@@ -159,8 +159,7 @@ class PartsWriter:
     ) -> JsonObject | None:
         kept = self.ledger.open(content.native, path, canister)
         is_bare, kind = bool(kept.pop("$bare", False)), kept.pop("type", "")
-        part, native = None, content.native
-        is_own = native is not None and self.ledger.admits(native, canister)
+        part, is_own = None, self.ledger.admits(content.native, canister)
         match content:
             case ImageContent() if content.file_id is None or has_payload(content) or content.url:
                 part = write_image(content, path)

@@ -7,12 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.chat_completions.calling.controls import nativize_controls
 from vibe_llms.dialects.chat_completions.calling.invocations import (
-    nativize_invocables,
     nativize_schema,
 )
-from vibe_llms.dialects.chat_completions.calling.messages import nativize_canisters
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
@@ -91,12 +88,6 @@ def _tell_schema(body: dict[str, Any], schema: JsonObject) -> None:
     body["messages"] = [{"role": "system", "content": words}, *body["messages"]]
 
 
-_WRITER: Final = RequestWriter(
-    protocol=PROTOCOL,
-    compose_body=_compose_body,
-    nativize_controls=nativize_controls,
-    nativize_canisters=nativize_canisters,
-    nativize_invocables=nativize_invocables,
-)
+_WRITER: Final = RequestWriter(protocol=PROTOCOL, compose_body=_compose_body)
 nativize_request = _WRITER.nativize_request
 produce_processors = _WRITER.produce_processors

@@ -162,8 +162,8 @@ class TurnWriter:
                 kept.pop("images", None)
                 image = merge(write_image(content, path), kept)
                 self.fields.setdefault("images", []).append(image)
-            case ImageContent() | AudioContent() | VideoContent() | FileContent() if (
-                content.native is not None and ledger.admits(content.native, canister)
+            case ImageContent() | AudioContent() | VideoContent() | FileContent() if ledger.admits(
+                content.native, canister
             ):
                 part = self.parts.write_part(content, path, canister)
                 self._content += [] if part is None else [part]
@@ -185,9 +185,7 @@ class TurnWriter:
     def is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
         """Tells whether a picture goes into the message's field for what the model made."""
         native = content.native
-        if native is None or not self.parts.ledger.admits(native, canister):
-            return False
-        return "images" in read_native(native, path)
+        return self.parts.ledger.admits(native, canister) and "images" in read_native(native, path)
 
     def cite(self, content: TextualContent, path: str, canister: AnyCanister) -> None:
         """Adds the citations of a text that a client has sent; whoever was answered sends none."""
@@ -195,7 +193,7 @@ class TurnWriter:
         if not citations:
             return
         is_clients = getattr(canister, "origin", None) is None
-        admitted = (c.native is not None and ledger.admits(c.native) for c in citations)
+        admitted = (ledger.admits(c.native) for c in citations)
         if not is_clients or not all(admitted):
             ledger.withhold(f"{path}.citations", "citations cannot be sent back")
             return
@@ -223,10 +221,10 @@ class TurnWriter:
 
     def add_sound(self, content: AudioContent, path: str, canister: AnyCanister) -> None:
         """Adds what the model spoke, by its name."""
-        native, ledger = content.native, self.parts.ledger
-        if native is not None and ledger.admits(native, canister):
+        ledger = self.parts.ledger
+        if ledger.admits(content.native, canister):
             is_clients = getattr(canister, "origin", None) is None
-            kept = ledger.open(native, path, canister) if is_clients else {}
+            kept = ledger.open(content.native, path, canister) if is_clients else {}
             self.fields["audio"] = {"id": content.file_id, **kept}
         elif content.transcript:
             self._content.append({"type": "text", "text": content.transcript})
@@ -237,7 +235,7 @@ class TurnWriter:
     def _reason(self, content: ReasoningContent, path: str, canister: AnyCanister) -> None:
         ledger, native = self.parts.ledger, content.native
         kept = {} if native is None else read_native(native, path)
-        if native is not None and ledger.admits(native, canister):
+        if ledger.admits(native, canister):
             self._tell_rest(content, kept, path)
             if "part" in kept:
                 self._content.append(write_thinking(content, kept["part"]))

@@ -104,8 +104,7 @@ class _AnswerWriter(TurnWriter):
         return {"type": "url_citation", "url_citation": source}
 
     def is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
-        native = content.native
-        is_theirs = native is None or not self.parts.ledger.admits(native, canister)
+        is_theirs = not self.parts.ledger.admits(content.native, canister)
         return is_theirs or super().is_shown(content, path, canister)
 
     def takes_sound(self, content: AudioContent) -> bool:

@@ -15,12 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import (
-    Explaining,
-    decode_json,
-    produce_emptiness,
-    produce_truncation,
-)
+from vibe_llms.dialects.decoding import ResponseDecoder
 from vibe_llms.dialects.extras import NAMELESS, keep_native, make_native, without
 from vibe_llms.dialects.generate_content.calling.calls import StreamedFunctionCall
 from vibe_llms.dialects.generate_content.calling.errors import produce_error
@@ -86,22 +81,16 @@ _decode_fast: Final = msgspec.json.Decoder(_FastChunk).decode
 _TEXT_FIELDS: Final = frozenset({"text", "thought"})
 
 
-class Decoder:
+class Decoder(ResponseDecoder):
     """Turns chunks, or one whole response, into events.
 
-    Args:
-        provider: Named in errors.
-        model: That was asked; named in errors.
+    The vendor does not say which chunk is the last: a stream is complete when it ends.
     """
 
+    produce_error = staticmethod(produce_error)
+
     def __init__(self, *, provider: str, model: str = "") -> None:
-        self._provider = provider
-        self._model = model
-        self._explaining = Explaining(provider)
-        self._events: list[StreamEvent] = []
-        self._begun = False
-        self._finished = False
-        self._is_array = False
+        super().__init__(provider=provider, model=model)
         self._is_whole = False
         self._response_id = ""
         self._count = 0
@@ -135,62 +124,41 @@ class Decoder:
                 if candidate.index == 0 and self._call is None:
                     (part,) = candidate.content.parts
                     return self._read_piece(chunk.usageMetadata, part.text, thought=part.thought)
-        events: list[StreamEvent] = []
-        self._events = events
-        with self._explaining:
-            given, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
-            self._is_array = isinstance(given, list)
-            for each in given if isinstance(given, list) else (given,):
-                self._read(each)
-            events += losses
-        return events
+        return self._receive(data, self._read_chunks)
 
-    def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
-        """Returns the events of a whole response, or of a stream in one JSON array.
+    def _read_chunks(self, given: Any) -> None:
+        """Reads a chunk, or a stream in one JSON array."""
+        for each in given if isinstance(given, list) else (given,):
+            self._read(each)
 
-        Raises:
-            ConverseError: It makes no sense, is an error of the vendor, or is not complete.
-        """
-        events = self.decode(body)
+    def _read_response(self, response: Any) -> None:
+        self._read_chunks(response)
         # An object comes whole or not at all; an array may be a stream that was cut off.
-        self._is_whole = self._leftovers.is_answer and not self._is_array
-        return [*events, *self.finish()]
+        self._is_whole = self._leftovers.is_answer and not isinstance(response, list)
 
-    def finish(self) -> list[StreamEvent]:
-        """Returns the last events. To be called when the stream has ended.
+    def _has_ended(self) -> bool:
+        return self._leftovers.reason is not None or self._is_whole
 
-        Raises:
-            StreamTruncatedError: The vendor has not said that the response is complete.
-        """
-        if self._finished:
-            return []
+    def _is_empty(self) -> bool:
+        return self._leftovers.reason is None and not self._count
+
+    def _end(self) -> ResponseFinishedEvent:
+        self._begin({})
+        self._finish_call()
+        self._end_open()
+        self._cite()
+        for index, native in self._natives.items():
+            self._events.append(ContentFinishedEvent(index=index, native=native))
+        self._tell_usage()
         reason = self._leftovers.reason
-        if reason is None and not self._is_whole:
-            raise produce_truncation(self._provider)
-        if reason is None and not self._count:
-            raise produce_emptiness(self._provider)
-        self._finished = True
-        events: list[StreamEvent] = []
-        self._events = events
-        with self._explaining:
-            self._begin({})
-            self._finish_call()
-            self._end_open()
-            self._cite()
-            for index, native in self._natives.items():
-                events.append(ContentFinishedEvent(index=index, native=native))
-            self._tell_usage()
         stop = normalize_stop(reason or "", calls=self._calls > 0)
         if self._leftovers.is_blocked:
             stop = StopReason.FILTERED
-        events.append(
-            ResponseFinishedEvent(
-                stop_reason=stop,
-                native_stop_reason=reason,
-                native=keep_native(PROTOCOL, self._leftovers.produce()),
-            )
+        return ResponseFinishedEvent(
+            stop_reason=stop,
+            native_stop_reason=reason,
+            native=keep_native(PROTOCOL, self._leftovers.produce()),
         )
-        return events
 
     def _read_piece(self, usage: msgspec.Raw, text: str, *, thought: bool) -> list[StreamEvent]:
         """Reads the chunk that comes in thousands; its account is looked at when it is the last."""
@@ -201,14 +169,13 @@ class Decoder:
             if not thought:
                 self._texts[index].append(text)
             return [ContentDeltaEvent(index, text)]
-        self._events = []
         self._add_plain(text, thought=thought)
-        return self._events
+        return self._take_events()
 
     def _read(self, given: Mapping[str, Any]) -> None:
         chunk = camelize(given)
         if chunk.get("error"):
-            raise produce_error(given, provider=self._provider, model=self._model)
+            self._fail(given)
         self._begin(chunk)
         ended = self._leftovers.reason is not None
         for position, candidate in enumerate(chunk.get("candidates") or ()):

@@ -194,7 +194,7 @@ class PartsWriter:
         self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
         self.withhold_citations(content, path)
         extras = self.ledger.open(content.native, path, canister)
-        admitted = content.native is not None and self.ledger.admits(content.native, canister)
+        admitted = self.ledger.admits(content.native, canister)
         if not content.text and not admitted:
             self.ledger.drop(path, "an empty text is refused")
             return None
@@ -209,7 +209,7 @@ class PartsWriter:
         self, content: ReasoningContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
         """Does what :meth:`write` does, for reasoning."""
-        if content.native is None or not self.ledger.admits(content.native, canister):
+        if not self.ledger.admits(content.native, canister):
             self.ledger.withhold(path, "a thought of another model means nothing here")
             return None
         part = {"thought": True, **self.tell_thought(content, path)}

@@ -8,13 +8,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.generate_content.calling.controls import nativize_controls
 from vibe_llms.dialects.generate_content.calling.invocations import (
-    nativize_invocables,
     nativize_schema,
     restore_schema,
 )
-from vibe_llms.dialects.generate_content.calling.messages import nativize_canisters
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 
@@ -27,12 +24,6 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     return restore_schema(body, schema)
 
 
-_WRITER: Final = RequestWriter(
-    protocol=PROTOCOL,
-    compose_body=_compose_body,
-    nativize_controls=nativize_controls,
-    nativize_canisters=nativize_canisters,
-    nativize_invocables=nativize_invocables,
-)
+_WRITER: Final = RequestWriter(protocol=PROTOCOL, compose_body=_compose_body)
 nativize_request = _WRITER.nativize_request
 produce_processors = _WRITER.produce_processors

@@ -82,7 +82,7 @@ class _AnswerPartsWriter(PartsWriter):
     def write_thought(
         self, content: ReasoningContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
-        is_own = content.native is not None and self.ledger.admits(content.native, canister)
+        is_own = self.ledger.admits(content.native, canister)
         if is_own or not (content.text or content.summary):
             return super().write_thought(content, path, canister)
         self.ledger.open(content.native, path, canister)

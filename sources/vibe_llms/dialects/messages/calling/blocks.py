@@ -163,11 +163,10 @@ class BlocksWriter:
         self, content: ReasoningContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
         """Writes reasoning that this vendor signed; any other it would refuse."""
-        native = content.native
-        if native is None or not self.ledger.admits(native, canister):
+        if not self.ledger.admits(content.native, canister):
             self.ledger.withhold(path, "reasoning goes only to the vendor that signed it")
             return None
-        extras = self.ledger.open(native, path, canister)
+        extras = self.ledger.open(content.native, path, canister)
         if extras.get("type") == "redacted_thinking":
             reason = "what is redacted has nothing to be read"
             self.ledger.omit(content, path, "text", "summary", reason=reason)
@@ -191,10 +190,9 @@ class BlocksWriter:
 
     def _is_upload(self, content: FileContent, path: str, canister: AnyCanister | None) -> bool:
         """Tells whether a file lies in the container of the vendor's tools."""
-        native = content.native
-        if native is None or not self.ledger.admits(native, canister):
+        if not self.ledger.admits(content.native, canister):
             return False
-        return bool(read_native(native, path).get("type") == "container_upload")
+        return bool(read_native(content.native, path).get("type") == "container_upload")
 
     def _write_unknown_medium(
         self, content: AudioContent | VideoContent, path: str

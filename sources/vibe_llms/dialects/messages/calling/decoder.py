@@ -8,17 +8,12 @@ knows their exact form; whatever is in another form takes the long one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import (
-    Explaining,
-    decode_json,
-    produce_emptiness,
-    produce_truncation,
-    read_text,
-)
+from vibe_llms.dialects.decoding import ResponseDecoder, read_text
 from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.messages.calling.contents import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
@@ -56,25 +51,14 @@ class _Chunk(msgspec.Struct, tag="content_block_delta", forbid_unknown_fields=Tr
 _decode_chunk: Final = msgspec.json.Decoder(_Chunk).decode
 
 
-class Decoder:
-    """Turns the events of a stream, or one whole response, into events.
+class Decoder(ResponseDecoder):
+    """Turns the events of a stream, or one whole response, into events."""
 
-    Args:
-        provider: Named in errors.
-        model: That was asked; named in errors.
-
-    Attributes:
-        is_complete: Whether the vendor has said that nothing of the response is to come.
-    """
+    frame = "an event"
+    produce_error = staticmethod(produce_error)
 
     def __init__(self, *, provider: str, model: str = "") -> None:
-        self._provider = provider
-        self._model = model
-        self._explaining = Explaining(provider, "an event")
-        self._events: list[StreamEvent] = []
-        self._begun = False
-        self.is_complete = False
-        self._finished = False
+        super().__init__(provider=provider, model=model)
         self._count = 0
         self._open: dict[int, GrowingBlock] = {}
         self._names: dict[str, str] = {}
@@ -103,65 +87,42 @@ class Decoder:
                         return [ContentDeltaEvent(block.index, delta.text)]
                     if block.kind == "reasoning" and isinstance(delta, _ThinkingDelta):
                         return [ContentDeltaEvent(block.index, delta.thinking)]
-        return self._decode(data, event)
+        return self._receive(data, partial(self._read, event=event))
 
     read_usual = staticmethod(read_usual)
 
-    def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
-        """Returns the events of a whole response, to their end. Raises ConverseError."""
-        self._events = []
-        with self._explaining:
-            message, losses = decode_json(body) if isinstance(body, bytes) else (body, ())
-            if message.get("type") == "error" or "content" not in message:
-                raise produce_error(message, provider=self._provider, model=self._model)
-            self._begin(message)
-            for index, block in enumerate(message["content"] or ()):
-                self._begin_block(index, block)
-                self._finish_block(index)
-            self._end(message)
-            self._events += losses
+    def _read_response(self, response: Mapping[str, Any]) -> None:
+        if response.get("type") == "error" or "content" not in response:
+            self._fail(response)
+        self._begin(response)
+        self._read_blocks(response)
+        self._read_ending(response)
         self.is_complete = True
-        return [*self._events, *self.finish()]
 
-    def finish(self) -> list[StreamEvent]:
-        """Returns the last events. To be called when the stream has ended.
+    def _read_blocks(self, message: Mapping[str, Any]) -> None:
+        """Reads the blocks that a message brings whole."""
+        for index, block in enumerate(message.get("content") or ()):
+            self._begin_block(index, block)
+            self._finish_block(index)
 
-        Raises:
-            StreamTruncatedError: The vendor has not said that the response is complete.
-        """
-        if self._finished:
-            return []
-        if not self.is_complete:
-            raise produce_truncation(self._provider)
-        if self._reason is None and not self._count:
-            raise produce_emptiness(self._provider)
-        self._finished = True
-        self._events = []
+    def _has_ended(self) -> bool:
+        return self.is_complete
+
+    def _is_empty(self) -> bool:
+        return self._reason is None and not self._count
+
+    def _end(self) -> ResponseFinishedEvent:
         for index in tuple(self._open):
             self._finish_block(index)
         reason = self._reason
-        self._events.append(
-            ResponseFinishedEvent(
-                stop_reason=STOP_REASONS.get(reason or "", StopReason.UNKNOWN),
-                native_stop_reason=reason,
-                native=keep_native(PROTOCOL, self._native),
-            )
+        return ResponseFinishedEvent(
+            stop_reason=STOP_REASONS.get(reason or "", StopReason.UNKNOWN),
+            native_stop_reason=reason,
+            native=keep_native(PROTOCOL, self._native),
         )
-        return self._events
 
-    def _decode(self, data: Mapping[str, Any] | bytes, event: str) -> list[StreamEvent]:
-        events: list[StreamEvent] = []
-        self._events = events
-        if isinstance(data, bytes) and data.strip() == b"[DONE]":  # some gateways end so
-            return events
-        with self._explaining:
-            fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
-            self._read(fields, str(fields.get("type") or event))
-            events += losses
-        return events
-
-    def _read(self, fields: Mapping[str, Any], kind: str) -> None:
-        match kind:
+    def _read(self, fields: Mapping[str, Any], event: str) -> None:
+        match kind := str(fields.get("type") or event):
             case "content_block_delta":
                 self._read_delta(fields)
             case "content_block_start":
@@ -171,21 +132,19 @@ class Decoder:
                 self._finish_block(fields["index"])
             case "message_start":
                 self._begin(fields["message"])
-                for index, block in enumerate(fields["message"].get("content") or ()):
-                    self._begin_block(index, block)
-                    self._finish_block(index)
+                self._read_blocks(fields["message"])
             case "message_delta":
                 further = leave(fields, "type", "delta", "usage")
-                self._end({**fields["delta"], "usage": fields.get("usage"), **further})
+                self._read_ending({**fields["delta"], "usage": fields.get("usage"), **further})
             case "message_stop":
                 self.is_complete = True
             case "error":
-                raise produce_error(fields, provider=self._provider, model=self._model)
+                self._fail(fields)
             case "ping" if fields.keys() <= {"type"}:
                 pass
             case _:
                 if "error" in fields:
-                    raise produce_error(fields, provider=self._provider, model=self._model)
+                    self._fail(fields)
                 self._keep_event(kind or "event", fields)
 
     def _keep_event(self, kind: str, fields: Mapping[str, Any], index: int | None = None) -> None:
@@ -201,7 +160,7 @@ class Decoder:
         self._native |= leave(message, *READ)
         self._count_usage(message.get("usage"))
 
-    def _end(self, delta: Mapping[str, Any]) -> None:
+    def _read_ending(self, delta: Mapping[str, Any]) -> None:
         self._reason = read_text(delta.get("stop_reason")) or self._reason
         self._native |= leave(delta, *READ)
         if delta.get("usage") != self._usage:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.extras import merge, read_native
+from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
@@ -234,11 +234,8 @@ def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> 
 
 def write_execution(canister: AnyCanister, path: str, ledger: Ledger) -> list[Block]:
     """Returns the block of what the vendor executed itself, if it was this one."""
-    native = canister.native
-    if native is None or not ledger.admits(native, canister):
-        ledger.withhold(path, "what a vendor executed itself goes only to that vendor")
-        return []
-    return [read_native(native, path)]
+    is_own = ledger.admits_execution(canister, path)
+    return [ledger.open(canister.native, path, canister)] if is_own else []
 
 
 def _write_document(canister: DocumentCanister, path: str, blocks: BlocksWriter) -> list[Block]:

@@ -8,9 +8,7 @@ from typing import Any, Final
 from vibe_llms.absence import ABSENT
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.messages.calling.controls import nativize_controls
-from vibe_llms.dialects.messages.calling.invocations import nativize_invocables, nativize_schema
-from vibe_llms.dialects.messages.calling.messages import nativize_canisters
+from vibe_llms.dialects.messages.calling.invocations import nativize_schema
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 
@@ -63,9 +61,6 @@ def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
 _WRITER: Final = RequestWriter(
     protocol=PROTOCOL,
     compose_body=_compose_body,
-    nativize_controls=nativize_controls,
-    nativize_canisters=nativize_canisters,
-    nativize_invocables=nativize_invocables,
     survey_circumstances=lambda request, *_: {"continuation": request.continuation},
 )
 nativize_request = _WRITER.nativize_request

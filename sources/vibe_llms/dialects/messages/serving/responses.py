@@ -78,7 +78,7 @@ class _ResponseBlocksWriter(BlocksWriter):
     def _write_reasoning(
         self, content: ReasoningContent, path: str, canister: AnyCanister | None
     ) -> Block | None:
-        if content.native is not None and self.ledger.admits(content.native, canister):
+        if self.ledger.admits(content.native, canister):
             return super()._write_reasoning(content, path, canister)
         if content.signature is not None:
             self.ledger.withhold(

@@ -13,13 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import (
-    Explaining,
-    decode_json,
-    is_blank,
-    produce_emptiness,
-    produce_truncation,
-)
+from vibe_llms.dialects.decoding import ResponseDecoder, is_blank
 from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.ollama_chat.calling.calls import (
     COMMON_FIELDS,
@@ -67,23 +61,15 @@ class _Chunk(msgspec.Struct, forbid_unknown_fields=True):
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
-class Decoder:
-    """Turns lines, or one whole response, into events.
+class Decoder(ResponseDecoder):
+    """Turns lines, or one whole response, into events."""
 
-    Args:
-        provider: Named in errors.
-        model: That was asked; named in errors.
-    """
+    frame = "a line"
+    produce_error = staticmethod(produce_error)
 
     def __init__(self, *, provider: str, model: str = "") -> None:
-        self._provider = provider
-        self._model = model
-        self._explaining = Explaining(provider, "a line")
-        self._events: list[StreamEvent] = []
-        self._begun = False
-        self._ended = False
+        super().__init__(provider=provider, model=model)
         self._has_spoken = False
-        self._finished = False
         self._reason: str | None = None
         self._created: object = None
         self._count = 0
@@ -101,7 +87,7 @@ class Decoder:
         Raises:
             ConverseError: The line makes no sense, or is an error of the server.
         """
-        if self._begun and not self._ended and isinstance(data, bytes):
+        if self._begun and not self.is_complete and isinstance(data, bytes):
             try:
                 chunk = _decode_chunk(data)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -109,40 +95,21 @@ class Decoder:
             else:
                 if not chunk.done and chunk.message.role == "assistant":
                     return self._read_deltas(chunk.message)
-        events: list[StreamEvent] = []
-        self._events = events
-        with self._explaining:
-            fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
-            self._read(fields)
-            events += losses
-        return events
+        return self._receive(data, self._read)
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the server has said that the response is complete."""
-        return self._ended
+    def _read_response(self, response: Mapping[str, Any]) -> None:
+        self._read(response)
 
-    def decode_response(self, body: Mapping[str, Any] | bytes) -> list[StreamEvent]:
-        """Returns the events of a whole response, to their end. Raises ConverseError."""
-        return [*self.decode(body), *self.finish()]
+    def _has_ended(self) -> bool:
+        return self.is_complete
 
-    def finish(self) -> list[StreamEvent]:
-        """Returns the last events. To be called when the stream has ended.
+    def _is_empty(self) -> bool:
+        return not self._has_spoken
 
-        Raises:
-            StreamTruncatedError: The server has not said that the response is complete.
-        """
-        if self._finished:
-            return []
-        if not self._ended:
-            raise produce_truncation(self._provider)
-        if not self._has_spoken:
-            raise produce_emptiness(self._provider)
-        self._finished = True
-        events: list[StreamEvent] = []
+    def _end(self) -> ResponseFinishedEvent:
         group = keep_native(PROTOCOL, self._message_rest)
         for index in self._open.values():
-            events.append(ContentFinishedEvent(index=index, group_native=group))
+            self._events.append(ContentFinishedEvent(index=index, group_native=group))
             group = None
         rest = self._rest
         if group is not None:  # there is no content which it could be beside
@@ -150,19 +117,16 @@ class Decoder:
         reason = STOP_REASONS.get(self._reason or "", StopReason.UNKNOWN)
         if reason is StopReason.ANSWERED and self._calls:
             reason = StopReason.INVOCATION  # servers have no word of their own for it
-        events.append(
-            ResponseFinishedEvent(
-                stop_reason=reason,
-                native_stop_reason=self._reason,
-                native=keep_native(PROTOCOL, rest),
-            )
+        return ResponseFinishedEvent(
+            stop_reason=reason,
+            native_stop_reason=self._reason,
+            native=keep_native(PROTOCOL, rest),
         )
-        return events
 
     def _read(self, data: Mapping[str, Any]) -> None:
         if data.get("error"):
-            raise produce_error(data, provider=self._provider, model=self._model)
-        if self._ended or ("message" not in data and "done" not in data):
+            self._fail(data)
+        if self.is_complete or ("message" not in data and "done" not in data):
             native = make_native(PROTOCOL, data)
             self._events.append(NativeEvent(kind=next(iter(data), "empty"), native=native))
             return
@@ -173,10 +137,10 @@ class Decoder:
         self._read_message(data.get("message") or {})
         self._keep(data)
         if data.get("done"):
-            self._end(data)
+            self._read_ending(data)
 
-    def _end(self, data: Mapping[str, Any]) -> None:
-        self._ended = True
+    def _read_ending(self, data: Mapping[str, Any]) -> None:
+        self.is_complete = True
         reason = data.get("done_reason")
         self._reason = None if reason is None else str(reason)
         if self._created is not None:
@@ -212,13 +176,12 @@ class Decoder:
 
     def _read_deltas(self, message: _Message) -> list[StreamEvent]:
         """Does what :meth:`_read_message` does, for the line that comes in thousands."""
-        events: list[StreamEvent] = []
-        self._events = events
         if message.thinking:
-            events.append(ContentDeltaEvent(self._ensure_open("reasoning"), message.thinking))
+            index = self._ensure_open("reasoning")
+            self._events.append(ContentDeltaEvent(index, message.thinking))
         if message.content:
-            events.append(ContentDeltaEvent(self._ensure_open("text"), message.content))
-        return events
+            self._events.append(ContentDeltaEvent(self._ensure_open("text"), message.content))
+        return self._take_events()
 
     def _ensure_open(self, kind: ContentKind) -> int:
         index = self._open.get(kind)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.ollama_chat.calling.controls import nativize_controls
-from vibe_llms.dialects.ollama_chat.calling.invocations import nativize_invocables, nativize_schema
-from vibe_llms.dialects.ollama_chat.calling.messages import nativize_canisters
+from vibe_llms.dialects.ollama_chat.calling.invocations import nativize_schema
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.tables import UNSAID_LEVEL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
@@ -41,12 +39,6 @@ def _add_extras(body: dict[str, Any], extras: dict[str, Any]) -> None:
         body.setdefault(name, value)
 
 
-_WRITER: Final = RequestWriter(
-    protocol=PROTOCOL,
-    compose_body=_compose_body,
-    nativize_controls=nativize_controls,
-    nativize_canisters=nativize_canisters,
-    nativize_invocables=nativize_invocables,
-)
+_WRITER: Final = RequestWriter(protocol=PROTOCOL, compose_body=_compose_body)
 nativize_request = _WRITER.nativize_request
 produce_processors = _WRITER.produce_processors

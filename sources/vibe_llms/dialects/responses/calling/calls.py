@@ -42,17 +42,13 @@ class CallsWriter:
 
     def write_invocation(self, canister: InvocationCanister, path: str) -> dict[str, Any] | None:
         """Returns the item of an invocation; None, with a loss, where it does not go."""
-        native = canister.native
-        if canister.owner is Owner.VENDOR and (
-            native is None or not self.ledger.admits(native, canister)
-        ):
-            reason = "what a vendor executed itself is shown to that vendor alone"
-            self.ledger.withhold(path, reason)
+        is_vendors = canister.owner is Owner.VENDOR
+        if is_vendors and not self.ledger.admits_execution(canister, path):
             return None
         for index, content in enumerate(canister.content):
             reason = f"a call has no place for {content.type}"
             self.ledger.drop(f"{path}.content[{index}]", reason)
-        extras = self.ledger.open(native, path, canister)
+        extras = self.ledger.open(canister.native, path, canister)
         item = self._write_call(canister, path, extras)
         self._written[canister.invocation_id] = item
         return item
@@ -134,12 +130,9 @@ class CallsWriter:
 
     def _write_outcome(self, canister: ResultCanister, path: str) -> dict[str, Any] | None:
         """Returns what a vendor executed itself, if it is an item by itself."""
-        native = canister.native
-        if native is None or not self.ledger.admits(native, canister):
-            reason = "what a vendor executed itself is shown to that vendor alone"
-            self.ledger.withhold(path, reason)
+        if not self.ledger.admits_execution(canister, path):
             return None
-        extras = self.ledger.open(native, path, canister)
+        extras = self.ledger.open(canister.native, path, canister)
         within = extras.get("$within")
         if within is None:
             return extras

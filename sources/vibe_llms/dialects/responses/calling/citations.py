@@ -44,7 +44,7 @@ def _write_citation(
     citation: Citation, path: str, ledger: Ledger, canister: AnyCanister | None
 ) -> dict[str, Any] | None:
     native = citation.native
-    if native is not None and ledger.admits(native, canister):
+    if ledger.admits(native, canister):
         fields = ledger.open(native, path, canister)
         return fields
     if citation.url is None or citation.start is None or citation.end is None:

@@ -9,16 +9,12 @@ apart by their place in the response: some vendors change their ids on the way.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.dialects.decoding import (
-    Explaining,
-    decode_json,
-    produce_emptiness,
-    produce_truncation,
-)
+from vibe_llms.dialects.decoding import ResponseDecoder
 from vibe_llms.dialects.responses.calling.endings import ResponseEnding, read_ending
 from vibe_llms.dialects.responses.calling.errors import produce_error
 from vibe_llms.dialects.responses.calling.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
@@ -26,7 +22,6 @@ from vibe_llms.dialects.responses.calling.usage import normalize_usage
 from vibe_llms.dialects.responses.calling.usual import read_usual
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
-    LossEvent,
     ResponseFinishedEvent,
     ResponseStartedEvent,
     StreamEvent,
@@ -58,24 +53,17 @@ class _TextDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _decode_text_delta: Final = msgspec.json.Decoder(_TextDelta).decode
 
 
-class Decoder:
-    """Turns the events of a stream, or one whole response, into ours.
+class Decoder(ResponseDecoder):
+    """Turns the events of a stream, or one whole response, into ours."""
 
-    Args:
-        provider: Named in errors.
-        model: That was asked; named in errors.
-    """
+    frame = "an event"
+    produce_error = staticmethod(produce_error)
 
     def __init__(self, *, provider: str, model: str = "") -> None:
-        self._provider = provider
-        self._model = model
-        self._explaining = Explaining(provider, "an event")
-        self._items = ItemsTable()
+        super().__init__(provider=provider, model=model)
+        self._items = ItemsTable(self._events)
         self._texts = self._items.texts
-        self._begun = False
         self._ending: ResponseEnding | None = None
-        self._finished = False
-        self._losses: tuple[LossEvent, ...] = ()
 
     def decode(self, data: bytes | Mapping[str, Any], event: str = "") -> list[StreamEvent]:
         """Returns what one event of the vendor's means.
@@ -97,61 +85,27 @@ class Decoder:
                 if growing is not None and chunk.type == _TEXT_DELTA:
                     growing.quick += len(chunk.delta)
                     return [ContentDeltaEvent(growing.index, chunk.delta)]
-        return self._run(lambda: self._read_event(self._parse(data), event))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the vendor has said that the response is complete."""
-        return self._ending is not None
+        return self._receive(data, partial(self._read_event, word=event))
 
     read_usual = staticmethod(read_usual)
 
-    def decode_response(self, body: bytes | Mapping[str, Any]) -> list[StreamEvent]:
-        """Returns the events of a whole response, to their end. Raises ConverseError."""
-        events = self._run(lambda: self._read_response(self._parse(body)))
-        return [*events, *self.finish()]
+    def _has_ended(self) -> bool:
+        return self._ending is not None
 
-    def finish(self) -> list[StreamEvent]:
-        """Returns the last events. To be called when the stream has ended.
+    def _is_empty(self) -> bool:
+        ending = self._ending
+        is_told = ending is None or ending.word not in ("completed", "incomplete")
+        return self._items.is_empty and not is_told
 
-        Raises:
-            StreamTruncatedError: The vendor has not said that the response is complete.
-        """
-        if self._finished:
-            return []
-        if self._ending is None:
-            raise produce_truncation(self._provider)
-        self._finished = True
-        return [
-            ResponseFinishedEvent(
-                stop_reason=self._ending.stop_reason,
-                native_stop_reason=self._ending.word,
-                native=self._ending.native,
-            )
-        ]
+    def _end(self) -> ResponseFinishedEvent:
+        assert self._ending is not None
+        return ResponseFinishedEvent(
+            stop_reason=self._ending.stop_reason,
+            native_stop_reason=self._ending.word,
+            native=self._ending.native,
+        )
 
-    def _parse(self, data: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Returns the event; None where the frame holds only a sign that it is the last."""
-        if not isinstance(data, bytes):
-            return data
-        if data.strip() == b"[DONE]":
-            return None
-        parsed: Mapping[str, Any]
-        parsed, self._losses = decode_json(data)
-        return parsed
-
-    def _run(self, read: Any) -> list[StreamEvent]:
-        events: list[StreamEvent] = []
-        self._items.events = events
-        self._losses = ()
-        with self._explaining:
-            read()
-            events += self._losses
-        return events
-
-    def _read_event(self, event: Mapping[str, Any] | None, word: str) -> None:
-        if event is None:
-            return
+    def _read_event(self, event: Mapping[str, Any], word: str) -> None:
         kind = event.get("type") or word
         if kind in DELTAS:
             self._items.add_delta(event, *DELTAS[kind])
@@ -170,9 +124,9 @@ class Decoder:
         elif kind in _BEGINNINGS:
             self._begin(event["response"])
         elif kind in _ENDINGS:
-            self._end(event["response"], event)
+            self._read_ending(event["response"], event)
         elif kind == "error" or (event.get("error") and not str(kind).startswith("response.")):
-            raise produce_error(event, provider=self._provider, model=self._model)
+            self._fail(event)
         elif kind.startswith("response.audio."):
             self._items.add_sound(kind, event)
         else:
@@ -182,35 +136,33 @@ class Decoder:
         if self._begun:
             return
         self._begun = True
-        self._items.events.append(
+        self._events.append(
             ResponseStartedEvent(
                 response_id=response.get("id") or None, model=response.get("model") or None
             )
         )
 
-    def _read_response(self, response: Mapping[str, Any] | None) -> None:
-        if response is None or ("output" not in response and not response.get("error")):
+    def _read_response(self, response: Mapping[str, Any]) -> None:
+        if "output" not in response and not response.get("error"):
             raise ConverseError(
                 detail=f"{self._provider} sent a body that is no response.", stage=Stage.DECODE
             )
-        self._end(response, {})
+        self._read_ending(response, {})
 
-    def _end(self, response: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+    def _read_ending(self, response: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         """Takes in the response as a whole: what had not come bit by bit comes now.
 
         Args:
             event: That it came in; some vendors say more there.
         """
         if response.get("error") or response.get("status") == "failed":
-            raise produce_error(response, provider=self._provider, model=self._model)
+            self._fail(response)
         self._begin(response)
         self._items.settle(response.get("output") or ())
         if response.get("usage"):
-            self._items.events.append(UsageEvent(usage=normalize_usage(response["usage"])))
-        ending = read_ending(response, self._items.outline, event)
-        if self._items.is_empty and ending.word in ("completed", "incomplete"):
-            raise produce_emptiness(self._provider)
-        self._ending = ending
+            self._events.append(UsageEvent(usage=normalize_usage(response["usage"])))
+        self._ending = read_ending(response, self._items.outline, event)
+        self.is_complete = True
 
 
 def _is_text_delta(data: bytes | Mapping[str, Any]) -> bool:

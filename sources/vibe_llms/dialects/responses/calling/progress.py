@@ -127,14 +127,16 @@ class _Item:
 class ItemsTable:
     """Knows the items and says in events what becomes of them.
 
+    Args:
+        events: Takes what happens.
+
     Attributes:
-        events: Where events go; its owner takes them and puts a new list there.
         texts: The usual address of a text delta, to its content.
         outline: What matters for why the response ends.
     """
 
-    def __init__(self) -> None:
-        self.events: list[StreamEvent] = []
+    def __init__(self, events: list[StreamEvent]) -> None:
+        self._events = events
         self.texts: dict[tuple[int, int], Growing] = {}
         self.outline = Outline()
         self._order: list[_Item] = []
@@ -231,7 +233,7 @@ class ItemsTable:
         if isinstance(annotation, Mapping) and not state.is_done:
             growing = self._access(state, "text", _read_place(event))
             citation = read_citation(annotation)
-            self.events.append(ContentCitedEvent(growing.index, citation))
+            self._events.append(ContentCitedEvent(growing.index, citation))
 
     def pass_on(self, kind: str, event: Mapping[str, Any]) -> None:
         """Passes on an event without a common word, with the content that it is about."""
@@ -239,7 +241,7 @@ class ItemsTable:
         state = self._by_place.get(place) if isinstance(place, int) else None
         index = state.contents[0].index if state is not None and state.contents else None
         native = make_native(PROTOCOL, event)
-        self.events.append(NativeEvent(kind=kind, native=native, index=index))
+        self._events.append(NativeEvent(kind=kind, native=native, index=index))
 
     def add_sound(self, kind: str, event: Mapping[str, Any]) -> None:
         """Continues the sound of the response."""
@@ -248,8 +250,8 @@ class ItemsTable:
                 return
             self._sound = Sound(self._take_index())
             start = ContentStartedEvent(index=self._sound.index, kind="audio", group=-1)
-            self.events.append(start)
-        self.events += self._sound.add(kind, event)
+            self._events.append(start)
+        self._events += self._sound.add(kind, event)
 
     def finish(self, item: Mapping[str, Any], place: int | None) -> None:
         """Ends an item with the copy that counts."""
@@ -269,7 +271,7 @@ class ItemsTable:
                 self._close(state)
         if self._sound is not None:
             content = self._sound.produce_content()
-            self.events.append(ContentFinishedEvent(index=self._sound.index, item=content))
+            self._events.append(ContentFinishedEvent(index=self._sound.index, item=content))
 
     def _match(self, waiting: list[_Item], position: int, item: Mapping[str, Any]) -> _Item:
         """Returns the item of the stream of which this is the copy; a new one if there is none.
@@ -294,11 +296,11 @@ class ItemsTable:
                 growing = self._start_piece(state, piece)
             self._reconcile(growing, piece, is_shifted=is_shifted)
             self._note(piece)
-            self.events.append(
+            self._events.append(
                 ContentFinishedEvent(index=growing.index, item=piece, group_native=native)
             )
         for growing in state.contents[len(pieces) :]:
-            self.events.append(ContentFinishedEvent(index=growing.index))
+            self._events.append(ContentFinishedEvent(index=growing.index))
         state.is_done = True
 
     def _close(self, state: _Item) -> None:
@@ -307,7 +309,7 @@ class ItemsTable:
             self._complete(state, state.begun)
             return
         for growing in state.contents:
-            self.events.append(ContentFinishedEvent(index=growing.index))
+            self._events.append(ContentFinishedEvent(index=growing.index))
         if ("invocation", 0) in state.addresses:
             self.outline.owed.add(str(state.id or state.group))
         state.is_done = True
@@ -325,7 +327,7 @@ class ItemsTable:
     def _start_piece(self, state: _Item, piece: Piece) -> Growing:
         growing = Growing(self._take_index())
         state.contents.append(growing)
-        self.events.append(produce_start(piece, growing.index, state.group))
+        self._events.append(produce_start(piece, growing.index, state.group))
         return growing
 
     def _reconcile(self, growing: Growing, piece: Piece, *, is_shifted: bool) -> None:
@@ -333,12 +335,12 @@ class ItemsTable:
         for channel, text in list_channels(piece):
             had = growing.measure(channel)
             if had == 0:
-                self.events.append(ContentDeltaEvent(growing.index, text, channel))
+                self._events.append(ContentDeltaEvent(growing.index, text, channel))
             elif had != len(text) and not is_shifted:
                 reason = "the vendor's final copy differs from what had come, and counts"
                 path = f"contents[{growing.index}].{channel}"
                 loss = Loss(kind=LossKind.COERCED, path=path, reason=reason)
-                self.events.append(LossEvent(loss=loss))
+                self._events.append(LossEvent(loss=loss))
 
     def _open(self, place: int | None, identity: Any) -> _Item:
         state = _Item(len(self._order), identity if isinstance(identity, str) else None)
@@ -378,7 +380,7 @@ class ItemsTable:
             growing = state.addresses[key] = Growing(self._take_index())
             state.contents.append(growing)
             start = ContentStartedEvent(index=growing.index, kind=kind, group=state.group)
-            self.events.append(start)
+            self._events.append(start)
         return growing
 
     def _take_index(self) -> int:
@@ -397,7 +399,7 @@ class ItemsTable:
         if text:
             key = (channel, place)
             growing.arrived[key] = growing.arrived.get(key, 0) + len(text)
-            self.events.append(ContentDeltaEvent(growing.index, text, channel))
+            self._events.append(ContentDeltaEvent(growing.index, text, channel))
 
 
 def _is_shifted(contents: Sequence[Growing], pieces: Sequence[Piece]) -> bool:

@@ -23,9 +23,9 @@ def write_reasoning(
 
     A vendor takes its own reasoning as it was, and hardly ever that of another.
     """
-    ledger, native = parts.ledger, content.native
-    if native is not None and ledger.admits(native, canister):
-        extras = ledger.open(native, path, canister)
+    ledger = parts.ledger
+    if ledger.admits(content.native, canister):
+        extras = ledger.open(content.native, path, canister)
         item = _write(content, extras.get("$lengths") or ())
         told = {name: value for name, value in extras.items() if name not in item or value}
         return merge(item, told)

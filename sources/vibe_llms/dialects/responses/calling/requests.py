@@ -15,9 +15,7 @@ from typing import Any, Final
 from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.calling.controls import nativize_controls
-from vibe_llms.dialects.responses.calling.invocations import nativize_invocables, nativize_schema
-from vibe_llms.dialects.responses.calling.messages import nativize_canisters
+from vibe_llms.dialects.responses.calling.invocations import nativize_schema
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 from vibe_llms.messages.requests import Request
@@ -120,9 +118,6 @@ def compose_defaults(
 _WRITER: Final = RequestWriter(
     protocol=PROTOCOL,
     compose_body=_compose_body,
-    nativize_controls=nativize_controls,
-    nativize_canisters=nativize_canisters,
-    nativize_invocables=nativize_invocables,
     survey_circumstances=_survey_state,
 )
 nativize_request = _WRITER.nativize_request
