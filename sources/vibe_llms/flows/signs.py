@@ -1,0 +1,148 @@
+"""Whether a response sounds like a success: by its category, its JSON, and by its words.
+
+A heuristic, for goals that say no more than that they shall be met. It looks for signs of failure,
+since most responses that are good do not say so: a summary is the summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.flows.searching import Spot, find_json, find_words, normalize, quote
+from vibe_llms.invocables.validation import show_value
+from vibe_llms.values import frozen
+
+_GOOD: Final = frozenset(
+    {"success", "successful", "successfully", "succeeded", "complete", "completed", "done"}
+    | {"finished", "achieved", "accomplished", "solved", "resolved", "approved", "passed"}
+)
+_BAD: Final = frozenset(
+    {
+        "failed",
+        "failure",
+        "fail",
+        "fails",
+        "error",
+        "errors",
+        "unable",
+        "unsuccessful",
+        "incomplete",
+    }
+    | {"impossible", "rejected", "aborted", "gave up", "give up", "could not", "couldn't"}
+    | {"cannot", "can't", "unresolved"}
+)
+_GOOD_LABELS: Final = _GOOD | {
+    *("ok", "okay", "yes", "true", "good", "pass", "accept", "accepted", "approve", "valid"),
+    *("correct", "ready", "met", "fine"),
+}
+_BAD_LABELS: Final = _BAD | {
+    *("no", "false", "bad", "reject", "retry", "invalid", "incorrect", "abort", "cancelled"),
+    *("canceled", "timeout", "unmet"),
+}
+"""A category or a status says by one word what in a text would say nothing."""
+
+_REFUSALS: Final = frozenset(
+    {"I cannot", "I can't", "I could not", "I couldn't", "I am unable", "I'm unable"}
+    | {"I was unable", "I am not able", "I'm not able", "I was not able", "I wasn't able"}
+    | {"I'm sorry", "I am sorry", "I apologize", "I do not have access", "I don't have access"}
+    | {"we could not", "we were unable", "the task failed", "as an AI"}
+)
+
+_VERDICTS: Final = frozenset(
+    {"success", "successful", "ok", "passed", "approved", "done", "complete", "completed"}
+    | {"goal_met", "is_met", "valid"}
+)
+_STATUSES: Final = frozenset({"status", "result", "verdict", "outcome", "state"})
+
+_SHORT: Final = 400
+"""A response of at most so many characters is a report; a longer one may be about failures. That
+is looked through for refusals alone, and only its beginning and its end, each half as long."""
+
+
+@frozen(kw_only=True)
+class Sign:
+    """What a response sounds like.
+
+    Attributes:
+        is_good: Whether it sounds like a success.
+        confidence: In that, from 0 to 1.
+        evidence: Why, in a sentence that quotes the place.
+    """
+
+    is_good: bool
+    confidence: float
+    evidence: str
+
+
+def find_sign(response: str, category: str = "") -> Sign:
+    """Tells whether a response sounds like a success.
+
+    Args:
+        category: What it was found to be; it goes before what its words say.
+    """
+    if category and (is_good := _read_label(category)) is not None:
+        evidence = f"The last choice found the category {category!r}."
+        return Sign(is_good=is_good, confidence=0.9, evidence=evidence)
+    if not response.strip():
+        return Sign(is_good=False, confidence=0.9, evidence="There is no final response.")
+    value = find_json(response, lambda value: isinstance(value, Mapping))
+    if isinstance(value, Mapping) and (told := _read_members(value)) is not None:
+        return told
+    return _read_words(response.replace("\u2019", "'"))
+
+
+def _read_label(text: str) -> bool | None:
+    """Tells what a category or a status means; ``None`` where it means neither, or both."""
+    for labels, is_good in ((_GOOD_LABELS, True), (_BAD_LABELS, False)):
+        if normalize(text) in labels:
+            return is_good
+    said = {_is_good(spot) for spot in find_words(text, _GOOD | _BAD)}
+    return said.pop() if len(said) == 1 else None
+
+
+def _is_good(spot: Spot) -> bool:
+    """A success that is negated is a failure, and the other way about."""
+    return (spot.word in _GOOD) is not spot.is_negated
+
+
+def _read_members(value: Mapping[str, Any]) -> Sign | None:
+    found: dict[str, bool] = {}
+    for name, member in value.items():
+        if isinstance(member, bool) and normalize(name) in _VERDICTS:
+            found[name] = member
+        elif isinstance(member, str) and normalize(name) in _STATUSES:
+            is_good = _read_label(member)
+            if is_good is not None:
+                found[name] = is_good
+    if not found:
+        return None
+    name = next((name for name, is_good in found.items() if not is_good), next(iter(found)))
+    evidence = f"The response is JSON whose {name!r} is {show_value(value[name])}."
+    return Sign(is_good=found[name], confidence=0.9, evidence=evidence)
+
+
+def _read_words(text: str) -> Sign:
+    spots = _find_spots(text)
+    if not spots:
+        evidence = "The flow came to its end, and nothing in its final response says otherwise."
+        return Sign(is_good=True, confidence=0.6, evidence=evidence)
+    last = spots[-1]
+    is_contested = len(set(map(_is_good, spots))) > 1
+    negated = "negated " if last.is_negated else ""
+    evidence = f"{last.word!r} is {negated}in {quote(text, last.start, last.end)}."
+    return Sign(is_good=_is_good(last), confidence=0.5 if is_contested else 0.7, evidence=evidence)
+
+
+def _find_spots(text: str) -> list[Spot]:
+    if len(text) <= _SHORT:
+        return find_words(text, _GOOD | _BAD | _REFUSALS)
+    half = _SHORT // 2
+    ends = find_words(text[-half:], _REFUSALS)
+    move = len(text) - half
+    return [
+        *find_words(text[:half], _REFUSALS),
+        *(attrs.evolve(spot, start=spot.start + move, end=spot.end + move) for spot in ends),
+    ]

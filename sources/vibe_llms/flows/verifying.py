@@ -1,0 +1,245 @@
+"""Whether a flow has met its goal: a verdict on each condition, with what it is based on.
+
+A condition that cannot be looked at, since its schema is none or a predicate fails, is not met, and
+says why: the responses that were paid for are not lost to an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.flows.categorizing import categorize
+from vibe_llms.flows.judging import Judge, judge_condition
+from vibe_llms.flows.kinds import read_whole
+from vibe_llms.flows.predicates import Predicates, ask_predicate
+from vibe_llms.flows.searching import find_json, normalize, quote
+from vibe_llms.flows.signs import find_sign
+from vibe_llms.flows.tasks import CategoryRule, EvaluationType, Goal, TargetCondition
+from vibe_llms.invocables.validation import produce_validator, shorten
+from vibe_llms.invocables.workers import run_in_thread
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.plugins.specification.flows import PredicateContext
+from vibe_llms.values import frozen
+
+NOT_ENDED: Final = "The flow did not come to its end."
+
+_SHOWN_FAULTS: Final = 3
+
+
+@frozen(kw_only=True)
+class FlowOutcome:
+    """What a flow has come to, as far as its goal is concerned.
+
+    Attributes:
+        response: The final one.
+        category: What the last choice of an edge found; empty where there was none.
+        transitions: How many visits of nodes there were.
+        responses: What each node said last, by its id.
+        variables: What ``{{name}}`` meant.
+        ended: Whether it came to its end: no limit, no failure, nobody who stopped it.
+    """
+
+    response: str
+    category: str = ""
+    transitions: int = 0
+    responses: Mapping[str, str] = attrs.field(factory=dict)
+    variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    ended: bool = True
+
+
+@frozen(kw_only=True)
+class Verdict:
+    """What became of one condition.
+
+    Attributes:
+        condition: As the task has it.
+        is_met: Whether it holds.
+        evidence: Why, in a sentence for people that quotes the place.
+        confidence: In the verdict, from 0 to 1; 0 where it could not be looked at.
+    """
+
+    condition: TargetCondition
+    is_met: bool
+    evidence: str
+    confidence: float = 1.0
+
+
+@frozen(kw_only=True)
+class GoalVerification:
+    """Whether a goal is met, and what became of each of its conditions, in their order."""
+
+    is_met: bool
+    verdicts: tuple[Verdict, ...] = ()
+
+
+async def verify(
+    goal: Goal,
+    outcome: FlowOutcome,
+    *,
+    require_all: bool,
+    predicates: Predicates,
+    judge: Judge | None,
+    rules: Mapping[str, CategoryRule] | None = None,
+) -> GoalVerification:
+    """Looks at all conditions of a goal.
+
+    A flow that has not come to its end has not met its goal; its conditions are looked at all the
+    same, as far as that costs nothing.
+
+    Args:
+        require_all: Whether all conditions must be met, or one is enough; without any, coming to
+            the end is.
+        predicates: Of the plugins, by name.
+        judge: For conditions that a model judges; ``None`` where nobody can be asked.
+        rules: By which the final response is told apart where no choice of an edge has done so.
+    """
+    court = _Court(goal, outcome, predicates, judge, rules or {})
+    verdicts = tuple([await court.judge(condition) for condition in goal.target_conditions])
+    combine = all if require_all or not verdicts else any
+    is_met = outcome.ended and combine(each.is_met for each in verdicts)
+    return GoalVerification(is_met=is_met, verdicts=verdicts)
+
+
+@frozen
+class _Court:
+    """Gives verdicts on one outcome."""
+
+    goal: Goal
+    outcome: FlowOutcome
+    predicates: Predicates
+    jury: Judge | None
+    rules: Mapping[str, CategoryRule]
+
+    async def judge(self, condition: TargetCondition) -> Verdict:
+        """Gives a verdict on a condition, whatever goes wrong."""
+        try:
+            is_met, confidence, evidence = await _WAYS[condition.evaluation_type](self, condition)
+        except ConverseError as error:
+            is_met, confidence = False, 0.0
+            evidence = f"This could not be looked at: {error}"
+        return Verdict(condition=condition, is_met=is_met, confidence=confidence, evidence=evidence)
+
+    @property
+    def context(self) -> PredicateContext:
+        return PredicateContext(variables=self.outcome.variables, responses=self.outcome.responses)
+
+    async def match_category(self, condition: TargetCondition) -> _Finding:
+        expected = str(condition.expected_value)
+        if category := self.outcome.category:
+            is_met = normalize(category) == normalize(expected)
+            end = "as expected" if is_met else f"not {expected!r}"
+            return is_met, 1.0, f"The last choice found the category {category!r}, {end}."
+        found = await categorize(
+            self.outcome.response,
+            [expected, *(name for name in self.rules if normalize(name) != normalize(expected))],
+            self.rules,
+            predicates=self.predicates,
+            judge=self.jury if self.outcome.ended else None,
+            context=self.context,
+        )
+        is_met = found.name == expected
+        other = f"It is {found.name!r}, not {expected!r}. " if found.name and not is_met else ""
+        return is_met, found.confidence, f"{other}{found.evidence}"
+
+    async def look_for_text(self, condition: TargetCondition) -> _Finding:
+        expected, response = str(condition.expected_value), self.outcome.response
+        if place := _find_text(response, expected):
+            return True, 1.0, f"The final response contains {expected!r}: {place}."
+        says = f"The final response does not contain {expected!r}"
+        for node, other in self.outcome.responses.items():
+            if place := _find_text(other, expected):
+                return False, 1.0, f"{says}, though that of {node} does: {place}."
+        return False, 1.0, f"{says}; it begins: {shorten(response) or 'nothing was said'}"
+
+    async def count(self, condition: TargetCondition) -> _Finding:
+        limit, count = read_whole(condition.expected_value) or 0, self.outcome.transitions
+        took = f"The flow took {count} transitions; at most {limit} were allowed."
+        if not self.outcome.ended:
+            return False, 1.0, f"{NOT_ENDED} {took}"
+        return count <= limit, 1.0, took
+
+    async def look_for_signs(self, condition: TargetCondition) -> _Finding:
+        if not self.outcome.ended:
+            return False, 1.0, NOT_ENDED
+        sign = find_sign(self.outcome.response, self.outcome.category)
+        return sign.is_good, sign.confidence, sign.evidence
+
+    async def ask_plugin(self, condition: TargetCondition) -> _Finding:
+        ruling = await ask_predicate(
+            self.predicates, str(condition.expected_value), self.outcome.response, self.context
+        )
+        return ruling.is_met, ruling.confidence, ruling.evidence
+
+    async def apply_schema(self, condition: TargetCondition) -> _Finding:
+        schema: Any = condition.expected_value
+        return await run_in_thread(lambda: _apply_schema(self.outcome.response, schema))
+
+    async def ask_model(self, condition: TargetCondition) -> _Finding:
+        if not self.outcome.ended:
+            return False, 1.0, f"{NOT_ENDED} No model was asked."
+        if self.jury is None:
+            return False, 0.0, "No model could be asked."
+        expected = condition.expected_value
+        judgment = await judge_condition(
+            self.jury,
+            self.outcome.response,
+            goal=self.goal.description,
+            condition=condition.description,
+            expected="" if expected is None else _write(expected),
+        )
+        return judgment.value is True, judgment.confidence, judgment.evidence
+
+
+_Finding = tuple[bool, float, str]
+"""Whether a condition is met, how sure that is, and why."""
+
+_WAYS: Final[Mapping[EvaluationType, Callable[[_Court, TargetCondition], Awaitable[_Finding]]]] = {
+    EvaluationType.CATEGORY_MATCH: _Court.match_category,
+    EvaluationType.CONTAINS: _Court.look_for_text,
+    EvaluationType.ITERATION_LIMIT: _Court.count,
+    EvaluationType.GOAL_MET: _Court.look_for_signs,
+    EvaluationType.CUSTOM: _Court.ask_plugin,
+    EvaluationType.JSON_SCHEMA: _Court.apply_schema,
+    EvaluationType.JUDGE: _Court.ask_model,
+}
+
+
+def _find_text(text: str, expected: str) -> str:
+    """Quotes the place of a text, whatever its case and the spaces in it; empty where none is."""
+    found = re.search(r"\s+".join(map(re.escape, expected.split())), text, re.IGNORECASE)
+    return quote(text, *found.span()) if found else ""
+
+
+def _apply_schema(response: str, schema: JsonObject) -> _Finding:
+    """Holds the JSON of a response against a schema; may wait for another process."""
+    validator = produce_validator(schema, "the condition")
+    try:
+        value = json.loads(response)  # which may be a text or a number by itself
+    except (ValueError, RecursionError):
+        value = find_json(response, lambda value: not validator.check(value))
+    if value is ABSENT:
+        evidence = (
+            "There is no JSON in the final response, or it is not clear which one is meant; it "
+            f"begins: {shorten(response) or 'nothing was said'}"
+        )
+        return False, 1.0, evidence
+    faults = validator.check(value)
+    if not faults:
+        return True, 1.0, "The JSON of the final response fits the schema."
+    words = "; ".join(
+        f"response{fault.path.removeprefix('arguments')} {fault.rule}"
+        for fault in faults[:_SHOWN_FAULTS]
+    )
+    more = f"; and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
+    return False, 1.0, f"The JSON of the final response does not fit the schema: {words}{more}."
+
+
+def _write(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
