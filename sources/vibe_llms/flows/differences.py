@@ -1,0 +1,265 @@
+"""What distinguishes two versions of a task, as one diagram and in words."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from vibe_llms.flows.compiling import compile_flow
+from vibe_llms.flows.graphs import Flow, FlowNode
+from vibe_llms.flows.labelling import append_lines, label_nodes, match_edges, quote, style_edges
+from vibe_llms.flows.tasks import PromptTemplate, Task
+from vibe_llms.mermaid import Diagram, Edge, add_classes, parse_diagram
+from vibe_llms.mermaid.shapes import BRACKETS
+from vibe_llms.values import frozen
+
+
+class Change(enum.StrEnum):
+    """What became of a node or an edge."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+MARKS: Final = {Change.ADDED: "+", Change.REMOVED: "\N{MINUS SIGN}", Change.CHANGED: "~"}
+
+STYLES: Final[Mapping[str, str]] = {
+    Change.ADDED: "fill:#dcfce7,stroke:#15803d,stroke-width:3px,color:#14532d",
+    Change.REMOVED: "fill:#fee2e2,stroke:#b91c1c,stroke-dasharray:4 4,color:#7f1d1d",
+    Change.CHANGED: "fill:#fef3c7,stroke:#b45309,stroke-width:3px,color:#78350f",
+}
+_EDGE_STYLES: Final = {
+    Change.ADDED: "stroke:#15803d,stroke-width:3px",
+    Change.REMOVED: "stroke:#b91c1c,stroke-width:2px,stroke-dasharray:4 4",
+}
+
+
+@frozen(kw_only=True)
+class NodeChange:
+    """What became of a node.
+
+    Attributes:
+        details: What of it has changed, in a word each: ``label``, ``kind``, ``prompt``.
+        old: The prompt that it put; ``None`` where it put none.
+        new: The one that it puts now.
+    """
+
+    node: str
+    change: Change
+    details: tuple[str, ...] = ()
+    old: PromptTemplate | None = None
+    new: PromptTemplate | None = None
+
+
+@frozen(kw_only=True)
+class EdgeChange:
+    """An edge that is new, or no longer there; one with another label is both."""
+
+    source: str
+    target: str
+    label: str
+    change: Change
+    number: int
+
+
+@frozen(kw_only=True)
+class TaskDifference:
+    """What distinguishes two versions of a task.
+
+    Attributes:
+        nodes: Those that are not as they were.
+        edges: The same; ``number`` is the place in the diagram that has it.
+        others: The names of the other parts that have changed, such as ``goal``.
+    """
+
+    nodes: tuple[NodeChange, ...] = ()
+    edges: tuple[EdgeChange, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.edges or self.others)
+
+
+def compare_tasks(old: Task, new: Task) -> TaskDifference:
+    """Compares two versions of a task. Nodes are the same where their ids are.
+
+    Raises:
+        ConfigurationError: One of the diagrams is none.
+    """
+    before, after = _Side.of(old), _Side.of(new)
+    names = dict.fromkeys([*after.flow.nodes, *before.flow.nodes])
+    nodes = [each for name in names if (each := _compare_nodes(before, after, name))]
+    seen = {"flow_diagram", "place"}
+    if any(each.old != each.new for each in nodes):
+        seen.add("prompts")
+    others = (
+        each.name
+        for each in attrs.fields(Task)
+        if each.name not in seen and getattr(old, each.name) != getattr(new, each.name)
+    )
+    return TaskDifference(
+        nodes=tuple(nodes),
+        edges=(
+            *_find_missing(after, before, Change.ADDED),
+            *_find_missing(before, after, Change.REMOVED),
+        ),
+        others=tuple(others),
+    )
+
+
+def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) -> str:
+    """Returns two versions of a task as one diagram, the new one with what is gone added behind.
+
+    Args:
+        styles: Of nodes that were added, removed, changed; the names of the classes are these
+            with ``flow-`` before.
+
+    Raises:
+        ConfigurationError: One of the diagrams is none.
+    """
+    difference = compare_tasks(old, new)
+    before = parse_diagram(old.flow_diagram.mermaid)
+    after = parse_diagram(new.flow_diagram.mermaid)
+    kept = {each.node: each for each in difference.nodes if each.change is not Change.REMOVED}
+    legend = _survey_legend(difference, {*before.nodes, *after.nodes})
+    lines = [
+        *label_nodes(after, {name: _describe(each) for name, each in kept.items()}),
+        *_restore_nodes(before, difference),
+        *_restore_edges(before, difference),
+        *_compose_legend(legend),
+    ]
+    if not lines:
+        return after.text
+    whole = parse_diagram(append_lines(after.text, lines))
+    looks = style_edges(whole, _style_edges(len(after.edges), difference))
+    whole = parse_diagram(append_lines(whole.text, looks))
+    members = {
+        f"flow-{change}": [
+            *(each.node for each in difference.nodes if each.change is change),
+            *(f"{_LEGEND}-{change}" for each in legend if each is change),
+        ]
+        for change in Change
+    }
+    shown = {f"flow-{name}": style for name, style in styles.items() if members[f"flow-{name}"]}
+    return str(add_classes(whole, shown, members))
+
+
+@frozen(kw_only=True)
+class _Side:
+    """One of the versions."""
+
+    task: Task
+    diagram: Diagram
+    flow: Flow
+    numbers: Sequence[int]
+
+    @classmethod
+    def of(cls, task: Task) -> _Side:
+        diagram = parse_diagram(task.flow_diagram.mermaid)
+        flow = compile_flow(diagram).flow
+        return cls(task=task, diagram=diagram, flow=flow, numbers=match_edges(diagram, flow))
+
+    def find_prompt(self, name: str) -> PromptTemplate | None:
+        node = self.flow.nodes.get(name)
+        prompts = self.task.prompts
+        if node is None or node.prompt is None or node.prompt >= len(prompts):
+            return None
+        return prompts[node.prompt]
+
+
+def _compare_nodes(before: _Side, after: _Side, name: str) -> NodeChange | None:
+    old, new = before.flow.nodes.get(name), after.flow.nodes.get(name)
+    prompts = before.find_prompt(name), after.find_prompt(name)
+    details: tuple[str, ...] = ()
+    if old and new:
+        details = tuple(_find_details(old, new, prompts))
+        change = Change.CHANGED
+    else:
+        change = Change.ADDED if new else Change.REMOVED
+    if change is Change.CHANGED and not details:
+        return None
+    return NodeChange(node=name, change=change, details=details, old=prompts[0], new=prompts[1])
+
+
+def _find_details(
+    old: FlowNode, new: FlowNode, prompts: tuple[PromptTemplate | None, PromptTemplate | None]
+) -> Iterator[str]:
+    if old.kind is not new.kind:
+        yield "kind"
+    if old.text != new.text:
+        yield "label"
+    if prompts[0] != prompts[1]:
+        yield "prompt"
+
+
+def _find_missing(here: _Side, there: _Side, change: Change) -> Iterator[EdgeChange]:
+    """Yields the edges of one side that the other has not, each as often as it has it less."""
+    left = [(edge.source, edge.target, edge.label) for edge in there.flow.edges]
+    for edge, number in zip(here.flow.edges, here.numbers, strict=True):
+        key = (edge.source, edge.target, edge.label)
+        if key in left:
+            left.remove(key)
+        else:
+            yield EdgeChange(
+                source=key[0], target=key[1], label=key[2], change=change, number=number
+            )
+
+
+def _describe(each: NodeChange) -> str:
+    words = f" {', '.join(each.details)}" if each.details else ""
+    return f"<br/>{MARKS[each.change]}{words}" if words else f" {MARKS[each.change]}"
+
+
+def _restore_nodes(before: Diagram, difference: TaskDifference) -> Iterator[str]:
+    for each in difference.nodes:
+        if each.change is Change.REMOVED:
+            node = before.nodes[each.node]
+            opening, closing = BRACKETS.get(node.shape, ("[", "]"))
+            label = f"{quote(node.label.text)} {MARKS[Change.REMOVED]}"
+            yield f'{_name(node.id)}{opening}"{label}"{closing}'
+
+
+def _restore_edges(before: Diagram, difference: TaskDifference) -> Iterator[str]:
+    for each in difference.edges:
+        if each.change is Change.REMOVED:
+            edge: Edge = before.edges[each.number]
+            label = f'|"{quote(edge.label.text)}"|' if edge.label else ""
+            yield f"{_name(edge.start)} -->{label} {_name(edge.end)}"
+
+
+def _name(id_: str) -> str:
+    """Returns what to call a node at the beginning of a line, where these words mean something."""
+    return f"{id_}_" if id_ in ("call", "click", "href") else id_
+
+
+def _style_edges(count: int, difference: TaskDifference) -> dict[int, str]:
+    """Gives the edges their looks by their numbers in the whole; removed ones come last."""
+    gone = [each for each in difference.edges if each.change is Change.REMOVED]
+    added = [each for each in difference.edges if each.change is Change.ADDED]
+    return {
+        **{each.number: _EDGE_STYLES[Change.ADDED] for each in added},
+        **{count + place: _EDGE_STYLES[Change.REMOVED] for place, _ in enumerate(gone)},
+    }
+
+
+def _survey_legend(difference: TaskDifference, taken: set[str]) -> list[Change]:
+    """Returns what has to be explained; nothing where the diagram has such names already."""
+    shown = {each.change for each in difference.nodes}
+    shown |= {each.change for each in difference.edges}
+    is_free = not any(name.startswith(_LEGEND) for name in taken)
+    return [change for change in Change if change in shown and is_free]
+
+
+def _compose_legend(changes: Sequence[Change]) -> Iterator[str]:
+    if changes:
+        yield f'subgraph {_LEGEND} ["Legend"]'
+        for change in changes:
+            yield f'{_LEGEND}-{change}["{MARKS[change]} {change}"]'
+        yield "end"
+
+
+_LEGEND: Final = "flow-legend"

@@ -1,0 +1,85 @@
+"""Draws what became of a flow into its diagram, as Mermaid that Mermaid reads.
+
+What was written stays, comments and layout too: links get counts, and all else is added behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vibe_llms.flows.compiling import compile_flow
+from vibe_llms.flows.courses import Course, Sum, VisitState
+from vibe_llms.flows.graphs import Flow
+from vibe_llms.flows.labelling import (
+    append_lines,
+    label_edges,
+    label_nodes,
+    match_edges,
+    style_edges,
+)
+from vibe_llms.flows.words import MARKS, TIMES, describe_sum
+from vibe_llms.mermaid import Diagram, add_classes, parse_diagram
+
+UNREACHED: Final = "unreached"
+
+STYLES: Final[Mapping[str, str]] = {
+    VisitState.DONE: "fill:#dcfce7,stroke:#15803d,stroke-width:2px,color:#14532d",
+    VisitState.RUNNING: "fill:#dbeafe,stroke:#1d4ed8,stroke-width:4px,color:#1e3a8a",
+    VisitState.WAITING: "fill:#fef3c7,stroke:#b45309,stroke-width:2px,color:#78350f",
+    VisitState.FAILED: "fill:#fee2e2,stroke:#b91c1c,stroke-width:4px,color:#7f1d1d",
+    UNREACHED: "fill:#f8fafc,stroke:#94a3b8,stroke-dasharray:4 4,color:#64748b",
+}
+"""What nodes look like in each state, on light and dark paper; marks and lines say it, too."""
+
+_TAKEN: Final = "stroke-width:3.5px"
+_NOT_TAKEN: Final = "opacity:0.45"
+
+
+def annotate(text: str, course: Course, styles: Mapping[str, str] = STYLES) -> str:
+    """Returns a diagram with what has happened: states, times, tokens, money, edges taken.
+
+    Args:
+        text: The diagram that was run.
+        course: What has happened.
+        styles: Of each state; those that have none are left to whoever draws it, by the names
+            of the classes, which are those of the states with ``flow-`` before.
+
+    Raises:
+        ConfigurationError: The diagram is none.
+    """
+    diagram = parse_diagram(text)
+    flow = compile_flow(diagram).flow
+    numbers = match_edges(diagram, flow)
+    counts = {numbers[edge]: count for edge, count in course.edges.items() if edge < len(numbers)}
+    written = label_edges(
+        diagram, {number: f" {TIMES}{count}" for number, count in counts.items() if count > 1}
+    )
+    looks = {number: _TAKEN if number in counts else _NOT_TAKEN for number in numbers}
+    lines = [*label_nodes(diagram, _describe(flow, course)), *style_edges(diagram, looks)]
+    altered = parse_diagram(append_lines(written, lines))
+    return str(_classify(altered, flow, course, styles))
+
+
+def _describe(flow: Flow, course: Course) -> dict[str, str]:
+    """Says what to write on each node that was reached."""
+    found = {}
+    for name, state in course.states.items():
+        if name in flow.nodes:
+            words = describe_sum(Sum.of(course.survey(name)))
+            is_short = len(words) < 2 and not any(" " in each for each in words)
+            gap = " " if is_short else "<br/>"
+            found[name] = gap + " ".join((MARKS[state], " · ".join(words))).rstrip()
+    return found
+
+
+def _classify(diagram: Diagram, flow: Flow, course: Course, styles: Mapping[str, str]) -> Diagram:
+    states = course.states
+    members: dict[str, list[str]] = {each: [] for each in (*VisitState, UNREACHED)}
+    for name in flow.nodes:
+        members[states.get(name, UNREACHED)].append(name)
+    return add_classes(
+        diagram,
+        {f"flow-{name}": style for name, style in styles.items() if members[name]},
+        {f"flow-{name}": ids for name, ids in members.items()},
+    )

@@ -1,0 +1,87 @@
+"""Writes on nodes and edges of a diagram, whose text stays as it is but for that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from vibe_llms.flows.graphs import Flow
+from vibe_llms.mermaid import Diagram, Edge, LabelKind
+from vibe_llms.mermaid.spans import Edit, apply_edits
+
+_SPECIAL = re.compile('["#%`\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
+
+
+def quote(text: str) -> str:
+    """Returns a text for between double quotes: what could end it there is named by its number."""
+    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", text)
+
+
+def match_edges(diagram: Diagram, flow: Flow) -> Sequence[int]:
+    """Returns the number that each edge of a flow has in the diagram that it was made of."""
+    return [
+        number
+        for number, edge in enumerate(diagram.edges)
+        if edge.stroke != "invisible" and edge.start in flow.nodes and edge.end in flow.nodes
+    ]
+
+
+def label_nodes(diagram: Diagram, additions: Mapping[str, str]) -> Iterator[str]:
+    """Yields a line for each node that gets more written on it, behind its label."""
+    for name, words in additions.items():
+        label = diagram.nodes[name].label
+        kind = label.kind if label.kind is LabelKind.MARKDOWN else LabelKind.STRING
+        text = "<br/>".join(map(quote, label.text.split("\n")))
+        yield f'{name}@{{ label: "{text}{words}", labelType: "{kind}" }}'
+
+
+def label_edges(diagram: Diagram, additions: Mapping[int, str]) -> str:
+    """Returns the text of the diagram with more written on edges, behind their labels.
+
+    Args:
+        additions: By the number of the edge. One link may draw several edges (``A --> B & C``):
+            their words must be the same, or the link gets none.
+    """
+    numbered = enumerate(diagram.edges)
+    edits = []
+    for _, group in groupby(numbered, key=lambda each: each[1].place):
+        edges = list(group)
+        words = {additions.get(number, "") for number, _ in edges}
+        if words != {""} and len(words) == 1:
+            edits.append(_label_link(diagram.text, edges[0][1], words.pop()))
+    return apply_edits(diagram.text, sorted(edits, key=lambda each: each.start))
+
+
+def _label_link(text: str, edge: Edge, words: str) -> Edit:
+    if edge.label is None:
+        arrow = text[edge.place.start : edge.place.end]
+        end = edge.place.start + len(arrow.rstrip())
+        # a line may end between an arrow and its node, but not between a label and that
+        is_split = "\n" in arrow[len(arrow.rstrip()) :] or "\r" in arrow[len(arrow.rstrip()) :]
+        end = edge.place.end if is_split else end
+        return Edit(end, end, f'|"{words.strip()}"|')
+    place = edge.label.place
+    written = "<br/>".join(map(quote, edge.label.text.split("\n"))) + words
+    if text[place.start - 1] not in '"`':
+        return Edit(place.start, place.end, f'"{written}"')
+    if text[place.end] in '"`':
+        return Edit(place.start, place.end, written)
+    return Edit(place.start, place.end, f'{written}"')  # more stood behind the quotes
+
+
+def style_edges(diagram: Diagram, styles: Mapping[int, str]) -> Iterator[str]:
+    """Yields the lines that give edges styles, beside those that they have."""
+    alike: dict[str, list[int]] = {}
+    for number, style in styles.items():
+        kept = [each for each in diagram.edges[number].styles if each != "fill:none"]
+        whole = ",".join([*(each.replace(",", "\\,") for each in kept), style])
+        alike.setdefault(whole, []).append(number)
+    for whole, numbers in alike.items():
+        yield f"linkStyle {','.join(map(str, numbers))} {whole}"
+
+
+def append_lines(text: str, lines: Iterable[str]) -> str:
+    """Returns a text with lines behind it."""
+    gap = "" if text.endswith("\n") else "\n"
+    return text + gap + "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,59 @@
+"""The numbers of a run in few words: for diagrams, pages and terminals."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.flows.courses import Sum, VisitState
+
+TIMES: Final = "\N{MULTIPLICATION SIGN}"
+
+MARKS: Final = {
+    VisitState.DONE: "\N{CHECK MARK}",
+    VisitState.RUNNING: "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}",
+    VisitState.WAITING: "\N{DOUBLE VERTICAL LINE}",
+    VisitState.FAILED: "\N{BALLOT X}",
+}
+"""What shows a state where there is no colour."""
+
+
+def describe_seconds(seconds: float | None) -> str:
+    """Returns a length of time; nothing where it is unknown, or nobody would have noticed it."""
+    if seconds is None or seconds < 0.05:
+        return ""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [(hours, "h"), (minutes, "min"), (0 if hours else rest, "s")]
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def describe_tokens(tokens: int | None) -> str:
+    """Returns how many tokens, in two figures or three; nothing where that is unknown."""
+    if tokens is None:
+        return ""
+    if tokens < 1_000:
+        return f"{tokens} token{'s' * (tokens != 1)}"
+    amount, unit = (tokens / 1e6, "M") if tokens >= 999_500 else (tokens / 1e3, "k")
+    return f"{amount:.{int(amount < 9.95)}f}{unit} tokens"
+
+
+def describe_cost(cents: float | None) -> str:
+    """Returns an amount of money in dollars; nothing where it is unknown."""
+    if cents is None:
+        return ""
+    if 0 < cents < 0.01:
+        return "<$0.0001"
+    return f"${cents / 100:,.4f}" if 0 < cents < 10 else f"${cents / 100:,.2f}"
+
+
+def describe_sum(total: Sum) -> list[str]:
+    """Returns what visits came to, each part that is known in its own words."""
+    words = (
+        f"{TIMES}{total.visits}" if total.visits > 1 else "",
+        describe_seconds(total.seconds),
+        describe_tokens(total.tokens),
+        describe_cost(total.cost_cents or None),
+    )
+    return [each for each in words if each]
