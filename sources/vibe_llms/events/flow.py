@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import attrs
 
 from vibe_llms.events.engine import EngineEvent
+from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plain import JsonValue
@@ -108,6 +109,10 @@ class FlowEndedEvent:
         error: What it failed of, where it failed.
         goal_met: Whether the goal was met; ``None`` where that was not looked at.
         verdicts: What became of each condition of the goal, as plain data.
+        requests: How many answers models gave that belong to no finished visit: about the goal,
+            and to a visit that was cut off. Who takes the run up counts those anew.
+        usage: What these used; ``None`` where no vendor said.
+        cost_cents: What they cost, in US cents; ``None`` where no price is known.
     """
 
     type: Literal["flow.ended"] = attrs.field(default="flow.ended", init=False)
@@ -119,6 +124,26 @@ class FlowEndedEvent:
     error: ConverseError | None = None
     goal_met: bool | None = None
     verdicts: tuple[Mapping[str, JsonValue], ...] = ()
+    requests: int = 0
+    usage: Usage | None = None
+    cost_cents: float | None = None
+
+
+@frozen(kw_only=True)
+class VisitEvent:
+    """Something happens within a visit: told to whoever follows a flow, and kept elsewhere.
+
+    Attributes:
+        node: The id of the node.
+        visit: How often it was visited, this time included.
+        branch: Which branch is there.
+        event: What happens, in the run of an engine or the answer of a model.
+    """
+
+    node: str
+    visit: int
+    branch: int
+    event: EngineEvent | StreamEvent | FlowEvent
 
 
 FlowEvent: TypeAlias = FlowStartedEvent | NodeStartedEvent | NodeFinishedEvent | FlowEndedEvent

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from vibe_llms.flows.dominance import find_dominators, find_natural_loop
 from vibe_llms.values import frozen
@@ -72,7 +72,7 @@ class FlowEdge:
     column: int = 0
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, slots=False)
 class Exits:
     """The edges that leave a node, by when they are taken."""
 
@@ -95,6 +95,18 @@ class Exits:
             error=next(iter(by_kind[EdgeKind.ERROR]), None),
             limit=next(iter(by_kind[EdgeKind.LIMIT]), None),
         )
+
+    @functools.cached_property
+    def onward(self) -> tuple[int, ...]:
+        """The places of the edges that are taken where nothing is chosen and nothing failed."""
+        ways = self.plain if self.default is None else (self.default,)
+        return tuple(edge.index for edge in ways)
+
+    def split(self, inside: Container[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Tells the edges of a loop that go round from those that leave it, errors aside."""
+        ways = [*self.plain, *self.choices, *([self.default] if self.default else [])]
+        again = tuple(edge.index for edge in ways if edge.target in inside)
+        return again, tuple(edge.index for edge in ways if edge.target not in inside)
 
 
 @frozen(kw_only=True, eq=False, slots=False)

@@ -10,8 +10,16 @@ from collections.abc import Iterable
 
 import attrs
 
-from vibe_llms.events.flow import FlowEvent, NodeFinishedEvent, NodeStartedEvent
+from vibe_llms.events.flow import (
+    FlowEndedEvent,
+    FlowEvent,
+    FlowStartedEvent,
+    NodeFinishedEvent,
+    NodeStartedEvent,
+)
 from vibe_llms.flows.graphs import Flow
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.views import add_usages
 from vibe_llms.values import define
 
 
@@ -53,9 +61,15 @@ class FlowState:
         branches: Those that have something to do, by number.
         visits: How often each node was visited to its end.
         responses: What each node said last.
-        begun: The conversations of visits that have begun and not finished, by branch.
-        transitions: How many visits there were in all.
+        begun: The conversations of visits that have begun and not finished, by branch and purpose.
+        path: The nodes that were visited, in the order in which the visits ended.
+        category: What was chosen by last, at any node.
+        failures: Why visits failed from which the flow went on all the same.
+        requests: How many answers models gave.
+        usage: What these used; ``None`` while no vendor has said.
+        cost_cents: What they cost; ``None`` while no price is known.
         final: What was said when the flow ended; ``None`` before.
+        ending: How it came to rest; ``None`` while it is on its way.
     """
 
     flow: Flow
@@ -63,9 +77,15 @@ class FlowState:
     splits: dict[int, Split] = attrs.field(factory=dict)
     visits: dict[str, int] = attrs.field(factory=dict)
     responses: dict[str, str] = attrs.field(factory=dict)
-    begun: dict[int, str] = attrs.field(factory=dict)
+    begun: dict[tuple[int, str], str] = attrs.field(factory=dict)
     path: list[str] = attrs.field(factory=list)
+    category: str = ""
+    failures: list[str] = attrs.field(factory=list)
+    requests: int = 0
+    usage: Usage | None = None
+    cost_cents: float | None = None
     final: str | None = None
+    ending: FlowEndedEvent | None = None
     _numbers: int = 0
 
     @classmethod
@@ -82,24 +102,41 @@ class FlowState:
         return state
 
     @property
-    def transitions(self) -> int:
-        """How many visits there were."""
-        return len(self.path)
+    def tokens(self) -> int:
+        """Input and output of all answers, as far as vendors have said."""
+        usage = self.usage
+        if usage is None:
+            return 0
+        return (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
 
     def apply(self, event: FlowEvent | object) -> None:
         """Goes on by one event."""
         if isinstance(event, NodeFinishedEvent):
             self._finish(event)
         elif isinstance(event, NodeStartedEvent):
-            self.begun[event.branch] = event.conversation_id
+            self.begun[event.branch, event.purpose] = event.conversation_id
+        elif isinstance(event, FlowEndedEvent):
+            self.ending = event
+        elif isinstance(event, FlowStartedEvent):
+            self.ending = None
 
     def _finish(self, event: NodeFinishedEvent) -> None:
         branch = self.branches.pop(event.branch)
-        self.begun.pop(event.branch, None)
+        if self.begun:
+            self.begun = {key: each for key, each in self.begun.items() if key[0] != event.branch}
         self.visits[event.node] = event.visit
         self.path.append(event.node)
         if event.response is not None:
             branch.response = self.responses[event.node] = event.response
+        if event.category:
+            self.category = event.category
+        if event.detail:
+            self.failures.append(f"{event.node}: {event.detail}")
+        if event.requests:
+            self.requests += event.requests
+            self.usage = add_usages((self.usage, event.usage))
+            if event.cost_cents is not None:
+                self.cost_cents = (self.cost_cents or 0.0) + event.cost_cents
         edges = self.flow.edges
         if not event.edges:
             self.final = branch.response

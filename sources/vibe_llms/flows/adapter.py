@@ -1,0 +1,182 @@
+"""Running tasks: from a task file, or the same as plain data, to what came of it.
+
+``UniversalAdapter`` is for asynchronous code, and so is ``execute_task``, the same in one call;
+``run_task`` is for synchronous code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict, Unpack, cast
+
+from vibe_llms.application import Application, access_application
+from vibe_llms.asynchrony import access_portal
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.flows.reading import Written, examine_task
+from vibe_llms.flows.records import read_record
+from vibe_llms.flows.results import AdapterResult, refuse
+from vibe_llms.flows.running import FlowListener, TaskRun, begin_conversation
+from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.instruments.engines import Tool
+from vibe_llms.invocables.approvals import Approver
+from vibe_llms.invocables.ensembles import gather_ensembles
+from vibe_llms.plain import JsonValue
+
+
+class AdapterSettings(TypedDict, total=False):
+    """All that an adapter takes besides its config; see :class:`UniversalAdapter`."""
+
+    tools: Iterable[Tool] | Tool
+    application: Application | None
+    store: ConversationStore | None
+    approver: Approver | None
+    listener: FlowListener | None
+
+
+class UniversalAdapter:
+    """Runs tasks.
+
+    ::
+
+        adapter = UniversalAdapter(AdapterConfig(max_iterations=100))
+        result = await adapter.execute("task.json", {"topic": "tides"})
+        print(result.final_response if result.success else result.errors)
+
+    Args:
+        config: What bounds each run, and how strictly tasks are looked at.
+        tools: What models may invoke besides what the task names, and tool nodes, too.
+        application: Where models and tools are found; by default what this process has configured.
+        store: Where runs are kept, node by node, so that they can be resumed; ``None`` for nowhere.
+        approver: Is asked about invocations that need it; without one, such a run waits.
+        listener: Hears of each visit, and of what happens within.
+    """
+
+    def __init__(
+        self,
+        config: AdapterConfig | None = None,
+        *,
+        tools: Iterable[Tool] | Tool = (),
+        application: Application | None = None,
+        store: ConversationStore | None = None,
+        approver: Approver | None = None,
+        listener: FlowListener | None = None,
+    ) -> None:
+        self.config = AdapterConfig() if config is None else config
+        self.tools = gather_ensembles(tools)
+        self.store = store
+        self.approver = approver
+        self.listener = listener
+        self._given_application = application
+
+    @property
+    def application(self) -> Application:
+        """The application in which models and tools are found."""
+        return self._given_application or access_application()
+
+    async def execute(
+        self,
+        task: Written,
+        variables: Mapping[str, JsonValue] | None = None,
+        *,
+        run_id: str | None = None,
+    ) -> AdapterResult:
+        """Runs a task until it has ended, or comes to rest for another reason.
+
+        What is wrong with the task, and whatever it fails of, is in the ``errors`` of the result;
+        with a mistake in it nothing is sent.
+
+        Args:
+            task: The path of a file, or the same as plain data.
+            variables: For ``{{name}}`` in prompts, besides those in the task.
+            run_id: What the run is called, and its conversation; a new name by default.
+        """
+        strict = self.config.strict_validation
+        try:
+            reading = await asyncio.to_thread(examine_task, task, strict=strict)
+        except ConfigurationError as error:
+            return refuse(error.findings)
+        conversation = begin_conversation(reading.task, run_id)
+        return await TaskRun(self, reading, conversation, dict(variables or {})).perform()
+
+    async def resume(self, run_id: str) -> AdapterResult:
+        """Goes on with a run that came to rest before its end; one that has ended is told again.
+
+        It goes on with the task as it was when it began, and with its bounds, but for those that
+        this adapter's config changes.
+
+        Raises:
+            UnknownConversationError: There is no such run.
+            StoreError: It is on its way, or the adapter has no store.
+        """
+        store = self._access_store()
+        record = await asyncio.to_thread(read_record, store, run_id)
+        conversation = await asyncio.to_thread(Conversation.restore, store, run_id)
+        settings = {**record.started.settings, **self.config.export()}
+        config = AdapterConfig(**cast("Any", settings))
+        given = record.started.variables
+        return await TaskRun(self, record.reading, conversation, given, config=config).perform()
+
+    async def fork(
+        self,
+        run_id: str,
+        node: str,
+        *,
+        visit: int = 1,
+        variables: Mapping[str, JsonValue] | None = None,
+        task: Written | None = None,
+    ) -> AdapterResult:
+        """Runs anew from a node on: what was before it holds, what is from there on may be other.
+
+        Args:
+            node: The id of the node.
+            visit: Which of its visits is the first that is made anew, from 1.
+            variables: Instead of those that the run was given, by name.
+            task: Instead of the run's own; its diagram has to be the same up to that node.
+
+        Raises:
+            UnknownConversationError: There is no such run.
+            RequestError: It has not come to that visit.
+            StoreError: The adapter has no store.
+        """
+        record = await asyncio.to_thread(read_record, self._access_store(), run_id)
+        reading = record.reading
+        if task is not None:
+            reading = await asyncio.to_thread(
+                examine_task, task, strict=self.config.strict_validation
+            )
+        given = {**record.started.variables, **(variables or {})}
+        before, conversation = record.cut(node, visit), begin_conversation(reading.task)
+        return await TaskRun(self, reading, conversation, given, before=before).perform()
+
+    def _access_store(self) -> ConversationStore:
+        if self.store is None:
+            raise StoreError(
+                detail="The adapter has no store, so that no run of it can be taken up.",
+                remedy="Give it one: UniversalAdapter(store=DirectoryStore(folder)).",
+            )
+        return self.store
+
+
+async def execute_task(
+    task: Written,
+    config: AdapterConfig | None = None,
+    *,
+    variables: Mapping[str, JsonValue] | None = None,
+    **settings: Unpack[AdapterSettings],
+) -> AdapterResult:
+    """Runs a task; see :meth:`UniversalAdapter.execute`."""
+    return await UniversalAdapter(config, **settings).execute(task, variables)
+
+
+def run_task(
+    task: Written,
+    config: AdapterConfig | None = None,
+    *,
+    variables: Mapping[str, JsonValue] | None = None,
+    **settings: Unpack[AdapterSettings],
+) -> AdapterResult:
+    """Runs a task, for synchronous code; it works anywhere, also where an event loop runs."""
+    return access_portal().call(lambda: execute_task(task, config, variables=variables, **settings))

@@ -1,0 +1,147 @@
+"""What a run of a flow has left in a store: enough to take it up, to fork it, and to look at it.
+
+No model is asked, and nothing is done: where a run stands is what its events add up to.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+import attrs
+
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.events.flow import (
+    FlowEndedEvent,
+    FlowEvent,
+    FlowStartedEvent,
+    NodeFinishedEvent,
+    NodeStartedEvent,
+)
+from vibe_llms.exceptions import CorruptionError, RequestError, Stage, StoreError
+from vibe_llms.flows.checking import check_task
+from vibe_llms.flows.graphs import Flow
+from vibe_llms.flows.machine import Pass, decide
+from vibe_llms.flows.reading import TaskReading, examine_task
+from vibe_llms.flows.state import FlowState
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.places import produce_log, require_logs
+from vibe_llms.suggestions import end_among
+from vibe_llms.values import frozen
+
+_KINDS = (FlowEndedEvent, FlowStartedEvent, NodeFinishedEvent, NodeStartedEvent)
+
+
+@frozen(kw_only=True, eq=False, slots=False)
+class FlowRecord:
+    """A run, as a store has it.
+
+    Attributes:
+        run_id: The id of its conversation.
+        started: What it began with: the first of its events.
+        reading: The task, read again as it was then.
+        log: All its events, each with its moment.
+    """
+
+    run_id: str
+    started: FlowStartedEvent
+    reading: TaskReading
+    log: tuple[LoggedEvent, ...]
+
+    @property
+    def events(self) -> tuple[FlowEvent, ...]:
+        """All its events."""
+        return tuple(each.event for each in self.log if isinstance(each.event, _KINDS))
+
+    @functools.cached_property
+    def flow(self) -> Flow:
+        """The flow of the task.
+
+        Raises:
+            ConfigurationError: There are mistakes in the task.
+        """
+        return check_task(self.reading).access_flow()
+
+    def cut(self, node: str, visit: int) -> tuple[FlowEvent, ...]:
+        """Returns the visits that were over before a visit of a node began.
+
+        Raises:
+            RequestError: The run has not come to that visit.
+        """
+        kept: list[FlowEvent] = []
+        for event in self.events:
+            if isinstance(event, NodeFinishedEvent | NodeStartedEvent):
+                if (event.node, event.visit) == (node, visit):
+                    return tuple(kept)
+                if isinstance(event, NodeFinishedEvent):
+                    kept.append(event)
+        nodes = [event.node for event in kept if isinstance(event, NodeFinishedEvent)]
+        count = nodes.count(node)
+        known = (
+            f"It was visited {count} times" if count else f"Visited were{end_among(node, nodes)}"
+        )
+        raise RequestError(
+            path="node",
+            detail=f"The run {self.run_id} has no visit {visit} of {node!r}{known}",
+            stage=Stage.EXECUTE,
+        )
+
+
+def read_record(store: ConversationStore, run_id: str) -> FlowRecord:
+    """Reads what a run has left. Does file work.
+
+    Raises:
+        UnknownConversationError: The store has no such conversation.
+        StoreError: It is no run of a flow, or the store keeps no logs.
+        ConfigurationError: What it has of the task does not read.
+    """
+    require_logs(store)
+    log = tuple(produce_log(store, run_id).read())
+    started = next((each.event for each in log if isinstance(each.event, FlowStartedEvent)), None)
+    if started is None:
+        store.read_metadata(run_id)  # says so if there is no such conversation at all
+        raise StoreError(
+            detail=f"{run_id} is a conversation, and no run of a flow.",
+            remedy="`vibe flow run` says what its run is called.",
+        )
+    reading = examine_task(started.task, strict=False)
+    task = attrs.evolve(reading.task, place=started.place)
+    return FlowRecord(
+        run_id=run_id, started=started, reading=attrs.evolve(reading, task=task), log=log
+    )
+
+
+def replay_flow(flow: Flow, events: Iterable[FlowEvent], *, max_iterations: int) -> FlowState:
+    """Goes the way of a run again, and asks no model: what was said is in its events.
+
+    Raises:
+        CorruptionError: A step of it is none that the flow can take.
+    """
+    state = FlowState.begin(flow)
+    for event in events:
+        if isinstance(event, NodeFinishedEvent):
+            _examine_step(state, event, max_iterations)
+        state.apply(event)
+    return state
+
+
+def _examine_step(state: FlowState, event: NodeFinishedEvent, max_iterations: int) -> None:
+    branch = state.branches.get(event.branch)
+    others = state.branches.keys() - {event.branch}
+    expected = decide(state, others, max_iterations) if branch else None
+    ways = {edge.index for edge in state.flow.edges if edge.source == event.node}
+    fits = (
+        branch is not None
+        and branch.node == event.node
+        and ways.issuperset(event.edges)
+        and (not isinstance(expected, Pass) or expected.event == event)
+    )
+    if not fits:
+        place = (
+            f"branch {event.branch} is at {branch.node}" if branch else "there is no such branch"
+        )
+        raise CorruptionError(
+            detail=f"The run says that branch {event.branch} visited {event.node} and went on by "
+            f"{list(event.edges)}, but {place}.",
+            remedy="The log was changed, or is that of another flow.",
+        )

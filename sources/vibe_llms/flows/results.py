@@ -1,0 +1,111 @@
+"""What came of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from vibe_llms.events.flow import FlowReason
+from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
+from vibe_llms.flows.state import FlowState
+from vibe_llms.flows.visiting import Spending
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.plain import JsonValue
+from vibe_llms.values import frozen
+
+
+@frozen(kw_only=True)
+class AdapterResult:
+    """What came of a task.
+
+    Attributes:
+        success: Whether the flow came to its end. Whether that met the goal, ``goal_met`` says.
+        goal_met: Whether the conditions of the goal are met; ``None`` where it did not end.
+        responses: What each node said last, by its id.
+        final_response: What was said when the flow ended; empty before.
+        verification: What became of each condition: its ``description``, ``evaluation_type``,
+            ``is_met``, ``confidence`` and ``evidence``.
+        errors: Why it did not come to its end, or what is wrong with the task; a line each.
+        warnings: What is odd in the task but harms nobody, and why visits failed from which the
+            flow went on.
+        reason: Why it came to rest, as a stable word; ``refused`` where it did not begin.
+        limit: The name of the limit that was reached, where that is why.
+        path: The nodes that were visited, in the order in which the visits ended.
+        requests: How many answers models gave.
+        usage: What these used; ``None`` where no vendor said.
+        cost_cents: What they cost, in US cents; ``None`` where no price is known.
+        run_id: What the run is called: by that it is resumed, forked and shown, where a store has
+            it; empty where none began.
+        error: The first of the errors for programs, where it has a type.
+    """
+
+    success: bool
+    goal_met: bool | None = None
+    responses: Mapping[str, str] = attrs.field(factory=dict)
+    final_response: str = ""
+    verification: tuple[Mapping[str, JsonValue], ...] = ()
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    reason: FlowReason | str = "ended"
+    limit: str = ""
+    path: tuple[str, ...] = ()
+    requests: int = 0
+    usage: Usage | None = None
+    cost_cents: float | None = None
+    run_id: str = ""
+    error: ConverseError | None = None
+
+    @property
+    def spending(self) -> Spending:
+        """What the models' answers have used, together."""
+        return Spending(requests=self.requests, usage=self.usage, cost_cents=self.cost_cents)
+
+
+def refuse(
+    findings: Sequence[Finding] = (),
+    warnings: Sequence[Finding] = (),
+    error: ConverseError | None = None,
+) -> AdapterResult:
+    """Says why a task was not begun."""
+    if error is None:
+        error = ConfigurationError(findings=tuple(findings))
+    return AdapterResult(
+        success=False,
+        errors=tuple(map(str, findings)) or (str(error),),
+        warnings=tuple(map(str, warnings)),
+        reason="refused",
+        error=error,
+    )
+
+
+def produce_result(
+    run_id: str, state: FlowState, warnings: Sequence[Finding] = ()
+) -> AdapterResult:
+    """Says what came of a run, from where it stands."""
+    ending = state.ending
+    is_ended = ending is not None and ending.reason == "ended"
+    errors: tuple[str, ...] = ()
+    if ending is not None and not is_ended:
+        place = f"{ending.node}: " if ending.node else ""
+        errors = (f"{place}{ending.detail or 'It was cancelled.'}",)
+    spent = Spending(requests=state.requests, usage=state.usage, cost_cents=state.cost_cents)
+    if ending is not None:
+        spent += Spending(
+            requests=ending.requests, usage=ending.usage, cost_cents=ending.cost_cents
+        )
+    return AdapterResult(
+        success=is_ended,
+        goal_met=ending.goal_met if ending is not None else None,
+        responses=dict(state.responses),
+        final_response=state.final or "",
+        verification=ending.verdicts if ending is not None else (),
+        errors=errors,
+        warnings=(*map(str, warnings), *state.failures),
+        reason=ending.reason if ending is not None else "cancelled",
+        limit=ending.limit if ending is not None else "",
+        path=tuple(state.path),
+        run_id=run_id,
+        error=ending.error if ending is not None else None,
+        **attrs.asdict(spent, recurse=False),
+    )

@@ -1,0 +1,53 @@
+"""What bounds the run of a flow, and how strictly it is looked at before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+import attrs
+
+from vibe_llms.plain import JsonValue
+from vibe_llms.tables.annotations import Count
+from vibe_llms.tables.kinds import Kind, is_number
+from vibe_llms.tables.reading import require
+from vibe_llms.values import frozen
+
+_CENTS: Final = Kind("a number above 0", lambda value: is_number(value) and value > 0)
+
+
+@frozen(kw_only=True)
+class AdapterConfig:
+    """How tasks are run.
+
+    Attributes:
+        max_iterations: How many nodes a run may visit.
+        timeout_ms: How long it may take in all, in milliseconds.
+        debug_mode: Each visit is logged, under ``vibe_llms.flows``.
+        strict_validation: What is odd in a task but harms nobody is an error, too.
+        require_all_conditions: The goal is met when all of its conditions are; else when one is.
+        max_requests: How many answers of models it may take; a run that could take more does not
+            start. ``None`` for as many as it takes, as with those that follow.
+        max_tokens: How many tokens it may use, input and output.
+        max_cost_cents: What it may cost, in US cents.
+    """
+
+    max_iterations: Count = 1000
+    timeout_ms: Count = 300_000
+    debug_mode: bool = False
+    strict_validation: bool = True
+    require_all_conditions: bool = True
+    max_requests: Count | None = None
+    max_tokens: Count | None = None
+    max_cost_cents: Annotated[float, _CENTS] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        require(self, "config")
+
+    def export(self) -> Mapping[str, JsonValue]:
+        """Returns what is not as it is by default."""
+        return {
+            field.name: value
+            for field in attrs.fields(type(self))
+            if (value := getattr(self, field.name)) != field.default
+        }
