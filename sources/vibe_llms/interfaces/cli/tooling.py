@@ -80,7 +80,7 @@ skill_option = click.option(
 def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
     if not is_wanted or context.resilient_parsing:
         return
-    from vibe_llms.engine.diagrams import write_table
+    from vibe_llms.engine.table import write_table
 
     write("\n".join(write_table()))
     context.exit()
