@@ -1,26 +1,40 @@
-"""The check before a run: all that is wrong with a task, at once, before it costs a cent."""
+"""The check before a run: all that is wrong with a task, at once, before it costs a cent.
+
+What a finding does to a run is decided by its rule, in ``faults.WEIGHTS``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.flows.acting import Tools, find_tool_faults, survey_acting
 from vibe_llms.flows.compiling import compile_flow
-from vibe_llms.flows.faults import FlowFault, Weight
-from vibe_llms.flows.graphs import Flow, NodeKind
+from vibe_llms.flows.faults import FlowFault, Rule, Weight
+from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template, read_template
 from vibe_llms.flows.invoking import InvocationTemplate, read_invocation
-from vibe_llms.flows.reading import TaskReading
+from vibe_llms.flows.knowledge import Knowledge
+from vibe_llms.flows.labels import Found, find_label_faults, find_predicate_faults
+from vibe_llms.flows.prompting import find_early_choices, find_unused_prompts, survey_speaking
+from vibe_llms.flows.reading import TaskReading, examine_task
+from vibe_llms.flows.references import ReferenceChecker, Use
+from vibe_llms.flows.soundness import find_graph_faults
+from vibe_llms.flows.splitting import find_split_faults
+from vibe_llms.flows.subflows import INPUT, Refusal, find_subflow
 from vibe_llms.flows.tasks import Task
-from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.mermaid import Diagram, parse_diagram
 from vibe_llms.tables.reading import KeyPath
-from vibe_llms.values import frozen
+from vibe_llms.values import define, frozen
 
 DIAGRAM: Final[KeyPath] = ("flow_diagram", "mermaid")
+
+_FILES: Final = 100
+"""So many tasks may one task run as subflows, and these in turn."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -34,7 +48,7 @@ class Surroundings:
     """
 
     variables: Collection[str] | None = None
-    tools: Mapping[str, Invoker] | None = None
+    tools: Tools | None = None
     predicates: Collection[str] | None = None
 
 
@@ -48,7 +62,7 @@ class TaskCheck:
         templates: Of the prompts, in their order.
         invocations: What tool nodes invoke, by their ids.
         subflows: What came of looking at the tasks that subflow nodes run, by their ids.
-        errors: With any of these it does not run.
+        errors: With any of these it does not run; those of subflows are among them.
         warnings: With these it does.
     """
 
@@ -71,56 +85,191 @@ class TaskCheck:
         return self.flow
 
 
-def check_task(
-    reading: TaskReading,
-    surroundings: Surroundings = Surroundings(),  # noqa: B008  # frozen
-) -> TaskCheck:
-    """Looks for all that is wrong with a task: in its file, templates, diagram and graph."""
-    task = reading.task
-    prompts = None if "prompts" in reading.unread else len(task.prompts)
-    templates = tuple(read_template(each.template) for each in task.prompts)
-    found: list[tuple[KeyPath, FlowFault]] = [
-        (("prompts", index, "template"), fault)
-        for index, template in enumerate(templates)
-        for fault in template.faults
-    ]
-    refused: tuple[Finding, ...] = ()
-    flow, invocations = None, {}
-    if "flow_diagram" not in reading.unread:
-        try:
-            diagram = parse_diagram(task.flow_diagram.mermaid)
-        except ConfigurationError as error:
-            refused = error.findings
-        else:
-            compilation = compile_flow(diagram, prompts=prompts)
-            flow = compilation.flow
-            invocations = _read_invocations(flow)
-            found += [(DIAGRAM, fault) for fault in compilation.faults]
-            found += [(DIAGRAM, fault) for fault in _survey_labels(invocations, diagram)]
-    errors, warnings = list(reading.errors), list(reading.warnings)
-    errors += [reading.find(DIAGRAM, each.message, each.line, each.column) for each in refused]
-    for path, fault in found:
-        is_error = fault.weight is Weight.ERROR or (
-            fault.weight is Weight.HARMLESS and reading.strict
+def check_task(reading: TaskReading, surroundings: Surroundings | None = None) -> TaskCheck:
+    """Looks for all that is wrong with a task: in its file, templates, diagram and graph.
+
+    Subflows are looked at as well, and their files are read for that.
+    """
+    return _Checker(reading, surroundings or Surroundings(), _Trail()).check()
+
+
+_Key = tuple[Path, frozenset[str]]
+
+
+@define
+class _Trail:
+    """The files on the way to one, the variables that they have, and all that was looked at."""
+
+    files: tuple[Path, ...] = ()
+    variables: frozenset[str] = frozenset()
+    known: dict[_Key, TaskCheck] = attrs.field(factory=dict)
+
+
+class _Checker:
+    """Looks at one task."""
+
+    def __init__(self, reading: TaskReading, surroundings: Surroundings, trail: _Trail) -> None:
+        self._reading = reading
+        self._task = reading.task
+        self._surroundings = surroundings
+        self._trail = trail
+        self._errors = list(reading.errors)
+        self._warnings = list(reading.warnings)
+
+    def check(self) -> TaskCheck:
+        task, is_read = self._task, "flow_diagram" not in self._reading.unread
+        templates = tuple(read_template(each.template) for each in task.prompts)
+        diagram = self._read_diagram() if is_read else None
+        flow, invocations, subflows = None, {}, {}
+        if diagram is not None:
+            flow = self._compile(diagram)
+            invocations = {
+                node.id: read_invocation(node.text)
+                for node in flow.nodes.values()
+                if node.kind is NodeKind.TOOL
+            }
+            self._report(self._survey_flow(flow, diagram, invocations))
+            subflows = self._check_subflows(flow)
+        self._report(self._survey_templates(templates, flow, diagram, invocations))
+        if self._surroundings.predicates is not None:
+            self._report(find_predicate_faults(task, self._surroundings.predicates))
+        return TaskCheck(
+            task=task,
+            flow=flow,
+            templates=templates,
+            invocations=invocations,
+            subflows=subflows,
+            errors=_sort(self._errors),
+            warnings=_sort(self._warnings),
         )
-        finding = reading.find(path, fault.message, fault.line, fault.column)
-        (errors if is_error else warnings).append(finding)
-    return TaskCheck(
-        task=task,
-        flow=flow,
-        templates=templates,
-        invocations=invocations,
-        errors=_sort(errors),
-        warnings=_sort(warnings),
-    )
 
+    def _report(self, found: Iterable[Found]) -> None:
+        for path, fault in found:
+            weight = fault.weight
+            is_error = weight is Weight.ERROR or (
+                weight is Weight.HARMLESS and self._reading.strict
+            )
+            finding = self._reading.find(path, fault.message, fault.line, fault.column)
+            (self._errors if is_error else self._warnings).append(finding)
 
-def _read_invocations(flow: Flow) -> dict[str, InvocationTemplate]:
-    return {
-        node.id: read_invocation(node.text)
-        for node in flow.nodes.values()
-        if node.kind is NodeKind.TOOL
-    }
+    def _read_diagram(self) -> Diagram | None:
+        try:
+            return parse_diagram(self._task.flow_diagram.mermaid)
+        except ConfigurationError as error:
+            for each in error.findings:
+                message, line, column = each.message, each.line, each.column
+                self._errors.append(self._reading.find(DIAGRAM, message, line, column))
+            return None
+
+    def _compile(self, diagram: Diagram) -> Flow:
+        is_read = "prompts" not in self._reading.unread
+        count = len(self._task.prompts) if is_read else None
+        compilation = compile_flow(diagram, prompts=count)
+        self._report((DIAGRAM, fault) for fault in compilation.faults)
+        return compilation.flow
+
+    def _survey_flow(
+        self, flow: Flow, diagram: Diagram, invocations: Mapping[str, InvocationTemplate]
+    ) -> Iterator[Found]:
+        task, tools = self._task, self._surroundings.tools
+        in_diagram = [
+            *_survey_labels(invocations, diagram),
+            *find_graph_faults(flow),
+        ]
+        if flow.start in flow.nodes:
+            in_diagram += find_split_faults(flow, survey_acting(invocations, tools))
+            if tools is not None:
+                in_diagram += find_tool_faults(flow, invocations, tools)
+        if invocations and tools is None and not (task.ensembles or task.mcp):
+            first = flow.nodes[next(iter(invocations))]
+            message = f"{first.id} invokes a tool, which must be given when the task is run; or "
+            message += "name what has it in 'ensembles' or 'mcp'."
+            in_diagram.append(_fault(first, Rule.TOOL_LATER, message))
+        yield from ((DIAGRAM, fault) for fault in in_diagram)
+        if "categories" not in self._reading.unread and "goal" not in self._reading.unread:
+            yield from find_label_faults(task, flow, DIAGRAM)
+        if "prompts" not in self._reading.unread:
+            yield from find_unused_prompts(task, flow)
+
+    def _survey_templates(
+        self,
+        templates: tuple[Template, ...],
+        flow: Flow | None,
+        diagram: Diagram | None,
+        invocations: Mapping[str, InvocationTemplate],
+    ) -> Iterator[Found]:
+        reading, task = self._reading, self._task
+        nodes: dict[int | None, list[str]] = {}
+        uses: list[Use] = []
+        knowledge = None
+        if flow is not None and flow.start in flow.nodes:
+            knowledge = Knowledge(flow, survey_speaking(flow))
+            early = find_early_choices(task, flow, knowledge)
+            yield from ((DIAGRAM, fault) for fault in early)
+        for node in flow.nodes.values() if flow is not None else ():
+            nodes.setdefault(node.prompt, []).append(node.id)
+        for index, template in enumerate(templates):
+            path: KeyPath = ("prompts", index, "template")
+            yield from ((path, fault) for fault in template.faults)
+            for reference in template.references:
+                uses.append(Use(path=path, reference=reference, nodes=nodes.get(index, ())))
+        for name, invocation in invocations.items():
+            for reference in invocation.references:
+                assert diagram is not None
+                line, column = _locate(diagram, name, reference.line, reference.column)
+                moved = attrs.evolve(reference, line=line, column=column)
+                uses.append(Use(path=DIAGRAM, reference=moved, nodes=(name,)))
+        registry = None if "resource_registry" in reading.unread else task.resource_registry
+        own = {*task.variables, *self._trail.variables}
+        if "variables" in reading.unread:
+            own |= {each.reference.name for each in uses}  # whatever they may be
+        yield from ReferenceChecker(
+            registry, own, self._surroundings.variables, flow, knowledge
+        ).find_faults(uses)
+
+    def _check_subflows(self, flow: Flow) -> dict[str, TaskCheck]:
+        found = {}
+        for node in flow.nodes.values():
+            if node.kind is not NodeKind.SUBFLOW:
+                continue
+            check = self._check_subflow(node)
+            if check is None:
+                continue
+            found[node.id] = check
+            self._errors += (each for each in check.errors if each not in self._errors)
+            self._warnings += (each for each in check.warnings if each not in self._warnings)
+        return found
+
+    def _check_subflow(self, node: FlowNode) -> TaskCheck | None:
+        task, trail = self._task, self._trail
+        path = find_subflow(task.folder, node.text)
+        if isinstance(path, Refusal):
+            self._report([(DIAGRAM, _fault(node, Rule.SUBFLOW, path.message))])
+            return None
+        own = Path(task.place).resolve()
+        files, file = (*trail.files, own), path.resolve()
+        if file in files:
+            names = [each.name for each in (*files[files.index(file) :], file)]
+            way = " \N{RIGHTWARDS ARROW} ".join(names)
+            message = f"{way}: a task cannot run itself. Take one of these nodes away."
+            self._report([(DIAGRAM, _fault(node, Rule.SUBFLOW, message))])
+            return None
+        variables = trail.variables.union(task.variables, {INPUT})
+        key = (file, variables)
+        if key not in trail.known:
+            if len(trail.known) >= _FILES:
+                message = f"The task runs more than {_FILES} others; let it run fewer."
+                self._report([(DIAGRAM, _fault(node, Rule.SUBFLOW, message))])
+                return None
+            try:
+                reading = examine_task(path, strict=self._reading.strict)
+            except ConfigurationError as error:
+                self._errors += error.findings
+                return None
+            inside = attrs.evolve(self._surroundings, tools=None)  # it names its own
+            below = _Trail(files, variables, trail.known)
+            trail.known[key] = _Checker(reading, inside, below).check()
+        return trail.known[key]
 
 
 def _survey_labels(
@@ -129,17 +278,22 @@ def _survey_labels(
     """Yields what is wrong with labels, with the places of the diagram."""
     for name, invocation in invocations.items():
         for fault in invocation.faults:
-            line, column = locate_in_label(diagram, name, fault.line, fault.column)
+            line, column = _locate(diagram, name, fault.line, fault.column)
             yield attrs.evolve(fault, line=line, column=column)
 
 
-def locate_in_label(diagram: Diagram, name: str, line: int, column: int) -> tuple[int, int]:
+def _locate(diagram: Diagram, name: str, line: int, column: int) -> tuple[int, int]:
     """Returns where in a diagram a place in the label of a node is; where it begins, at least."""
     label = diagram.nodes[name].label
     place = label.place
     if diagram.text[place.start : place.end] != label.text:
         return place.line, place.column  # with entities, or as ``@{…}``: not as it is shown
     return place.line + line - 1, column + (place.column - 1 if line == 1 else 0)
+
+
+def _fault(place: object, rule: Rule, message: str) -> FlowFault:
+    line, column = getattr(place, "line", 0), getattr(place, "column", 0)
+    return FlowFault(line=line, column=column, message=message, rule=rule)
 
 
 def _sort(findings: Iterable[Finding]) -> tuple[Finding, ...]:

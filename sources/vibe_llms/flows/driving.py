@@ -34,6 +34,7 @@ from vibe_llms.flows.machine import ENGAGED, Pass, Stop, Visit, choose, decide, 
 from vibe_llms.flows.predicates import Predicates
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import Branch, FlowState
+from vibe_llms.flows.subflows import INPUT
 from vibe_llms.flows.tasks import CONTENT
 from vibe_llms.flows.verifying import FlowOutcome, GoalVerification, Verdict, verify
 from vibe_llms.flows.visiting import Listener, Spending, Visitor, VisitOutcome
@@ -43,8 +44,6 @@ from vibe_llms.plugins.specification.flows import PredicateContext
 from vibe_llms.values import define, frozen
 
 VISIT: Final = "flow.visit"
-INPUT: Final = "input"
-"""The variable in which a subflow is given what was said before it."""
 _BREATH: Final = 64
 """After so many nodes that do nothing, others in the event loop have their turn."""
 

@@ -47,7 +47,6 @@ class Rule(enum.StrEnum):
     PROMPT_MISSING = "prompt-missing"
     PROMPT_UNUSED = "prompt-unused"
     LOOKALIKE = "lookalike"
-    INSTRUCTIONS = "instructions"
     TEMPLATE = "template"
     VARIABLE = "variable"
     VARIABLE_LATER = "variable-later"
@@ -58,6 +57,7 @@ class Rule(enum.StrEnum):
     LOOP_OUTSIDE = "loop-outside"
     SUBFLOW = "subflow"
     TOOL = "tool"
+    TOOL_LATER = "tool-later"
     UNGUARDED = "unguarded"
     PREDICATE = "predicate"
     BUDGET = "budget"
@@ -78,7 +78,6 @@ WEIGHTS: Final[Mapping[Rule, Weight]] = {
             Rule.SPLIT_CROSSED,
             Rule.PROMPT_UNUSED,
             Rule.LOOKALIKE,
-            Rule.INSTRUCTIONS,
             Rule.REGISTRY_EMPTY,
         ),
         Weight.HARMLESS,
@@ -91,6 +90,7 @@ WEIGHTS: Final[Mapping[Rule, Weight]] = {
             Rule.AT_ONCE,
             Rule.NEVER_TAKEN,
             Rule.VARIABLE_LATER,
+            Rule.TOOL_LATER,
             Rule.RESPONSE_MAYBE,
             Rule.UNGUARDED,
         ),

@@ -11,7 +11,7 @@ import enum
 import functools
 from collections.abc import Container, Iterable, Mapping
 
-from vibe_llms.flows.dominance import find_dominators, find_natural_loop
+from vibe_llms.flows.dominance import Dominators, find_natural_loops
 from vibe_llms.values import frozen
 
 
@@ -125,11 +125,16 @@ class Flow:
 
     @functools.cached_property
     def exits(self) -> Mapping[str, Exits]:
-        """What leaves each node."""
+        """What leaves each node, by when it is taken."""
+        return {name: Exits.sort(edges) for name, edges in self.leaving.items()}
+
+    @functools.cached_property
+    def leaving(self) -> Mapping[str, list[FlowEdge]]:
+        """What leaves each node, in the order of the diagram."""
         leaving: dict[str, list[FlowEdge]] = {each: [] for each in self.nodes}
         for edge in self.edges:
             leaving[edge.source].append(edge)
-        return {name: Exits.sort(edges) for name, edges in leaving.items()}
+        return leaving
 
     @functools.cached_property
     def ends(self) -> tuple[str, ...]:
@@ -137,38 +142,54 @@ class Flow:
         return tuple(node.id for node in self.nodes.values() if node.kind is NodeKind.END)
 
     @functools.cached_property
+    def successors(self) -> Mapping[str, list[str]]:
+        """What follows each node, along whatever edge."""
+        return {name: [edge.target for edge in edges] for name, edges in self.leaving.items()}
+
+    @functools.cached_property
+    def dominators(self) -> Dominators:
+        """Which node every way to another leads through; of those that can be reached alone."""
+        return Dominators(self.successors, self.start)
+
+    @functools.cached_property
+    def postdominators(self) -> Mapping[str, str]:
+        """The nearest node through which every way from each node to an end leads."""
+        return self.find_postdominators(EdgeKind)
+
+    @functools.cached_property
     def joins(self) -> Mapping[str, str]:
         """Where the branches of each split wait for each other: its nearest post-dominator.
 
         Every way from the split to an end leads through that node, so that all branches come
         there, whatever they choose on the way. A split from which no end can be reached has none.
+        A loop node is no split: its edges are rounds and the way out.
         """
-        found = find_dominators(self._successors(reverse=True), _EXIT)
-        splits = (name for name, exits in self.exits.items() if len(exits.plain) > 1)
-        return {name: join for name in splits if (join := found.get(name, _EXIT)) != _EXIT}
+        found = self.postdominators
+        return {
+            name: found[name]
+            for name, exits in self.exits.items()
+            if len(exits.plain) > 1 and self.nodes[name].kind is not NodeKind.LOOP and name in found
+        }
 
     @functools.cached_property
     def loops(self) -> Mapping[str, frozenset[str]]:
         """What each loop node encloses, itself among it; only itself where nothing leads back."""
-        successors = self._successors()
-        dominators = find_dominators(successors, self.start)
-        return {
-            node.id: find_natural_loop(successors, dominators, node.id)
-            for node in self.nodes.values()
-            if node.kind is NodeKind.LOOP
-        }
+        heads = (node.id for node in self.nodes.values() if node.kind is NodeKind.LOOP)
+        return find_natural_loops(self.successors, self.dominators, heads)
 
-    def _successors(self, *, reverse: bool = False) -> dict[str, list[str]]:
-        """Returns what follows each node; reversed, what is before it, from one exit on."""
-        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+    def find_postdominators(self, kinds: Iterable[EdgeKind]) -> dict[str, str]:
+        """Returns the same as :attr:`postdominators`, as if there were no edges but of some kinds.
+
+        A node from which no end can be reached has none, and neither has an end.
+        """
+        kinds = set(kinds)
+        before: dict[str, list[str]] = {name: [] for name in self.nodes}
+        before[_EXIT] = list(self.ends)
         for edge in self.edges:
-            if reverse:
-                found[edge.target].append(edge.source)
-            else:
-                found[edge.source].append(edge.target)
-        if reverse:
-            found[_EXIT] = list(self.ends)
-        return found
+            if edge.kind in kinds:
+                before[edge.target].append(edge.source)
+        found = Dominators(before, _EXIT).immediate
+        return {name: above for name, above in found.items() if above != _EXIT}
 
 
 _EXIT = "\N{NULL}"

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.flows.faults import FlowFault
+from vibe_llms.flows.faults import FlowFault, Rule
 from vibe_llms.plain import JsonValue
 from vibe_llms.suggestions import end_among
 from vibe_llms.values import frozen
@@ -166,25 +166,29 @@ def _survey_braces(text: str) -> Iterator[tuple[int, int]]:
 def _read_reference(inner: str, line: int, column: int) -> Reference | FlowFault:
     if not inner.endswith("}}") or len(inner) < 4:  # two pairs of braces
         message = f"These braces are not closed in their line. {_REMEDY}."
-        return FlowFault(line=line, column=column, message=message)
+        return _fault(line, column, message)
     said = inner[2:-2].strip()
     found = _REFERENCE.fullmatch(said)
     if found is None:
         message = f"{said[:40]!r} is nothing that can be put in. {_REMEDY}."
-        return FlowFault(line=line, column=column, message=message)
+        return _fault(line, column, message)
     if (name := found["loop"]) is not None:
         if name not in LOOP_NAMES:
             message = f"A loop has no {name!r}{end_among(name, LOOP_NAMES)}"
-            return FlowFault(line=line, column=column, message=message)
+            return _fault(line, column, message)
         return Reference(source="loop", name=name, line=line, column=column)
     if (name := found["variable"]) is not None:
         return Reference(source="variable", name=name, line=line, column=column)
     source: Source = "registry" if found["kind"] == "registry" else "response"
     if source == "response" and found["field"]:
         message = f"A response has no fields: write {{{{response:{found['name']}}}}}."
-        return FlowFault(line=line, column=column, message=message)
+        return _fault(line, column, message)
     field = found["field"] or (ADDRESS if source == "registry" else "")
     return Reference(source=source, name=found["name"], field=field, line=line, column=column)
+
+
+def _fault(line: int, column: int, message: str) -> FlowFault:
+    return FlowFault(line=line, column=column, message=message, rule=Rule.TEMPLATE)
 
 
 def _look_up(reference: Reference, scope: TemplateScope) -> str:

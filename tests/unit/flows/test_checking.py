@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,33 +11,61 @@ import pytest
 
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
+from vibe_llms.flows.faults import WEIGHTS
 from vibe_llms.flows.reading import examine_task
+from vibe_llms.invocables.invokers import Effect, Invoker
 
 GIVEN = Surroundings(variables={"topic"})
 
 
-def make(diagram: str, *templates: str, **more: Any) -> dict[str, Any]:
+def make(diagram: str, *prompts: str | dict[str, str], **more: Any) -> dict[str, Any]:
     """Returns a task as plain data."""
     return {
         "goal": {"description": "Answer."},
         "resource_llm": {"provider": "mock", "model": "echo"},
         "prompts": [
             {"template": each} if isinstance(each, str) else each
-            for each in templates or ("Hello {{topic}}",)
+            for each in prompts or ("Hello {{topic}}",)
         ],
         "flow_diagram": {"mermaid": diagram},
         **more,
     }
 
 
-def check(diagram: str, *templates: Any, strict: bool = True, **more: Any) -> TaskCheck:
+def check(
+    diagram: str,
+    *prompts: str | dict[str, str],
+    strict: bool = True,
+    around: Surroundings = GIVEN,
+    **more: Any,
+) -> TaskCheck:
     """Checks a task."""
-    return check_task(examine_task(make(diagram, *templates, **more), strict=strict), GIVEN)
+    return check_task(examine_task(make(diagram, *prompts, **more), strict=strict), around)
+
+
+def find(found: TaskCheck) -> list[str]:
+    """Returns all findings, each with its kind; the path of the diagram is left out."""
+    kinds = (("error", found.errors), ("warning", found.warnings))
+    return [
+        f"{kind} {each.path.removeprefix('flow_diagram.mermaid:')} {each.message}"
+        for kind, findings in kinds
+        for each in findings
+    ]
+
+
+def expect(found: TaskCheck, *expected: str) -> None:
+    """Compares all findings with the beginnings of those that are expected."""
+    told = find(found)
+    assert len(told) == len(expected), told
+    for each, beginning in zip(told, expected, strict=True):
+        assert each.startswith(beginning), (each, beginning)
 
 
 def test_a_sound_task_is_ready_to_run() -> None:
     """Its graph, its templates and what its tools are given come with it."""
-    found = check('graph TD\nSTART --> P0 --> T[/"calc x={{response:P0}}"/] --> END')
+    found = check(
+        'graph TD\nSTART --> P0 --> T[/"calc x={{response:P0}}"/] --> END', ensembles=["a"]
+    )
 
     assert found.errors == ()
     assert found.access_flow() is found.flow
@@ -68,3 +97,528 @@ def test_all_mistakes_in_a_diagram_that_does_not_read_are_told() -> None:
 
     assert found.flow is None
     assert {each.path.rpartition(":")[0] for each in found.errors} > {"prompts[0].template:1"}
+
+
+def test_the_diagram_of_the_requirements_passes() -> None:
+    """Also strictly: what it leaves open is bounded by max_iterations, and said in warnings."""
+    found = check(
+        "graph TD\n    START --> P0\n    P0 --> COND{Check}\n    COND -->|success| END\n"
+        "    COND -->|retry| P0",
+        "Given {{topic}}, identify key aspects. Previous: {{response:P0}}",
+    )
+
+    expect(
+        found,
+        "warning 3:12 COND has no edge for when none of its labels fits",
+        "warning 5:10 P0 \N{RIGHTWARDS ARROW} COND \N{RIGHTWARDS ARROW} P0 goes round until max_i",
+        "warning prompts[0].template:1:50 P0 may have said nothing yet when P0 is visited the firs",
+    )
+
+
+CASES: list[tuple[str, tuple[str, ...]]] = [
+    # What nobody comes to, and what nobody gets away from
+    ("START --> P0 --> END\nB --> C --> B\nC --> END", ("error 3:1 B, C cannot be reached",)),
+    ("START --> P0 --> END\nB --> P0\nC", ("error 3:1 B cannot", "error 4:1 C cannot be reached")),
+    (
+        "START --> P0 --> CHEK\nCHECK[x] --> END",
+        (
+            "error 2:18 Nothing leads on from CHEK: lead an edge to END, or to what comes next; "
+            "did you mean 'CHECK'?",
+            "error 3:1 CHECK cannot be reached from START: lead an edge there, or take it away; "
+            "did you mean 'CHEK'?",
+        ),
+    ),
+    (
+        "START --> P0 --> A --> B --> A\nEND",
+        ("error 2:18 No way leads from A, B to END", "warning 2:26 A \N{RIGHTWARDS ARROW} B"),
+    ),
+    ("START --> P0 -->|error| H --> END", ("error 2:11 P0 has edges for when it goes wrong, and",)),
+    (
+        "START --> P0 --> A --> P0\nA -->|error| END",
+        (
+            "error 2:11 No way leads from P0, A to END",
+            "warning 2:20 P0 \N{RIGHTWARDS ARROW} A",
+            "warning 3:3 A never fails",
+        ),
+    ),
+    # Choices
+    ("START --> P0 --> C{x} --> END", ("error 2:18 C has one way on only",)),
+    (
+        "START --> P0 --> C{x}\nC --> A --> END\nC --> END",
+        ("error 2:18 C chooses by labels, and 2 of its edges have none",),
+    ),
+    (
+        "START --> P0 --> C{x}\nC -->|yes| END\nC -->|Yes| A --> END\nC --> END",
+        ("error 4:3 The label 'Yes' leads from C to END and to A",),
+    ),
+    (
+        "START --> P0 --> C{x}\nC -->|yes| END\nC -->|no| A --> END",
+        ("warning 2:18 C has no edge for when none of its labels fits",),
+    ),
+    ("START --> P0 --> C{x}\nC -->|yes| END\nC -->|no| A --> END\nC -->|error| A", ()),
+    ("START --> P0 -->|ok| END", ("warning 2:11 P0 has no edge for when none of its labels fits",)),
+    (
+        "START -->|go| P0 --> END\nSTART --> END",
+        ("error 2:7 START chooses by what was said, and nothing has been",),
+    ),
+    ("START --> P0 --> END\nP0 --> END", ("error 3:4 P0 has such an edge already",)),
+    # Loops and cycles
+    (
+        "START --> L([Refine]) --> P0 --> L --> END",
+        ("warning 2:11 L says no bound, and goes round until max_iterations is reached",),
+    ),
+    ("START --> L([x3]) -->|again| P0 --> L -->|done| END", ()),
+    ("START --> L([x3]) -->|again| P0 --> L -->|limit| END", ()),
+    ("START --> L([x0]) --> P0 --> L --> END", ("error 2:11 L goes round 0 times",)),
+    (
+        "START --> L([x3]) --> P0 --> L\nP0 -->|ok| END",
+        ("error 2:11 No edge leaves L after its last round: draw one, L -->|done| END.",),
+    ),
+    (
+        "START --> L([End]) --> P0 --> END",
+        ("error 2:11 Nothing leads back to L, so that it is no l",),
+    ),
+    (
+        "START --> L([x3]) -->|a| P0 --> L -->|b| END\nL -->|c| A --> L\nL -->|d| B --> END",
+        (
+            "error 3:3 L begins its rounds with one edge, and leads to P0 and to A",
+            "error 4:3 L is left by one edge after its last round, and leads to END and to B",
+        ),
+    ),
+    (
+        "START --> L([x3]) -->|a| P0 --> M --> L -->|b| END\nSTART -->|x| M\nSTART -->|else| L",
+        (
+            "error 2:7 START has 2 edges for when no label fits",
+            "error 3:7 L is no loop, since this way leads into its round and does not pass it",
+            "error 3:7 START chooses by what was said",
+            "error 4:7 START has 2 edges",
+            "warning 2:19 P0",
+        ),
+    ),
+    # Splits
+    (
+        "START --> S --> P0 & A --> J --> END\nP0 -->|error| END",
+        ("error 3:4 The branches of S do not wait for each other at J, where each goes on by it",),
+    ),
+    (
+        "START --> S --> P0 & A --> J --> END\nP0 -->|again| S",
+        (
+            "error 3:4 A branch of S leads back to S before it meets the others at J",
+            "warning 3:4 S",
+        ),
+    ),
+    ("START --> S --> P0 & A --> J --> END", ()),
+    (
+        "START --> S --> P0 & A --> J --> END\nS --> B --> C",
+        ("error 3:13 Nothing leads on from C",),
+    ),
+    # Edges after a failure or a limit
+    ("START --> P0 --> A --> END\nA -->|error| END", ("warning 3:3 A never fails",)),
+    ("START --> P0 --> A --> END\nA -->|limit| END", ("warning 3:3 A never reaches a limit",)),
+    (
+        "START --> P0 --> END\nP0 -->|error| A --> END\nP0 -->|on error| END",
+        ("error 4:4 P0 has such an edge already, and takes the first",),
+    ),
+    # Ids
+    ("START --> P0 --> End --> END", ("error 2:18 End is a node like any other: capitals count",)),
+    (
+        "START --> P1 --> END",
+        (
+            "error 2:11 P1 puts a prompt that the task has not: the last one is P0",
+            "error prompts[0] It is never put, since no node of the diagram is called P0",
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected"), CASES)
+def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ...]) -> None:
+    """With its place and what to do; nothing else is."""
+    expect(check(f"graph TD\n{lines}", "Ask."), *expected)
+
+
+@pytest.mark.parametrize(
+    ("lines", "prompts", "expected"),
+    [
+        (
+            "START --> P0 --> END",
+            ["{{topik}}"],
+            "error prompts[0].template:1:1 There is no variable",
+        ),
+        (
+            "START --> P0 --> END",
+            ["{{loop.index}}"],
+            "error prompts[0].template:1:1 P0 is in no lo",
+        ),
+        (
+            "START --> L([x3]) --> A --> L --> P0 --> END",
+            ["{{loop.index}}"],
+            "error prompts[0].template:1:1 P0 is in no loop, where {{loop.index}} means something: "
+            "lead the way back to L from it",
+        ),
+        ("START --> L([x3]) --> P0 --> L --> END", ["{{loop.index}}{{loop.count}}"], ""),
+        (
+            "START --> P0 --> END",
+            ["a\n {{response:P9}}"],
+            "error prompts[0].template:2:2 There is no node called 'P9'; known: P0.",
+        ),
+        (
+            "START --> A --> P0 --> END",
+            ["{{response:A}}"],
+            "error prompts[0].template:1:1 A says nothing itself; known: P0.",
+        ),
+        (
+            "START --> P0 --> END",
+            ["{{response:P0}}"],
+            "error prompts[0].template:1:1 P0 has said nothing yet on any way to P0",
+        ),
+        (
+            "START --> P0 --> P1 --> END",
+            ["{{response:P1}}", "b"],
+            "error prompts[0].template:1:1 P1 has said nothing yet on any way to P0",
+        ),
+        ("START --> P0 --> P1 --> END", ["a", "{{response:P0}}"], ""),
+        (
+            "START --> P0 --> C{x} -->|a| P1 --> P2 --> END\nC --> P2",
+            ["a", "b", "{{response:P1}}"],
+            "warning prompts[2].template:1:1 P1 may have said nothing yet when P2 is visited, as "
+            "on START \N{RIGHTWARDS ARROW} P0 \N{RIGHTWARDS ARROW} C \N{RIGHTWARDS ARROW} P2: then",
+        ),
+        (
+            "START --> S --> P0 & P1 --> P2 --> END",
+            ["a", "b", "{{response:P0}}{{response:P1}}"],
+            "",
+        ),
+        (
+            "START --> S --> P0 & P1 --> P2 --> END",
+            ["a", "{{response:P0}}", "c"],
+            "error prompts[1].template:1:1 P0 has said nothing yet on any way to P1",
+        ),
+        (
+            "START --> S --> A & P0 --> P1 --> END\nA --> T\nT --> P2 & P3 --> U --> P1",
+            ["a", "{{response:P0}}{{response:P2}}{{response:P3}}", "c", "d"],
+            "",
+        ),
+        (
+            "START --> S --> A & P0 --> P1 --> END\nP0 -->|x| P1",
+            ["a", "{{response:P0}}"],
+            "",
+        ),
+        (
+            "START --> P0 --> END\nP0 -->|error| P1 --> END",
+            ["a", "{{response:P0}}"],
+            "error prompts[1].template:1:1 P0 has said nothing yet on any way to P1",
+        ),
+        (
+            "START --> P0 --> P1 --> END\nP0 -->|error| P1",
+            ["a", "{{response:P0}}"],
+            "warning prompts[1].template:1:1 P0 may have said nothing yet when P1 is visited",
+        ),
+        (
+            'START --> P0 --> T[/"calc a=1 b={{response:P1}}"/] --> END',
+            ["a"],
+            "error 2:33 There is no node called 'P1'; known: P0, T.",
+        ),
+    ],
+)
+def test_what_templates_refer_to_must_be_known_there(
+    lines: str, prompts: list[str], expected: str
+) -> None:
+    """On every way; on some ways alone, it is empty on the others, and a warning says so."""
+    found = check(f"graph TD\n{lines}", *prompts, ensembles=["tools"])
+
+    expect(found, *filter(None, [expected]))
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{registry:docs}} {{registry:docs.author}} {{registry:docs.content}}", ""),
+        (
+            "{{registry:dogs}}",
+            "error prompts[0].template:1:1 There is no entry of the registry called 'dogs'; did "
+            "you mean 'docs'?",
+        ),
+        (
+            "{{registry:docs.autor}}",
+            "error prompts[0].template:1:1 The entry 'docs' has no field 'autor'; did you mean "
+            "'author'?",
+        ),
+        ("{{registry:note.content}}", ""),
+        (
+            "{{registry:note}}",
+            "error prompts[0].template:1:1 The entry 'note' has an empty 'source_url': fill it in, "
+            "or write {{registry:note.content}}.",
+        ),
+        (
+            "{{registry:old.content}}",
+            "error prompts[0].template:1:1 The content of 'old' can be fetched from https: and",
+        ),
+    ],
+)
+def test_entries_of_the_registry_must_be_there(template: str, expected: str) -> None:
+    """With the field that is named."""
+    entries = [
+        {"name": "docs", "source_url": "https://example.org", "fields": {"author": "Ada"}},
+        {"name": "note", "content": "Remember."},
+        {"name": "old", "source_url": "ftp://example.org"},
+    ]
+    found = check(
+        "graph TD\nSTART --> P0 --> END", template, resource_registry={"entries": entries}
+    )
+
+    expect(found, *filter(None, [expected]))
+
+
+def test_variables_that_nobody_has_given_yet_are_told() -> None:
+    """Before a run, when nobody can know; also with the word that may have been meant."""
+    found = check(
+        "graph TD\nSTART --> P0 --> END",
+        "{{topic}} {{topik}}",
+        around=Surroundings(),
+        variables={"topic": "cells"},
+    )
+
+    expect(
+        found,
+        "warning prompts[0].template:1:11 The variable 'topik' must be given when the task is run; "
+        "did you mean 'topic'?",
+    )
+
+
+def test_labels_and_categories_belong_together() -> None:
+    """A misspelt one is an error, one that is of no use only where one is strict."""
+    task = {
+        "goal": {
+            "description": "Answer.",
+            "target_conditions": [
+                {"description": "a", "evaluation_type": "CATEGORY_MATCH", "expected_value": "retri"}
+            ],
+        },
+        "categories": {"success": {"keywords": ["a"]}, "odd": {"keywords": ["b"]}},
+    }
+    diagram = (
+        "graph TD\nSTART --> L([x2]) --> P0 --> C{?} -->|sucess| END\nC -->|retry| L\nC --> END\n"
+        "L --> END"
+    )
+
+    expect(
+        check(diagram, "Ask.", strict=False, **task),
+        "error 2:35 No category is called 'sucess'; did you mean 'success'?",
+        "error goal.target_conditions[0].expected_value No category and no edge is called so; did "
+        "you mean 'retry'?",
+        "warning categories.odd No edge is labelled so, and no condition expects it",
+    )
+    assert len(check(diagram, "Ask.", **task).errors) == 3
+
+
+def test_predicates_are_those_of_plugins() -> None:
+    """As far as it is known which there are."""
+    more = {
+        "goal": {
+            "description": "Answer.",
+            "target_conditions": [
+                {"description": "a", "evaluation_type": "CUSTOM", "expected_value": "is_long"}
+            ],
+        },
+        "categories": {"ok": {"predicate": "is_shrt"}},
+    }
+    around = Surroundings(variables=(), predicates=("is_short", "is_polite"))
+    diagram = "graph TD\nSTART --> P0 -->|ok| END\nP0 --> END"
+
+    expect(check(diagram, "Ask.", around=Surroundings(variables=()), **more))
+    expect(
+        check(diagram, "Ask.", around=around, **more),
+        "error categories.ok.predicate There is no predicate called 'is_shrt'; did you mean",
+        "error goal.target_conditions[0].expected_value There is no predicate called 'is_long'",
+    )
+
+
+def invoker(name: str, effect: str, *required: str, **more: Any) -> Invoker:
+    """Returns a tool with two arguments."""
+    return Invoker(
+        name=name,
+        description="Does something.",
+        schema={
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "text": {"type": "string"}},
+            "required": list(required),
+            "additionalProperties": False,
+        },
+        function=print,
+        effect=Effect(effect),
+        **more,
+    )
+
+
+TOOLS = Surroundings(
+    variables=(),
+    tools={
+        "send": invoker("send", "once"),
+        "drop": invoker("drop", "once", needs_approval=True),
+        "read": invoker("read", "pure", "path"),
+        "write": invoker("write", "idempotent"),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            "START --> P0 --> T[/raed path=a/] --> END",
+            "error 2:18 There is no tool called 'raed'; did you mean 'read'?",
+        ),
+        (
+            "START --> P0 --> T[/read text=a/] --> END",
+            "error 2:18 read needs more arguments: write path=… behind its name.",
+        ),
+        (
+            "START --> P0 --> T[/read path=a txt=b/] --> END",
+            "error 2:18 read takes no argument called 'txt'; did you mean 'text'?",
+        ),
+        ("START --> P0 --> T[/read path/] --> END", "error 2:26 This is no argument"),
+        (
+            "START --> P0 --> T[/send/] --> END",
+            "warning 2:18 T invokes send, which acts on the world whatever was said",
+        ),
+        ("START --> P0 --> T[/drop/] --> END", ""),
+        ("START --> P0 --> T[/write/] --> END", ""),
+        ("START --> P0 --> C{x} -->|yes| T[/send/] --> END\nC --> END", ""),
+        (
+            "START --> S --> T[/write text=a/] --> U[/write text=b/] --> END\nS --> END",
+            "",
+        ),
+        (
+            "START --> S --> T[/write text=a/] & U[/write text=b/] --> END",
+            "warning 2:37 T and U may invoke write at the same time, on branches of S",
+        ),
+        (
+            "START --> S --> T[/read path=a/] & U[/read path=b/] --> END",
+            "",
+        ),
+        (
+            "START --> S --> T[/write/] & R\nT --> J --> END\nR --> A & U[/write/] --> Q --> J",
+            "warning 4:11 T and U may invoke write at the same time, on branches of S",
+        ),
+    ],
+)
+def test_tools_are_there_and_guarded(lines: str, expected: str) -> None:
+    """What acts once is not invoked before anybody has looked at what was said."""
+    found = [
+        each
+        for each in find(check(f"graph TD\n{lines}", "Ask.", around=TOOLS, ensembles=["a"]))
+        if "prompts[0]" not in each
+    ]
+
+    assert [each.startswith(expected) for each in found] == [True] * bool(expected), found
+
+
+def test_tools_may_be_given_when_a_task_is_run() -> None:
+    """Before, a task that names none is told so; then, that there is none."""
+    diagram = "graph TD\nSTART --> P0 --> T[/a/] --> U[/b/] --> END"
+
+    expect(
+        check(diagram), "warning 2:18 T invokes a tool, which must be given when the task is run"
+    )
+    expect(
+        check(diagram, around=Surroundings(variables={"topic"}, tools={})),
+        "error 2:18 There is no tool called 'a'; name what has it in 'ensembles' or 'mcp'.",
+        "error 2:29 There is no tool called 'b'; name what has it in 'ensembles' or 'mcp'.",
+    )
+
+
+def write(folder: Path, name: str, diagram: str, template: str = "Ask.", **more: Any) -> Path:
+    """Writes a task file."""
+    path = folder / name
+    path.write_text(json.dumps(make(diagram, template, **more), indent=1), encoding="utf-8")
+    return path
+
+
+def test_subflows_are_looked_at_as_well(tmp_path: Path) -> None:
+    """Each mistake once, with the file that it is in; they know what the task above them knows."""
+    below = write(
+        tmp_path, "review.json", "graph TD\nSTART --> P0 --> END", "{{topic}} {{x}} {{y}}"
+    )
+    path = write(
+        tmp_path,
+        "task.json",
+        "graph TD\nSTART --> P0 --> A[[review]] --> B[[review.json]] --> C[[revue]] --> END",
+        variables={"x": 1},
+    )
+
+    found = check_task(examine_task(path), GIVEN)
+
+    assert {name: each.task.place for name, each in found.subflows.items()} == {
+        "A": str(below),
+        "B": str(below),
+    }
+    assert [(Path(each.place).name, each.message) for each in found.errors] == [
+        (
+            "review.json",
+            "There is no variable called 'y'; known: input, topic, x. Give it in 'variables'.",
+        ),
+        (
+            "task.json",
+            "There is no revue.json or revue.toml beside this task; did you mean 'review'?",
+        ),
+    ]
+
+
+def test_a_task_cannot_run_itself(tmp_path: Path) -> None:
+    """Neither at once nor by way of another."""
+    write(tmp_path, "b.json", "graph TD\nSTART --> P0 --> A[[a]] --> END")
+    path = write(tmp_path, "a.json", "graph TD\nSTART --> P0 --> B[[b]] --> A[[a]] --> END")
+
+    messages = [each.message for each in check_task(examine_task(path), GIVEN).errors]
+
+    assert messages == [
+        "a.json \N{RIGHTWARDS ARROW} a.json: a task cannot run itself. Take one of these nodes "
+        "away.",
+        "a.json \N{RIGHTWARDS ARROW} b.json \N{RIGHTWARDS ARROW} a.json: a task cannot run itself. "
+        "Take one of these nodes away.",
+    ]
+
+
+@pytest.mark.parametrize("name", ["../a", ".hidden", "/etc/passwd", "a/b", " "])
+def test_a_subflow_is_beside_its_task(tmp_path: Path, name: str) -> None:
+    """A name is no way to somewhere else."""
+    path = write(tmp_path, "task.json", f'graph TD\nSTART --> P0 --> A[["{name}"]] --> END')
+
+    (found,) = check_task(examine_task(path), GIVEN).errors
+
+    assert "names no task" in found.message
+
+
+def test_a_subflow_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """With why."""
+    (tmp_path / "a.toml").write_text("x = ")
+    path = write(tmp_path, "task.json", "graph TD\nSTART --> P0 --> A[[a]] --> END")
+
+    (found,) = check_task(examine_task(path), GIVEN).errors
+
+    assert (Path(found.place).name, found.line) == ("a.toml", 1)
+    assert "This is not TOML" in found.message
+
+
+def test_subflows_of_subflows_are_looked_at_once(tmp_path: Path) -> None:
+    """However many ways lead to them: each of thirty runs the next one twice."""
+    for number in range(30):
+        diagram = f"graph TD\nSTART --> P0 --> A[[t{number + 1}]] --> B[[t{number + 1}]] --> END"
+        write(tmp_path, f"t{number}.json", diagram)
+    write(tmp_path, "t30.json", "graph TD\nSTART --> P0 --> END", "{{oops}}")
+
+    found = check_task(examine_task(tmp_path / "t0.json"), GIVEN)
+
+    assert [each.message[:29] for each in found.errors] == [
+        "There is no variable called 'oops'"[:29]
+    ]
+
+
+def test_the_guide_explains_every_rule() -> None:
+    """With what it does to a run."""
+    guide = Path(__file__).parents[3] / "documentation" / "guides" / "flow-checks.rst"
+    rows = re.findall(r"\* - ``([\w-]+)``\n     - (\w+)\n", guide.read_text(encoding="utf-8"))
+
+    assert dict(rows) == {str(rule): str(weight) for rule, weight in WEIGHTS.items()}
+    assert len(rows) == len(WEIGHTS)

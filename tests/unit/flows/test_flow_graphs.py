@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flow_graphs import draw
-from vibe_llms.flows.dominance import dominates, find_dominators
+from vibe_llms.flows.dominance import Dominators, find_components
 from vibe_llms.flows.graphs import Exits
 
 
@@ -24,22 +24,42 @@ def reach(successors: Mapping[str, Sequence[str]], start: str, without: str = ""
     return seen
 
 
-@given(
-    st.integers(1, 9).flatmap(
-        lambda count: st.lists(
-            st.lists(st.integers(0, count - 1), max_size=3), min_size=count, max_size=count
-        )
+GRAPHS = st.integers(1, 9).flatmap(
+    lambda count: st.lists(
+        st.lists(st.integers(0, count - 1), max_size=3), min_size=count, max_size=count
     )
 )
+
+
+@given(GRAPHS)
 def test_a_node_dominates_what_cannot_be_reached_without_it(graph: list[list[int]]) -> None:
     """As its definition says, on whatever graph, of which parts may be out of reach."""
     successors = {f"n{here}": [f"n{each}" for each in there] for here, there in enumerate(graph)}
-    found = find_dominators(successors, "n0")
+    found = Dominators(successors, "n0")
     reached = reach(successors, "n0")
-    assert set(found) == reached
+    assert set(found.immediate) == reached
     for upper in reached:
         lost = reached - reach(successors, "n0", without=upper)
-        assert {each for each in reached if dominates(found, upper, each)} == lost
+        assert {each for each in reached if found.dominates(upper, each)} == lost
+        nearer = {each for each in reached if each != upper and found.dominates(each, upper)}
+        above = found.immediate[upper]
+        assert (above in nearer and all(found.dominates(each, above) for each in nearer)) or (
+            upper == above == "n0"
+        )
+
+
+@given(GRAPHS)
+def test_nodes_that_lead_to_each_other_are_one_component(graph: list[list[int]]) -> None:
+    """And a component comes before those that lead to it."""
+    successors = {f"n{here}": [f"n{each}" for each in there] for here, there in enumerate(graph)}
+    reached = {name: reach(successors, name) for name in successors}
+    found = find_components(successors)
+    place = {name: number for number, group in enumerate(found) for name in group}
+    assert sorted(place) == sorted(successors)
+    for one in successors:
+        for other in reached[one]:
+            assert place[other] <= place[one]
+            assert (place[other] == place[one]) == (one in reached[other])
 
 
 def test_branches_meet_where_all_ways_from_their_split_lead_through() -> None:

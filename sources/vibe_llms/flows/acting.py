@@ -1,0 +1,88 @@
+"""Whether the tools that a flow invokes are there, are given what they take, and are guarded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
+from vibe_llms.flows.invoking import InvocationTemplate
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.suggestions import end_among
+
+Tools = Mapping[str, Invoker]
+
+
+def survey_acting(
+    invocations: Mapping[str, InvocationTemplate], tools: Tools | None
+) -> dict[str, str]:
+    """Returns the nodes that act on the world, as far as that is known, each with its tool."""
+    return {
+        name: each.tool
+        for name, each in invocations.items()
+        if tools and each.tool in tools and tools[each.tool].effect is not Effect.PURE
+    }
+
+
+def find_tool_faults(
+    flow: Flow, invocations: Mapping[str, InvocationTemplate], tools: Tools
+) -> Iterator[FlowFault]:
+    """Yields tools that are not there, arguments that they do not take, and acts without a guard.
+
+    What acts only once is guarded by an approval, or by a choice that every way to it leads
+    through: else nothing has looked at what a model said before it is done.
+    """
+    guarded = _find_guarded(flow)
+    for name, invocation in invocations.items():
+        node = flow.nodes[name]
+        invoker = tools.get(invocation.tool)
+        if invoker is None:
+            if invocation.tool:
+                end = (
+                    end_among(invocation.tool, tools)
+                    if tools
+                    else "; name what has it in 'ensembles' or 'mcp'."
+                )
+                message = f"There is no tool called {invocation.tool!r}{end}"
+                yield _fault(node, Rule.TOOL, message)
+            continue
+        if not invocation.faults:
+            yield from (_fault(node, Rule.TOOL, each) for each in _check_names(invocation, invoker))
+        is_grave = invoker.effect is Effect.ONCE and not invoker.needs_approval
+        if is_grave and name in guarded and not guarded[name]:
+            message = (
+                f"{name} invokes {invoker.name}, which acts on the world whatever was said: put "
+                " a condition on the way to it, or let somebody approve of it."
+            )
+            yield _fault(node, Rule.UNGUARDED, message)
+
+
+def _check_names(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[str]:
+    """Yields what is wrong with the names of arguments; their values are seen at the visit."""
+    properties = invoker.schema.get("properties")
+    known = list(properties) if isinstance(properties, Mapping) else []
+    if invoker.schema.get("additionalProperties") is False:
+        for name in invocation.arguments:
+            if name not in known:
+                end = end_among(name, known) if known else "; it takes none."
+                yield f"{invoker.name} takes no argument called {name!r}{end}"
+    required = invoker.schema.get("required")
+    if isinstance(required, Sequence) and not isinstance(required, str):
+        missing = [str(name) for name in required if name not in invocation.arguments]
+        if missing:
+            words = " ".join(f"{name}=…" for name in missing)
+            yield f"{invoker.name} needs more arguments: write {words} behind its name."
+
+
+def _find_guarded(flow: Flow) -> dict[str, bool]:
+    """Tells of each node that can be reached whether a choice lies on every way to it."""
+    found: dict[str, bool] = {}
+    for name, above in flow.dominators.immediate.items():  # what is above comes first
+        node = flow.nodes[above]
+        chooses = node.kind is not NodeKind.LOOP and bool(flow.exits[above].choices)
+        found[name] = name != above and (chooses or found[above])
+    return found
+
+
+def _fault(node: FlowNode, rule: Rule, message: str) -> FlowFault:
+    return FlowFault(line=node.line, column=node.column, message=message, rule=rule)

@@ -1,0 +1,112 @@
+"""Which nodes have said something when a flow comes to a node: certainly, perhaps, or never."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from vibe_llms.flows.dominance import Dominators, find_components
+from vibe_llms.flows.graphs import EdgeKind, Flow
+
+_LOST = (EdgeKind.ERROR, EdgeKind.LIMIT)
+"""The edges that are taken where a visit has brought nothing."""
+
+_OWNERS = 8
+"""Of so many splits it is remembered that a node is on every way of one of their branches."""
+
+_SPOKEN = "\N{NULL}"
+"""Behind the id of a node that can fail: it has spoken where the flow goes on as it should."""
+
+
+class Knowledge:
+    """What is known of the nodes of a flow that say something, at every other node.
+
+    Args:
+        speaking: The ids of those that say something.
+    """
+
+    def __init__(self, flow: Flow, speaking: Collection[str]) -> None:
+        self._flow = flow
+        self.speaking = tuple(speaking)
+        self._successors: dict[str, list[str]] = {}
+        self._spoken = {name: name for name in speaking}
+        for name, edges in flow.leaving.items():
+            lost = [edge.target for edge in edges if edge.kind in _LOST]
+            if lost and name in self._spoken:
+                self._spoken[name] = after = name + _SPOKEN
+                kept = [edge.target for edge in edges if edge.kind not in _LOST]
+                self._successors[after] = kept
+                self._successors[name] = [after, *lost]
+            else:
+                self._successors[name] = [edge.target for edge in edges]
+        self._dominators = Dominators(self._successors, flow.start)
+        self._bits = {name: 1 << place for place, name in enumerate(self._spoken.values())}
+        self._before = self._survey_before()
+        self._splits = self._survey_splits()
+
+    def is_possible(self, speaker: str, node: str) -> bool:
+        """Tells whether a way leads from one node to another, so that the first may have spoken."""
+        return bool(self._before.get(node, 0) & self._bits[self._spoken[speaker]])
+
+    def has_any(self, node: str) -> bool:
+        """Tells whether any node may have spoken before."""
+        return bool(self._before.get(node, 0))
+
+    def is_certain(self, speaker: str, node: str) -> bool:
+        """Tells whether a node has spoken, whichever way the flow came to the other one.
+
+        So it is if every way leads through it; or if it is on every way of a branch of a split,
+        and the branches have met before, since all of them were gone.
+        """
+        dominators, name = self._dominators, self._spoken[speaker]
+        if name != node and dominators.dominates(name, node):
+            return True
+        pending, seen = [name], {name}
+        while pending:
+            for split in self._splits.get(pending.pop(), ()):
+                join = self._flow.joins[split]
+                if dominators.dominates(join, node) and dominators.dominates(split, join):
+                    return True
+                if split not in seen:
+                    seen.add(split)
+                    pending.append(split)
+        return False
+
+    def _survey_before(self) -> dict[str, int]:
+        """Returns for each node, as bits, those that may have spoken before it is visited."""
+        found: dict[str, int] = {}
+        incoming = dict.fromkeys(self._successors, 0)
+        reached = {name: self._successors[name] for name in self._dominators.immediate}
+        for group in reversed(find_components(reached)):
+            own = before = 0
+            for name in group:
+                own |= self._bits.get(name, 0)
+                before |= incoming[name]
+            is_cycle = len(group) > 1 or group[0] in reached[group[0]]
+            for name in group:
+                found[name] = before | own if is_cycle else before
+                for each in reached[name]:
+                    incoming[each] |= before | own
+        return found
+
+    def _survey_splits(self) -> dict[str, list[str]]:
+        """Returns for each node the splits of which every way of one branch leads through it."""
+        flow = self._flow
+        found: dict[str, list[str]] = {}
+        if not flow.joins:
+            return found
+        before: dict[str, list[str]] = {name: [] for name in self._successors}
+        for name, following in self._successors.items():
+            for each in following:
+                before[each].append(name)
+        before[""] = list(flow.ends)  # stands behind all ends; no node is called so
+        after = Dominators(before, "").immediate
+        for split, join in flow.joins.items():
+            for edge in flow.exits[split].plain:
+                name = edge.target
+                while name != join:
+                    known = found.setdefault(name, [])
+                    if len(known) >= _OWNERS:
+                        break  # more would make this slow, and an uncertain answer only warns
+                    known.append(split)
+                    name = after.get(name, join)  # a branch may come to no end
+        return found

@@ -1,0 +1,84 @@
+"""What edges are labelled with, and what the task says of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.graphs import Flow, FlowEdge, NodeKind
+from vibe_llms.flows.searching import normalize
+from vibe_llms.flows.tasks import EvaluationType, Task
+from vibe_llms.suggestions import end_among, find_nearest
+from vibe_llms.tables.reading import KeyPath
+
+_COMPARED: Final = 50
+"""Among so many words a misspelt one is looked for."""
+
+Found = tuple[KeyPath, FlowFault]
+
+
+def survey_choices(flow: Flow) -> Iterator[FlowEdge]:
+    """Yields the edges that are chosen by what was said; loops go by where their edges lead."""
+    for name, exits in flow.exits.items():
+        if flow.nodes[name].kind is not NodeKind.LOOP:
+            yield from exits.choices
+
+
+def find_label_faults(task: Task, flow: Flow, diagram: KeyPath) -> Iterator[Found]:
+    """Yields labels, categories and expected categories that do not fit each other."""
+    edges = {normalize(edge.label): edge for edge in reversed([*survey_choices(flow)])}
+    rules = {normalize(name): name for name in task.categories}
+    expected = {
+        normalize(str(condition.expected_value)): index
+        for index, condition in enumerate(task.goal.target_conditions)
+        if condition.evaluation_type is EvaluationType.CATEGORY_MATCH
+    }
+    unused = {name: rules[name] for name in rules if name not in edges}
+    meant: set[str] = set()
+    for label, edge in edges.items():
+        near = _find_near(label, unused) if label not in rules else None
+        if near is not None:
+            meant.add(near)
+            message = f"No category is called {edge.label!r}; did you mean {rules[near]!r}?"
+            yield diagram, _fault(message, Rule.LABEL, edge.line, edge.column)
+    known = {**rules, **{label: edge.label for label, edge in edges.items()}}
+    for name, index in expected.items():
+        near = _find_near(name, known) if name not in known else None
+        if near is not None:
+            meant.add(near)
+            message = f"No category and no edge is called so; did you mean {known[near]!r}?"
+            path = ("goal", "target_conditions", index, "expected_value")
+            yield path, _fault(message, Rule.LABEL)
+    for name in unused:
+        if name not in expected and name not in meant:
+            message = "No edge is labelled so, and no condition expects it: label one, or leave it."
+            yield ("categories", rules[name]), _fault(message, Rule.CATEGORY)
+
+
+def find_predicate_faults(task: Task, known: Iterable[str]) -> Iterator[Found]:
+    """Yields predicates that no plugin has."""
+    known = frozenset(known)
+    named: list[tuple[KeyPath, str]] = [
+        (("categories", name, "predicate"), rule.predicate)
+        for name, rule in task.categories.items()
+        if rule.predicate
+    ]
+    named += [
+        (("goal", "target_conditions", index, "expected_value"), str(each.expected_value))
+        for index, each in enumerate(task.goal.target_conditions)
+        if each.evaluation_type is EvaluationType.CUSTOM
+    ]
+    for path, name in named:
+        if name not in known:
+            end = end_among(name, known) if known else "; no plugin has any."
+            yield path, _fault(f"There is no predicate called {name!r}{end}", Rule.PREDICATE)
+
+
+def _find_near(name: str, known: Iterable[str]) -> str | None:
+    known = list(known)
+    return find_nearest(name, known) if len(known) <= _COMPARED else None
+
+
+def _fault(message: str, rule: Rule, line: int = 0, column: int = 0) -> FlowFault:
+    return FlowFault(line=line, column=column, message=message, rule=rule)

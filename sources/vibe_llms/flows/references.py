@@ -1,0 +1,188 @@
+"""What templates refer to: whether it is there, and whether it is known where it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.graphs import Flow
+from vibe_llms.flows.interpolation import Reference
+from vibe_llms.flows.knowledge import Knowledge
+from vibe_llms.flows.soundness import find_way, write_way
+from vibe_llms.flows.tasks import CONTENT, ResourceRegistry
+from vibe_llms.suggestions import end_among, suggest
+from vibe_llms.tables.reading import KeyPath
+from vibe_llms.values import frozen
+
+FETCHED: Final = ("https:", "file:")
+"""What the content of an entry can be fetched from."""
+
+_EXAMPLES: Final = 20
+"""So many ways are looked for that lead past a response; each costs a look at the graph."""
+
+
+@frozen(kw_only=True)
+class Use:
+    """A reference, and where the flow comes upon it.
+
+    Attributes:
+        path: The way to the text that has it.
+        nodes: The ids of nodes that put the text.
+    """
+
+    path: KeyPath
+    reference: Reference
+    nodes: Sequence[str]
+
+
+_SUGGESTIONS: Final = 50
+"""For so many mistakes the nearest right word is looked for."""
+
+_LISTED: Final = 20
+"""So many right words are listed where none is near."""
+
+
+class ReferenceChecker:
+    """Looks at what templates refer to.
+
+    Args:
+        registry: ``None`` where it could not be read.
+        own: The names of variables that the task has itself.
+        given: Those that the caller gives; ``None`` while nobody knows.
+        flow: ``None`` where the diagram does not read.
+        knowledge: What is known where in it; only with a flow that has a beginning.
+    """
+
+    def __init__(
+        self,
+        registry: ResourceRegistry | None,
+        own: Collection[str],
+        given: Collection[str] | None,
+        flow: Flow | None,
+        knowledge: Knowledge | None,
+    ) -> None:
+        self._fields = (
+            {entry.name: (entry, entry.survey_fields()) for entry in registry.entries}
+            if registry
+            else None
+        )
+        self._own, self._given = own, given
+        self._flow = flow
+        self._knowledge = knowledge
+        self._speaking = knowledge.speaking if knowledge else ()
+        loops = flow.loops.values() if flow and knowledge else ()
+        self._looping = frozenset[str]().union(*(each for each in loops if len(each) > 1))
+        self._examples = self._suggestions = 0
+
+    def find_faults(self, uses: Iterable[Use]) -> Iterator[tuple[KeyPath, FlowFault]]:
+        """Yields what references are at odds with, with the way to the text."""
+        for use in uses:
+            for rule, message in self._check(use):
+                place = use.reference
+                yield (
+                    use.path,
+                    FlowFault(line=place.line, column=place.column, message=message, rule=rule),
+                )
+
+    def _check(self, use: Use) -> Iterator[tuple[Rule, str]]:
+        match use.reference.source:
+            case "variable":
+                yield from self._check_variable(use.reference.name)
+            case "registry":
+                yield from self._check_registry(use.reference)
+            case "response":
+                yield from self._check_response(use)
+            case "loop":
+                yield from self._check_loop(use)
+
+    def _check_variable(self, name: str) -> Iterator[tuple[Rule, str]]:
+        if name in self._own:
+            return
+        if self._given is None:
+            message = f"The variable {name!r} must be given when the task is run"
+            yield Rule.VARIABLE_LATER, message + self._among(name, sorted(self._own))
+        elif name not in self._given:
+            message = f"There is no variable called {name!r}"
+            yield (
+                Rule.VARIABLE,
+                message
+                + (
+                    self._among(name, sorted({*self._own, *self._given}))
+                    + " Give it in 'variables'."
+                ),
+            )
+
+    def _check_registry(self, reference: Reference) -> Iterator[tuple[Rule, str]]:
+        if self._fields is None:
+            return
+        if reference.name not in self._fields:
+            message = f"There is no entry of the registry called {reference.name!r}"
+            yield Rule.REGISTRY, message + self._among(reference.name, self._fields)
+            return
+        entry, fields = self._fields[reference.name]
+        if reference.field == CONTENT:
+            if not entry.content and not entry.source_url.startswith(FETCHED):
+                message = (
+                    f"The content of {entry.name!r} can be fetched from https: and file: only."
+                )
+                yield Rule.REGISTRY, f"{message} Change its 'source_url'."
+        elif reference.field not in fields:
+            message = f"The entry {reference.name!r} has no field {reference.field!r}"
+            yield Rule.REGISTRY, message + self._among(reference.field, [*fields, CONTENT])
+        elif not fields[reference.field]:
+            message = f"The entry {reference.name!r} has an empty {reference.field!r}: fill it in"
+            hint = f", or write {{{{registry:{entry.name}.content}}}}" if entry.content else ""
+            yield Rule.REGISTRY_EMPTY, f"{message}{hint}."
+
+    def _check_response(self, use: Use) -> Iterator[tuple[Rule, str]]:
+        flow, knowledge, name = self._flow, self._knowledge, use.reference.name
+        if flow is None or knowledge is None:
+            return
+        if name not in flow.nodes:
+            message = f"There is no node called {name!r}"
+            yield Rule.RESPONSE, message + self._among(name, self._speaking)
+            return
+        if name not in self._speaking:
+            message = f"{name} says nothing itself"
+            yield Rule.RESPONSE, message + self._among(name, self._speaking)
+            return
+        nodes = [each for each in use.nodes if each in flow.dominators.immediate]
+        possible = [each for each in nodes if knowledge.is_possible(name, each)]
+        if nodes and not possible:
+            message = f"{name} has said nothing yet on any way to {nodes[0]}"
+            yield Rule.RESPONSE, f"{message}: refer to a node that comes before."
+        for node in possible:
+            if not knowledge.is_certain(name, node):
+                message = f"{name} may have said nothing yet when {node} is visited"
+                example = self._find_example(flow, name, node)
+                yield Rule.RESPONSE_MAYBE, f"{message}{example}: then this is empty."
+
+    def _find_example(self, flow: Flow, speaker: str, node: str) -> str:
+        self._examples += 1
+        if self._examples > _EXAMPLES:
+            return ""
+        if speaker == node:
+            return " the first time"
+        way = find_way(flow, flow.start, node, without=speaker)
+        return f", as on {write_way(way)}" if way else ""
+
+    def _check_loop(self, use: Use) -> Iterator[tuple[Rule, str]]:
+        flow = self._flow
+        if flow is None or self._knowledge is None:
+            return
+        for node in use.nodes:
+            if node in flow.dominators.immediate and node not in self._looping:
+                message = f"{node} is in no loop, where {use.reference} means something"
+                loops = list(flow.loops)
+                remedy = f"lead the way back to {loops[0]} from it" if loops else "draw a loop node"
+                yield Rule.LOOP_OUTSIDE, f"{message}: {remedy}, or take it away."
+                return
+
+    def _among(self, name: str, known: Iterable[str]) -> str:
+        """Ends a sentence with the nearest right word, or with all that are right."""
+        known = list(known)
+        self._suggestions += 1
+        if not known or self._suggestions > _SUGGESTIONS:
+            return "."
+        return end_among(name, known) if len(known) <= _LISTED else suggest(name, known)

@@ -1,0 +1,319 @@
+"""What is wrong with a graph: nodes nobody comes to or gets away from, choices, loops, splits.
+
+Each function looks at one thing and goes through the graph once, so that a large diagram costs as
+much time as it has nodes and edges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from vibe_llms.flows.dominance import find_cycles
+from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
+from vibe_llms.suggestions import find_nearest
+
+FAILING: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW, NodeKind.CONDITION})
+"""Kinds of nodes whose visits can fail; so can those of any node that chooses."""
+
+LIMITED: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW, NodeKind.LOOP})
+"""Kinds of nodes whose visits can reach a limit."""
+
+_SPECIAL: Final = re.compile(r"START|END|P\d{1,9}")
+_SHOWN: Final = 5
+_COMPARED: Final = 50
+"""Among so many ids a misspelt one is looked for."""
+_GOOD: Final = frozenset(EdgeKind) - {EdgeKind.ERROR, EdgeKind.LIMIT}
+
+
+def find_graph_faults(flow: Flow) -> Iterator[FlowFault]:
+    """Yields what is wrong with the graph by itself, in no order."""
+    for node in flow.nodes.values():
+        yield from _check_id(node)
+    yield from _check_edges(flow)
+    if flow.start not in flow.nodes:
+        return  # where nothing can be reached, that is all there is to say
+    yield from _check_ways(flow)
+    cycles = _find_unbounded(flow)
+    entered = {name: cycle for cycle in cycles for name in cycle}
+    for name in flow.dominators.immediate:
+        node = flow.nodes[name]
+        if node.kind is not NodeKind.LOOP:
+            yield from _check_choice(flow, node)
+        elif name in entered and len(flow.loops[name]) == 1:
+            yield _tell_entry(flow, node, entered[name])
+        else:
+            yield from _check_loop(flow, node)
+    for cycle in cycles:
+        yield _tell_cycle(flow, cycle)
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Writes some names, and how many more there are."""
+    more = len(names) - _SHOWN
+    shown = ", ".join(names[:_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _at(place: FlowNode | FlowEdge, rule: Rule, message: str) -> FlowFault:
+    return FlowFault(line=place.line, column=place.column, message=message, rule=rule)
+
+
+def _check_id(node: FlowNode) -> Iterator[FlowFault]:
+    upper = node.id.upper()
+    if node.id != upper and _SPECIAL.fullmatch(upper):
+        yield _at(
+            node,
+            Rule.LOOKALIKE,
+            f"{node.id} is a node like any other: capitals count. Write {upper}, or call it "
+            "otherwise.",
+        )
+
+
+def _check_edges(flow: Flow) -> Iterator[FlowFault]:
+    """Yields edges that say the same as another, and those that are never taken."""
+    seen: set[tuple[object, ...]] = set()
+    for edge in flow.edges:
+        kind, node = edge.kind, flow.nodes[edge.source]
+        if kind in (EdgeKind.ERROR, EdgeKind.LIMIT):
+            key: tuple[object, ...] = (edge.source, kind)
+            can = FAILING if kind is EdgeKind.ERROR else LIMITED
+            chooses = kind is EdgeKind.ERROR and flow.exits[edge.source].choices
+            if node.kind not in can and not chooses:
+                verb = "fails" if kind is EdgeKind.ERROR else "reaches a limit"
+                message = f"{node.id} never {verb}, so that this edge is never taken."
+                yield _at(edge, Rule.NEVER_TAKEN, f"{message} Take it away.")
+        else:
+            key = (edge.source, edge.target, edge.label.casefold())
+        if key in seen:
+            message = f"{edge.source} has such an edge already, and takes the first; take one away."
+            yield _at(edge, Rule.TWICE, message)
+        seen.add(key)
+
+
+def _check_ways(flow: Flow) -> Iterator[FlowFault]:
+    """Yields what nobody comes to, and what nobody gets away from."""
+    reached = flow.dominators.immediate
+    ending = _find_ending(flow)
+    ends = set(flow.ends)
+    lost = {name: None for name in flow.nodes if name not in reached and name not in ends}
+    stuck = {name: None for name in reached if not flow.leaving[name] and name not in ends}
+    for part in _join_parts(flow, lost):
+        first = part[0]
+        message = (
+            f"{name_some(part)} cannot be reached from START: lead an edge there, or take it away"
+        )
+        yield _at(flow.nodes[first], Rule.UNREACHABLE, message + _suggest(first, stuck))
+    for name in reached:
+        node, exits = flow.nodes[name], flow.exits[name]
+        if name in ends:
+            continue
+        if name in stuck:
+            message = f"Nothing leads on from {name}: lead an edge to END, or to what comes next"
+            yield _at(node, Rule.DEAD_END, message + _suggest(name, lost))
+        elif not (exits.plain or exits.choices or exits.default):
+            message = f"{name} has edges for when it goes wrong, and none for when it does not."
+            yield _at(node, Rule.DEAD_END, f"{message} Draw one.")
+    trapped = {name: flow.successors[name] for name in reached if name not in ending}
+    inner = {name: [each for each in trapped[name] if each in trapped] for name in trapped}
+    for cycle in find_cycles(inner):
+        inside = set(cycle)
+        if all(each in inside for name in cycle for each in _follow_good(flow, name)):
+            names = _order(flow, cycle)
+            message = f"No way leads from {name_some(names)} to END: draw an edge that leaves."
+            yield _at(flow.nodes[names[0]], Rule.DEAD_END, message)
+
+
+def _order(flow: Flow, names: Iterable[str]) -> list[str]:
+    """Returns names in the order of the diagram."""
+    return sorted(names, key=lambda name: (flow.nodes[name].line, flow.nodes[name].column, name))
+
+
+def _follow_good(flow: Flow, name: str) -> Iterator[str]:
+    exits = flow.exits[name]
+    for edge in (*exits.plain, *exits.choices, exits.default, exits.limit):
+        if edge is not None:
+            yield edge.target
+
+
+def _find_ending(flow: Flow) -> set[str]:
+    """Returns the nodes from which a way leads to an end though nothing fails."""
+    before: dict[str, list[str]] = {name: [] for name in flow.nodes}
+    for edge in flow.edges:
+        if edge.kind is not EdgeKind.ERROR:
+            before[edge.target].append(edge.source)
+    found, pending = set(flow.ends), list(flow.ends)
+    while pending:
+        for each in before[pending.pop()]:
+            if each not in found:
+                found.add(each)
+                pending.append(each)
+    return found
+
+
+def _join_parts(flow: Flow, names: Iterable[str]) -> list[list[str]]:
+    """Returns the names in groups that edges hold together, in the order of the diagram."""
+    beside: dict[str, list[str]] = {name: [] for name in names}
+    for edge in flow.edges:
+        if edge.source in beside and edge.target in beside:
+            beside[edge.source].append(edge.target)
+            beside[edge.target].append(edge.source)
+    parts: list[list[str]] = []
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            continue
+        part, pending = {name}, [name]
+        while pending:
+            for each in beside[pending.pop()]:
+                if each not in part:
+                    part.add(each)
+                    pending.append(each)
+        seen |= part
+        parts.append(_order(flow, part))
+    return parts
+
+
+def _suggest(name: str, others: Collection[str]) -> str:
+    near = find_nearest(name, others) if len(others) <= _COMPARED else None
+    return f"; did you mean {near!r}?" if near else "."
+
+
+def _check_choice(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
+    exits = flow.exits[node.id]
+    ways = (*exits.plain, *exits.choices, *((exits.default,) if exits.default else ()))
+    if node.kind is NodeKind.CONDITION and len(exits.plain) > 1:
+        message = f"{node.id} chooses by labels, and {len(exits.plain)} of its edges have none."
+        yield _at(node, Rule.AMBIGUOUS, f"{message} Label them: {node.id} -->|yes| A.")
+    elif node.kind is NodeKind.CONDITION and len(ways) == 1:
+        message = f"{node.id} has one way on only, and decides nothing: draw another."
+        yield _at(node, Rule.ONE_WAY, message)
+    elif exits.choices and not (exits.default or exits.error):
+        message = f"{node.id} has no edge for when none of its labels fits, and fails then."
+        yield _at(node, Rule.DEFAULT, f"{message} Draw one without a label, or with |else|.")
+    targets: dict[str, str] = {}
+    for edge in exits.choices:
+        first = targets.setdefault(edge.label.casefold(), edge.target)
+        if first != edge.target:
+            message = (
+                f"The label {edge.label!r} leads from {node.id} to {first} and to {edge.target}."
+            )
+            yield _at(edge, Rule.AMBIGUOUS, f"{message} Choose another for one of them.")
+
+
+def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
+    members, exits = flow.loops[node.id], flow.exits[node.id]
+    ways = [edge for edge in flow.leaving[node.id] if edge.kind in _GOOD]
+    rounds = [edge for edge in ways if edge.target in members and edge.target != node.id]
+    leaving = [edge for edge in ways if edge.target not in members]
+    if node.bound is None and rounds:
+        message = f"{node.id} says no bound, and goes round until max_iterations is reached."
+        yield _at(
+            node, Rule.LOOP_BOUND, f"{message} Write one: ([{node.text} \N{MULTIPLICATION SIGN}3])."
+        )
+    elif node.bound == 0:
+        yield _at(node, Rule.LOOP_WAYS, f"{node.id} goes round 0 times: write at least 1.")
+    if not rounds:
+        message = f"Nothing leads back to {node.id}, so that it is no loop: draw the way back."
+        yield _at(node, Rule.LOOP_EMPTY, message)
+    if len(rounds) > 1:
+        names = " and to ".join(edge.target for edge in rounds)
+        message = f"{node.id} begins its rounds with one edge, and leads to {names}."
+        yield _at(rounds[1], Rule.LOOP_WAYS, f"{message} Put a node between.")
+    if len(leaving) > 1:
+        names = " and to ".join(edge.target for edge in leaving)
+        message = f"{node.id} is left by one edge after its last round, and leads to {names}."
+        yield _at(leaving[1], Rule.LOOP_WAYS, f"{message} Put a node between.")
+    if rounds and not leaving and not exits.limit:
+        message = (
+            f"No edge leaves {node.id} after its last round: draw one, {node.id} -->|done| END."
+        )
+        yield _at(node, Rule.LOOP_WAYS, message)
+
+
+def _find_unbounded(flow: Flow) -> list[list[str]]:
+    """Returns cycles that no loop node bounds: what is left without the rounds of loops."""
+    loops = flow.loops
+    return find_cycles(
+        {
+            name: [
+                each
+                for each in flow.successors[name]
+                if each not in loops or name not in loops[each]
+            ]
+            for name in flow.dominators.immediate
+        }
+    )
+
+
+def _tell_entry(flow: Flow, node: FlowNode, cycle: Iterable[str]) -> FlowFault:
+    inside = set(cycle)
+    ways = (
+        edge
+        for edge in flow.edges
+        if edge.target in inside and edge.target != node.id and edge.source not in inside
+    )
+    way = next(ways, node)
+    return _at(
+        way,
+        Rule.LOOP_ENTRY,
+        f"{node.id} is no loop, since this way leads into its round and does not pass it: lead it "
+        f"to {node.id}.",
+    )
+
+
+def _tell_cycle(flow: Flow, members: Iterable[str]) -> FlowFault:
+    inside = set(members)
+    within = [
+        edge
+        for name in _order(flow, inside)
+        for edge in flow.leaving[name]
+        if edge.target in inside
+    ]
+    back = next(
+        (edge for edge in within if flow.dominators.dominates(edge.target, edge.source)), within[0]
+    )
+    way = find_way(flow, back.target, back.source, within=inside) or [back.source]
+    names = " \N{RIGHTWARDS ARROW} ".join([*_shorten(way), back.target])
+    message = (
+        f"{names} goes round until max_iterations is reached: a loop node such as "
+        "([Again \N{MULTIPLICATION SIGN}3]) on the way bounds it."
+    )
+    return _at(back, Rule.CYCLE, message)
+
+
+def find_way(
+    flow: Flow, start: str, goal: str, *, within: set[str] | None = None, without: str = ""
+) -> list[str]:
+    """Returns a shortest way, both ends included; nothing where there is none.
+
+    Args:
+        within: The nodes that it may lead through; by default all.
+        without: A node that it may not lead through.
+    """
+    before: dict[str, str] = {start: ""}
+    pending = deque([start])
+    while pending and goal not in before:
+        name = pending.popleft()
+        for each in flow.successors[name]:
+            if each not in before and each != without and (within is None or each in within):
+                before[each] = name
+                pending.append(each)
+    if goal not in before:
+        return []
+    way = [goal]
+    while above := before[way[-1]]:
+        way.append(above)
+    return way[::-1]
+
+
+def write_way(way: Sequence[str]) -> str:
+    """Writes a way with arrows, the middle of a long one left out."""
+    return " \N{RIGHTWARDS ARROW} ".join(_shorten(way))
+
+
+def _shorten(way: Sequence[str]) -> list[str]:
+    return list(way) if len(way) <= 6 else [*way[:2], "…", *way[-3:]]

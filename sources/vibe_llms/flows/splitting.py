@@ -1,0 +1,131 @@
+"""What is wrong with splits: branches that meet too late, begin again, or act at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge
+from vibe_llms.values import define
+
+_FAILURES = (EdgeKind.ERROR, EdgeKind.LIMIT)
+
+
+@define
+class _Walk:
+    """What was seen on the ways of a split's branches, as far as its join.
+
+    Attributes:
+        owners: The branch on whose way each node is, by the place of the branch.
+        shared: The first node that is on the ways of two.
+        back: An edge that leads back to the split.
+        failures: Edges that are taken when something fails or reaches a limit.
+        acts: The tools that act on the world, with the branch and the node of each.
+    """
+
+    owners: dict[str, int]
+    failures: list[FlowEdge]
+    acts: dict[str, tuple[int, str]]
+    shared: str = ""
+    back: FlowEdge | None = None
+    clash: tuple[str, str, str] | None = None
+
+
+def find_split_faults(flow: Flow, acting: Mapping[str, str]) -> Iterator[FlowFault]:
+    """Yields what is wrong with splits.
+
+    Args:
+        acting: By the ids of nodes that act on the world, with what.
+    """
+    acts: dict[str, dict[str, str]] = {}
+    reached = flow.dominators.immediate
+    early = flow.find_postdominators(set(EdgeKind) - set(_FAILURES)) if flow.joins else {}
+    # Inner splits come first, so that an outer one steps over them: nothing is walked twice.
+    for name in reversed([each for each in reached if each in flow.joins]):
+        walk = _walk(flow, name, acting, acts)
+        acts[name] = {what: node for what, (_, node) in walk.acts.items()}
+        yield from _tell(flow, name, walk, early.get(name, ""))
+
+
+def _walk(
+    flow: Flow, split: str, acting: Mapping[str, str], inner: Mapping[str, Mapping[str, str]]
+) -> _Walk:
+    join = flow.joins[split]
+    walk = _Walk({}, [], {})
+    for place, first in enumerate(flow.exits[split].plain):
+        pending = [first]
+        while pending:
+            edge = pending.pop()
+            name = edge.target
+            if name == join:
+                continue
+            if name == split:
+                walk.back = walk.back or edge
+                continue
+            if name in walk.owners:
+                if walk.owners[name] != place:
+                    walk.shared = walk.shared or name
+                continue
+            walk.owners[name] = place
+            _take_acts(walk, place, {acting[name]: name} if name in acting else {})
+            if name in flow.joins:
+                _take_acts(walk, place, inner.get(name, {}))
+                stepped = flow.joins[name]
+                over = flow.leaving[name][0]
+                pending.append(
+                    FlowEdge(
+                        index=over.index,
+                        source=name,
+                        target=stepped,
+                        line=over.line,
+                        column=over.column,
+                    )
+                )
+                continue
+            pending += flow.leaving[name]
+            walk.failures += [each for each in flow.leaving[name] if each.kind in _FAILURES]
+    return walk
+
+
+def _take_acts(walk: _Walk, place: int, acts: Mapping[str, str]) -> None:
+    for what, node in acts.items():
+        other, there = walk.acts.setdefault(what, (place, node))
+        if other != place:
+            walk.clash = walk.clash or (what, there, node)
+
+
+def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault]:
+    join = flow.joins[split]
+    if walk.back is not None:
+        message = (
+            f"A branch of {split} leads back to {split} before it meets the others at {join}, and "
+            "splits again: go back from where they have met."
+        )
+        yield _fault(walk.back, Rule.SPLIT_AGAIN, message)
+    meets_early = early in walk.owners
+    if walk.shared or meets_early:
+        shared = early if meets_early else walk.shared
+        node = flow.nodes[shared]
+        past = (each for each in walk.failures if each.target != early)
+        why = next(past, None) if meets_early else None
+        reason = f"{why.label!r} leads from {why.source} past it" if why else "a way leads past it"
+        message = (
+            f"The branches of {split} do not wait for each other at {shared}, where each goes on "
+            f"by itself, but at {join}, since {reason}: lead that to {shared}."
+        )
+        place = why if why is not None else node
+        yield FlowFault(
+            line=place.line, column=place.column, message=message, rule=Rule.SPLIT_CROSSED
+        )
+    if walk.clash is not None:
+        what, one, other = walk.clash
+        message = (
+            f"{one} and {other} may invoke {what} at the same time, on branches of {split}: if "
+            "they touch the same thing, let one follow the other."
+        )
+        node = flow.nodes[other]
+        yield FlowFault(line=node.line, column=node.column, message=message, rule=Rule.AT_ONCE)
+
+
+def _fault(edge: FlowEdge, rule: Rule, message: str) -> FlowFault:
+    return FlowFault(line=edge.line, column=edge.column, message=message, rule=rule)

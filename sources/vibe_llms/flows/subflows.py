@@ -1,0 +1,50 @@
+"""Which task a ``[[name]]`` node runs: a file beside the one that names it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from vibe_llms.suggestions import end_among
+from vibe_llms.values import frozen
+
+SUFFIXES: Final = (".json", ".toml")
+
+INPUT: Final = "input"
+"""The variable in which a subflow is given what was said before it."""
+
+_NAME: Final = re.compile(r"[^\s./\\\x00-\x1f][^/\\\x00-\x1f]{0,127}")
+_LISTED: Final = 20
+
+
+@frozen
+class Refusal:
+    """Why a name means no task."""
+
+    message: str
+
+
+def find_subflow(folder: Path | None, name: str) -> Path | Refusal:
+    """Finds the file of a subflow.
+
+    Args:
+        folder: Where the task that names it is; ``None`` for one that was read from no file.
+        name: As it stands on the node: the file's name, with or without its ending.
+    """
+    name = name.strip()
+    if folder is None:
+        return Refusal(
+            f"[[{name}]] names a task beside this one, which is in no file: write it to one."
+        )
+    if not _NAME.fullmatch(name):
+        return Refusal(
+            f"{name!r} names no task: write the name of a file in the folder of this one, such as "
+            "[[review]] for review.json."
+        )
+    wanted = [name] if name.endswith(SUFFIXES) else [name + suffix for suffix in SUFFIXES]
+    for each in wanted:
+        if (folder / each).is_file():
+            return folder / each
+    known = sorted(each.stem for each in folder.iterdir() if each.suffix in SUFFIXES)[:_LISTED]
+    return Refusal(f"There is no {' or '.join(wanted)} beside this task{end_among(name, known)}")
