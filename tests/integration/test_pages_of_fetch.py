@@ -22,12 +22,13 @@ from properties import examples
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.outcomes import Outcome
-from vibe_llms.invocables.shipped.fetch import markdown, produce_ensemble
-from vibe_llms.invocables.shipped.fetch.addresses import is_public
-from vibe_llms.invocables.shipped.fetch.bodies import decode, read_body
+from vibe_llms.invocables.pages import markdown
+from vibe_llms.invocables.pages.addresses import is_public
+from vibe_llms.invocables.pages.bodies import decode, read_body
+from vibe_llms.invocables.pages.markdown import write_markdown
+from vibe_llms.invocables.pages.markup import split
+from vibe_llms.invocables.shipped.fetch import produce_ensemble
 from vibe_llms.invocables.shipped.fetch.ensemble import TEXT_CHARACTERS, FetchEnsemble
-from vibe_llms.invocables.shipped.fetch.markdown import write_markdown
-from vibe_llms.invocables.shipped.fetch.markup import split
 from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
 
 PUBLIC = "127.0.0.2"
@@ -244,7 +245,7 @@ def test_time_grows_with_the_page_and_no_faster(
 
 def count_characters_looked_at(source: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """Counts how far ``find`` has to look, which is what could become quadratic."""
-    from vibe_llms.invocables.shipped.fetch import markup
+    from vibe_llms.invocables.pages import markup
 
     looked = 0
 

@@ -20,7 +20,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.exceptions import EnsembleError
-from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.values import frozen
 
 LINKS_LIMIT: Final = 40

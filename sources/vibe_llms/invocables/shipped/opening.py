@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import READING, Place
-from vibe_llms.invocables.shipped.refusals import Refusal
 
 BLOCK_BYTES: Final = 65_536
 _QUIETLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

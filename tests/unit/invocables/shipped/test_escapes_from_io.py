@@ -79,7 +79,7 @@ def io(world: World) -> Iterator[IoEnsemble]:
 
 def try_everything(io: IoEnsemble, path: str) -> str:
     """Does with a path all that can be done; returns all that was told."""
-    from vibe_llms.invocables.shipped.refusals import explain_refusals
+    from vibe_llms.invocables.refusals import explain_refusals
 
     context = InvocationContext()
     attempts = (

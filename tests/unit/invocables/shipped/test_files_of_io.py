@@ -20,6 +20,7 @@ from properties import examples
 from vibe_llms.exceptions import ConfigurationError, EnsembleError
 from vibe_llms.invocables import InvocationContext
 from vibe_llms.invocables.invokers import Effect
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import Grant, Grants, show
 from vibe_llms.invocables.shipped.io import listing, produce_ensemble, survey_ensembles
 from vibe_llms.invocables.shipped.io.editing import replace_once
@@ -28,7 +29,6 @@ from vibe_llms.invocables.shipped.io.listing import LISTED_LIMIT
 from vibe_llms.invocables.shipped.io.reading import TEXT_CHARACTERS, Taker
 from vibe_llms.invocables.shipped.io.settings import IoSettings
 from vibe_llms.invocables.shipped.io.writing import replace_file
-from vibe_llms.invocables.shipped.refusals import Refusal
 
 
 def produce_io(directory: Path, **options: Any) -> IoEnsemble:

@@ -9,14 +9,12 @@ from typing import Final
 from vibe_llms.invocables.deduplicators import ByArguments
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
 from vibe_llms.invocables.outcomes import Outcome, fail
-from vibe_llms.invocables.shipped.fetch.addresses import Resolve, is_public, resolve
-from vibe_llms.invocables.shipped.fetch.bodies import decode
-from vibe_llms.invocables.shipped.fetch.getting import Page, get_page
-from vibe_llms.invocables.shipped.fetch.markdown import write_markdown
+from vibe_llms.invocables.pages.addresses import Resolve, is_public, resolve
+from vibe_llms.invocables.pages.getting import Page, get_page
+from vibe_llms.invocables.pages.texts import is_readable, read_text
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
-from vibe_llms.invocables.shipped.refusals import Refusal
-from vibe_llms.invocables.workers import run_in_thread
 
 TEXT_CHARACTERS: Final = 50_000
 """How much of a page is shown at once."""
@@ -24,12 +22,6 @@ TEXT_CHARACTERS: Final = 50_000
 CONCURRENCY: Final = 4
 _MARGIN_SECONDS: Final = 10.0
 _ERROR_CHARACTERS: Final = 2_000
-_LOOKED_AT: Final = 1_024
-_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
-_TEXTS: Final = (
-    *("json", "xml", "javascript", "ecmascript", "yaml", "toml", "x-sh", "sql", "x-ndjson"),
-    *("rtf", "graphql", "x-www-form-urlencoded"),
-)
 
 
 class FetchEnsemble(GrantedEnsemble):
@@ -78,7 +70,7 @@ class FetchEnsemble(GrantedEnsemble):
                 raise Refusal("start is a whole number of at least 0.")
             async with asyncio.timeout(self.settings.seconds):
                 page = await get_page(
-                    url, self.settings, self._resolve, self._is_allowed, _is_readable
+                    url, self.settings.bounds, self._resolve, self._is_allowed, is_readable
                 )
             return await _compose(page, start)
         except TimeoutError:
@@ -87,15 +79,9 @@ class FetchEnsemble(GrantedEnsemble):
             return fail(str(refusal))
 
 
-def _is_readable(kind: str, status: int) -> bool:
-    return kind.startswith("text/") or any(
-        kind.endswith(f"/{word}") or kind.endswith(f"+{word}") for word in _TEXTS
-    )
-
-
 async def _compose(page: Page, start: int) -> Outcome:
     head = f"{page.url} ({page.kind})"
-    text = await run_in_thread(lambda: _write(page))  # it is bounded, as the page is
+    text = await read_text(page)
     if page.status >= 400:
         note = f"[{head} answered with the status {page.status}]"
         return fail(f"{note}\n{(text or '')[:_ERROR_CHARACTERS]}".strip())
@@ -113,13 +99,3 @@ async def _compose(page: Page, start: int) -> Outcome:
     if not shown:
         notes.append("there is no text on the page")
     return Outcome(contents="\n".join([f"[{head}]", shown, *(f"[{note}]" for note in notes)]))
-
-
-def _write(page: Page) -> str | None:
-    """Returns a page as text; ``None`` where it is none."""
-    if not _is_readable(page.kind, page.status):
-        return None
-    text = decode(page.body.data, page.charset)
-    if "\0" in text[:_LOOKED_AT]:
-        return None
-    return write_markdown(text, page.url) if page.kind in _HTML else text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.kinds import bound
 from vibe_llms.tables.reading import require
@@ -35,3 +36,12 @@ class FetchSettings:
 
     def __attrs_post_init__(self) -> None:
         require(self, f"ensembles.{self.name}")
+
+    @property
+    def bounds(self) -> PageBounds:
+        """The same for whoever gets a page."""
+        return PageBounds(
+            page_bytes=self.page_bytes,
+            redirects=self.redirects,
+            private_hosts=self.private_hosts,
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.values import frozen
 
 _LINES_COMPARED: Final = 2_000

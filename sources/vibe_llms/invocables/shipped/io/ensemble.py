@@ -12,6 +12,7 @@ import attrs
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.deduplicators import ByArgument
 from vibe_llms.invocables.invokers import Effect, Invoker, produce_invoker
+from vibe_llms.invocables.refusals import Refusal, explain_refusals
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.invocables.shipped.io.editing import replace_once
 from vibe_llms.invocables.shipped.io.listing import list_directory
@@ -20,7 +21,6 @@ from vibe_llms.invocables.shipped.io.searching import search
 from vibe_llms.invocables.shipped.io.settings import IoSettings
 from vibe_llms.invocables.shipped.io.writing import encode, ensure_writable, replace_file
 from vibe_llms.invocables.shipped.opening import open_file, read_whole
-from vibe_llms.invocables.shipped.refusals import Refusal, explain_refusals
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
 

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import READING, Grant, Place, show
 from vibe_llms.invocables.shipped.opening import describe_kind, open_directory
-from vibe_llms.invocables.shipped.refusals import Refusal
 from vibe_llms.values import frozen
 
 ENTRIES_LIMIT: Final = 100_000

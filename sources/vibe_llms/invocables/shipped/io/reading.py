@@ -7,9 +7,9 @@ import os
 from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import Place
 from vibe_llms.invocables.shipped.opening import open_file, read_blocks
-from vibe_llms.invocables.shipped.refusals import Refusal
 
 TEXT_CHARACTERS: Final = 90_000
 """How much of a file is shown at once; less than an invoker may return, as notes follow."""

@@ -12,11 +12,11 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import Place
 from vibe_llms.invocables.shipped.io.listing import Visit
 from vibe_llms.invocables.shipped.io.reading import is_binary
 from vibe_llms.invocables.shipped.opening import open_file, read_blocks
-from vibe_llms.invocables.shipped.refusals import Refusal
 
 FOUND_LIMIT: Final = 200
 """How many files or lines one search returns."""

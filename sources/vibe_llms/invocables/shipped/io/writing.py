@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Final
 
 from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import Place
 from vibe_llms.invocables.shipped.opening import describe_kind
-from vibe_llms.invocables.shipped.refusals import Refusal
 
 _DRAFTING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS: Final = 0o777

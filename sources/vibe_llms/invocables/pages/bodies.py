@@ -8,7 +8,7 @@ import zlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.values import frozen
 
 _WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 47}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import TYPE_CHECKING, Final
 
-from vibe_llms.invocables.shipped.fetch.addresses import Resolve
-from vibe_llms.invocables.shipped.fetch.bodies import Body, read_body
-from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
-from vibe_llms.invocables.shipped.refusals import Refusal
+from vibe_llms.invocables.pages.addresses import Resolve
+from vibe_llms.invocables.pages.bodies import Body, read_body
+from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
@@ -30,6 +29,23 @@ _HEADERS: Final = {
 }
 
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([^"';\s]+)""", re.IGNORECASE)
+
+
+@frozen(kw_only=True)
+class PageBounds:
+    """How far somebody may go for a page.
+
+    Attributes:
+        page_bytes: How much of it is read, packed and unpacked.
+        redirects: How many redirections are followed.
+        private_hosts: Names and addresses that may be reached although they are not public.
+        schemes: Which addresses may have, those of redirections, too.
+    """
+
+    page_bytes: int = 5_000_000
+    redirects: int = 5
+    private_hosts: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ("http", "https")
 
 
 @frozen(kw_only=True)
@@ -53,11 +69,11 @@ class Page:
     body: Body
 
 
-def parse_url(text: str) -> yarl.URL:
-    """Reads what a model calls an address.
+def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
+    """Reads what somebody calls an address.
 
     Raises:
-        Refusal: It is none of http or https, or has a user or password in it.
+        Refusal: It is none of these schemes, or has a user or password in it.
     """
     import yarl
 
@@ -72,8 +88,9 @@ def parse_url(text: str) -> yarl.URL:
         url_text.encode("ascii")
     except (ValueError, UnicodeError) as error:
         raise Refusal(f"{shown} is no address.") from error
-    if url.scheme not in ("http", "https") or not host:
-        raise Refusal(f"{shown} cannot be fetched: give an address of http:// or https://.")
+    if url.scheme not in schemes or not host:
+        known = " or ".join(f"{scheme}://" for scheme in schemes)
+        raise Refusal(f"{shown} cannot be fetched: give an address of {known}.")
     if url.user is not None or url.password is not None:
         raise Refusal("An address with a user or a password in it is not fetched.")
     return url.with_fragment(None)
@@ -81,7 +98,7 @@ def parse_url(text: str) -> yarl.URL:
 
 async def get_page(
     text: str,
-    settings: FetchSettings,
+    bounds: PageBounds,
     resolve: Resolve,
     is_allowed: Callable[[str], bool],
     wants: Callable[[str, int], bool],
@@ -96,21 +113,21 @@ async def get_page(
     Raises:
         Refusal: It cannot be had, or may not.
     """
-    url = parse_url(text)
-    for _ in range(settings.redirects + 1):
-        answer = await _ask(url, settings, resolve, is_allowed, wants)
+    url = parse_url(text, bounds.schemes)
+    for _ in range(bounds.redirects + 1):
+        answer = await _ask(url, bounds, resolve, is_allowed, wants)
         if isinstance(answer, Page):
             return answer
         try:
-            url = parse_url(str(url.join(answer)))
+            url = parse_url(str(url.join(answer)), bounds.schemes)
         except Refusal as refusal:
             raise Refusal(f"The page redirects elsewhere: {refusal}") from refusal
-    raise Refusal(f"The page redirects more than {settings.redirects} times.")
+    raise Refusal(f"The page redirects more than {bounds.redirects} times.")
 
 
 async def _ask(
     url: yarl.URL,
-    settings: FetchSettings,
+    bounds: PageBounds,
     resolve: Resolve,
     is_allowed: Callable[[str], bool],
     wants: Callable[[str, int], bool],
@@ -123,7 +140,7 @@ async def _ask(
     from vibe_llms.wire.http.dialing import dial
 
     host = (url.host or "").rstrip(".").lower()
-    is_exempt = host in {each.lower() for each in settings.private_hosts}
+    is_exempt = host in {each.lower() for each in bounds.private_hosts}
     guard = _Guard(host, resolve, (lambda _: True) if is_exempt else is_allowed)
     connection = Connection(asyncio.get_running_loop(), host)
     try:
@@ -135,7 +152,7 @@ async def _ask(
         location = connection.answer.headers.get("location", "")
         if connection.answer.status in _REDIRECTS and location:
             return yarl.URL(location)
-        return await _read(connection, url, settings.page_bytes, wants)
+        return await _read(connection, url, bounds.page_bytes, wants)
     except Refusal:
         raise
     except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ import time
 from typing import Final
 from urllib.parse import urljoin
 
-from vibe_llms.invocables.shipped.fetch.markup import Tag, split
+from vibe_llms.invocables.pages.markup import Tag, split
 
 _UNSEEN: Final = frozenset(
     {"script", "style", "template", "svg", "math", "iframe", "object", "canvas", "audio", "video"}

@@ -1,0 +1,242 @@
+"""What ``{{registry:name.content}}`` stands for: the text behind an entry of the registry.
+
+It is written in the task itself, or lies in a file of the task's folder (``file:``), or is fetched
+from the public web (``https:``) as the ensemble ``fetch`` does it. A task file may be a stranger's:
+it cannot be used to read other files, nor to look about in the network around us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import functools
+import os
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import attrs
+
+from vibe_llms.exceptions import ConverseError, RequestError, Stage
+from vibe_llms.flows.interpolation import Template
+from vibe_llms.flows.tasks import CONTENT, RegistryEntry, ResourceRegistry
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.pages.addresses import Resolve, is_public, resolve
+from vibe_llms.invocables.pages.getting import PageBounds, get_page, parse_url
+from vibe_llms.invocables.pages.texts import is_readable, read_text
+from vibe_llms.invocables.refusals import Refusal
+from vibe_llms.invocables.shipped.grants import Grants, produce_grant
+from vibe_llms.invocables.shipped.opening import open_file, read_whole
+from vibe_llms.invocables.workers import run_in_thread
+from vibe_llms.suggestions import end_among
+from vibe_llms.values import define
+
+if TYPE_CHECKING:
+    from vibe_llms.configuration.classes import Configuration
+
+CONTENT_BYTES: Final = 1_000_000
+"""How large a content may be, as UTF-8: some 250,000 tokens, more than most windows hold. What is
+larger is refused rather than cut, since nobody would know what a prompt has lost."""
+
+PAGE_SECONDS: Final = 30.0
+"""How long one page may take, redirections included."""
+
+CONCURRENCY: Final = 4
+"""How many pages are fetched at once."""
+
+_FILE: Final = "file:"
+_REMEDY: Final = (
+    "Name a text on the public web (https://\u2026) or in the folder of the task's file "
+    "(file:notes.md), or write it into 'content'."
+)
+_MARKS: Final = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+
+def survey_contents(templates: Iterable[Template]) -> frozenset[str]:
+    """Names the entries whose contents templates want."""
+    return frozenset(
+        reference.name
+        for template in templates
+        for reference in template.references
+        if reference.source == "registry" and reference.field == CONTENT
+    )
+
+
+def survey_private_hosts(configuration: Configuration) -> tuple[str, ...]:
+    """Returns the hosts that the user lets pages be fetched from although they are not public."""
+    return tuple(
+        str(host)
+        for entry in configuration.plugins
+        if entry.table == "ensembles" and entry.is_enabled and entry.is_trusted
+        if isinstance(hosts := entry.settings.get("private_hosts"), list | tuple)
+        for host in hosts
+    )
+
+
+def find_address_fault(entry: RegistryEntry, folder: Path | None) -> str:
+    """Says why the content of an entry can never be had, without looking; empty if it may be."""
+    if entry.content:
+        return ""
+    address = entry.source_url.strip()
+    if address.lower().startswith(_FILE):
+        if folder is None:
+            return "It is looked for in the folder of the task's file, and there is no file."
+        return "" if _read_path(address) else "It names no path, as file:notes.md does."
+    try:
+        parse_url(address, ("https",))
+    except Refusal as refusal:
+        return str(refusal)
+    return ""
+
+
+@define(kw_only=True, eq=False)
+class RegistryContents:
+    """The contents of a registry's entries, each had once, when it is first wanted.
+
+    Attributes:
+        registry: Names them.
+        folder: Where the task's file is, whose files may be read; ``None`` where there is none.
+        bounds: How far we go for a page.
+        resolve: Finds the addresses of a host; by default the system is asked.
+        is_allowed: Tells whether an address may be connected to; by default the public ones.
+    """
+
+    registry: ResourceRegistry
+    folder: Path | None = None
+    bounds: PageBounds = PageBounds(schemes=("https",))
+    resolve: Resolve = resolve
+    is_allowed: Callable[[str], bool] = is_public
+    _known: dict[str, str] = attrs.field(factory=dict, init=False)
+    _locks: dict[str, asyncio.Lock] = attrs.field(
+        factory=lambda: defaultdict(asyncio.Lock), init=False
+    )
+    _places: asyncio.Semaphore = attrs.field(
+        factory=lambda: asyncio.Semaphore(CONCURRENCY), init=False
+    )
+
+    async def acquire(self, names: Collection[str]) -> Mapping[str, str]:
+        """Returns the contents of some entries, fetching at once what is not known yet.
+
+        Raises:
+            RequestError: Some cannot be had; names each with its address, why, and what to do.
+        """
+        ordered = sorted(set(names))
+        found = await asyncio.gather(*map(self._acquire, ordered), return_exceptions=True)
+        for each in found:
+            if isinstance(each, BaseException) and not isinstance(each, ConverseError):
+                raise each
+        errors = [each for each in found if isinstance(each, RequestError)]
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise RequestError(
+                path="registry",
+                detail="\n".join(map(str, errors)),
+                stage=Stage.EXECUTE,
+            )
+        return {name: self._known[name] for name in ordered}
+
+    async def _acquire(self, name: str) -> None:
+        async with self._locks[name]:  # branches that want the same wait for one another
+            if name not in self._known:
+                self._known[name] = await self._look_up(name)
+
+    async def _look_up(self, name: str) -> str:
+        entry = self.registry.find(name)
+        if entry is None:
+            known = end_among(name, (each.name for each in self.registry.entries))
+            raise _refuse(name, f"There is no entry of the registry called {name!r}{known}")
+        if entry.content:
+            return entry.content
+        try:
+            if fault := self._find_fault(entry):
+                raise Refusal(fault)
+            if entry.source_url.strip().lower().startswith(_FILE):
+                read = functools.partial(_read_file, entry.source_url.strip(), self.folder)
+                return await run_in_thread(read)
+            async with self._places:
+                return await self._fetch(entry.source_url)
+        except Refusal as refusal:
+            detail = f"The content of {name!r} ({entry.source_url}) cannot be had: {refusal}"
+            raise _refuse(name, detail, _REMEDY) from refusal
+
+    def _find_fault(self, entry: RegistryEntry) -> str:
+        """What is refused in advance, but an address whose scheme our own bounds admit is not."""
+        is_admitted = entry.source_url.partition(":")[0] in self.bounds.schemes
+        return "" if is_admitted else find_address_fault(entry, self.folder)
+
+    async def _fetch(self, address: str) -> str:
+        try:
+            async with asyncio.timeout(PAGE_SECONDS):
+                page = await get_page(
+                    address, self.bounds, self.resolve, self.is_allowed, is_readable
+                )
+                text = await read_text(page)
+        except TimeoutError as error:
+            message = f"The page did not come within {PAGE_SECONDS:g} seconds."
+            raise Refusal(message) from error
+        if page.status >= 400:
+            raise Refusal(f"The server answered with the status {page.status}.")
+        if text is None:
+            raise Refusal(f"It is no text, but {page.kind}.")
+        if page.body.is_cut:
+            raise Refusal(_tell_size(self.bounds.page_bytes))
+        return _ensure_size(text)
+
+
+def _read_path(address: str) -> str:
+    """Returns the path of a ``file:`` address; empty where it has none, or one elsewhere."""
+    rest = address[len(_FILE) :]
+    if rest.startswith("//"):
+        host, _, path = rest[2:].partition("/")
+        if host.lower() not in ("", "localhost"):
+            return ""
+        rest = f"/{path}" if path else ""
+    return unquote(rest)
+
+
+def _read_file(address: str, folder: Path | None) -> str:
+    """Reads a file beneath the folder. Raises Refusal."""
+    assert folder is not None
+    grants = Grants("task", [produce_grant(os.fspath(folder), False, Path.cwd())])
+    try:
+        grants.open()
+    except ConverseError as error:
+        raise Refusal(f"The task's folder {folder} cannot be opened.") from error
+    try:
+        with grants.walk(_read_path(address)) as place, open_file(place) as (descriptor, _):
+            data = read_whole(place, descriptor, CONTENT_BYTES, InvocationContext())
+    except OSError as error:
+        raise Refusal(f"It cannot be read: {error.strerror}.") from error
+    finally:
+        grants.close()
+    return _decode(data)
+
+
+def _decode(data: bytes) -> str:
+    """Makes text of a file. Raises Refusal where it is none."""
+    codec = next((codec for mark, codec in _MARKS if data.startswith(mark)), "utf-8-sig")
+    try:
+        text = data.decode(codec)
+    except UnicodeDecodeError as error:
+        raise Refusal(f"It is no text in UTF-8: its byte {error.start} is none.") from error
+    if "\0" in text:
+        raise Refusal("It is no text: it holds the character NUL.")
+    return text
+
+
+def _ensure_size(text: str) -> str:
+    if len(text.encode("utf-8", "surrogatepass")) > CONTENT_BYTES:
+        raise Refusal(_tell_size(CONTENT_BYTES))
+    return text
+
+
+def _tell_size(limit: int) -> str:
+    return f"It has more than {limit} bytes, which is the limit."
+
+
+def _refuse(name: str, detail: str, remedy: str = "") -> RequestError:
+    path = f"registry:{name}.{CONTENT}"
+    return RequestError(path=path, detail=detail, remedy=remedy, stage=Stage.EXECUTE)

@@ -1,0 +1,38 @@
+"""What of a page is text, and that text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.invocables.pages.bodies import decode
+from vibe_llms.invocables.pages.getting import Page
+from vibe_llms.invocables.pages.markdown import write_markdown
+from vibe_llms.invocables.workers import run_in_thread
+
+_LOOKED_AT: Final = 1_024
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_TEXTS: Final = (
+    *("json", "xml", "javascript", "ecmascript", "yaml", "toml", "x-sh", "sql", "x-ndjson"),
+    *("rtf", "graphql", "x-www-form-urlencoded"),
+)
+
+
+def is_readable(kind: str, status: int) -> bool:
+    """Tells of a media type whether it is one of text; whatever the status."""
+    return kind.startswith("text/") or any(
+        kind.endswith(f"/{word}") or kind.endswith(f"+{word}") for word in _TEXTS
+    )
+
+
+async def read_text(page: Page) -> str | None:
+    """Returns a page as text, HTML as Markdown; ``None`` where it is none."""
+    return await run_in_thread(lambda: _write(page))  # it is bounded, as the page is
+
+
+def _write(page: Page) -> str | None:
+    if not is_readable(page.kind, page.status):
+        return None
+    text = decode(page.body.data, page.charset)
+    if "\0" in text[:_LOOKED_AT]:
+        return None
+    return write_markdown(text, page.url) if page.kind in _HTML else text
