@@ -9,10 +9,21 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from vibe_llms.engine.diagrams import BEGIN, survey_transitions
-from vibe_llms.engine.table import TABLE
+from vibe_llms.engine.states import State
+from vibe_llms.engine.table import TABLE, Situation, find_row
+from vibe_llms.engine.tails import Tail
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+    StopReason,
+    UserCanister,
+)
+from vibe_llms.values import frozen
 
 PICTURE = Path(__file__).resolve().parent / "architecture" / "engine.svg"
+BEGIN = "begin"
 PLACES = {
     BEGIN: (70, 140),
     "generate": (270, 75),
@@ -21,6 +32,61 @@ PLACES = {
     "terminate": (270, 215),
 }
 WIDTH, HALF_WIDTH, HALF_HEIGHT, LINE = 760, 62, 22, 19
+
+
+@frozen
+class Transition:
+    """That one state can follow another, and the number of the row by which it does."""
+
+    before: str
+    after: State
+    row: int
+
+
+def survey_transitions() -> tuple[Transition, ...]:
+    """Returns what can follow what, by asking the table about all that a state can bring about."""
+    found: dict[Transition, None] = {}
+    for before, situations in _bring_about().items():
+        for situation in situations:
+            row = find_row(situation)
+            found[Transition(before, row.state, TABLE.index(row) + 1)] = None
+    return tuple(found)
+
+
+def _bring_about() -> dict[str, list[Situation]]:
+    """Returns the situations in which a run can begin, and in which each state can leave it."""
+    call = InvocationCanister(invocation_id="call", name="tool")
+    result = ResultCanister(invocation_id="call", name="tool")
+    said = AssistantCanister("words")
+    owed = _produce_tail(call, owed=(call,))
+    broken = Situation(tail=_produce_tail(said, stop_reason=StopReason.INTERRUPTED))
+    answers = [
+        Situation(tail=owed, waits=True),
+        Situation(tail=owed),
+        Situation(tail=_produce_tail(said)),
+        Situation(tail=_produce_tail(said, stop_reason=StopReason.PAUSED)),
+    ]
+    results = [
+        Situation(tail=_produce_tail(result, results=(result,)), final=result),
+        Situation(tail=_produce_tail(result, results=(result,))),
+    ]
+    started = [Situation(tail=Tail(last=UserCanister("words"), start=0))]
+    return {
+        BEGIN: [*started, broken, *answers, *results],
+        State.GENERATE: answers,
+        State.AWAIT: [Situation(tail=owed)],
+        State.EXECUTE: results,
+    }
+
+
+def _produce_tail(
+    last: AnyCanister,
+    *,
+    owed: tuple[InvocationCanister, ...] = (),
+    results: tuple[ResultCanister, ...] = (),
+    stop_reason: StopReason = StopReason.UNKNOWN,
+) -> Tail:
+    return Tail(last=last, start=0, owed=owed, results=results, stop_reason=stop_reason)
 
 
 def draw() -> str:

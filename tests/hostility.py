@@ -6,7 +6,7 @@ import copy
 import functools
 import importlib
 from collections.abc import Callable, Iterator
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -17,12 +17,15 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.envelopes import decode_response, encode_response
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.testing.simulator import chat_completions, generate_content, messages, ollama
-from vibe_llms.testing.simulator import responses as responses_face
 from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.complaints import Complaint
-from vibe_llms.testing.simulator.faces import Face, Setting, produce_minting
+from vibe_llms.testing.simulator.faces import Setting, produce_minting
 from vibe_llms.testing.simulator.faults import read_conditions
+from vibe_llms.testing.simulator.generate_content import GEMINI
+from vibe_llms.testing.simulator.messages import MESSAGES
+from vibe_llms.testing.simulator.ollama import OLLAMA
+from vibe_llms.testing.simulator.responses import RESPONSES
 from vibe_llms.testing.simulator.scripts import (
     Cite,
     Draw,
@@ -40,11 +43,11 @@ Frame = tuple[bytes, str]
 """The bytes of an event, and its name."""
 
 FACES: Final = {
-    "chat_completions": cast(Face, chat_completions),
-    "generate_content": cast(Face, generate_content),
-    "messages": cast(Face, messages),
-    "ollama_chat": cast(Face, ollama),
-    "responses": cast(Face, responses_face),
+    "chat_completions": CHAT,
+    "generate_content": GEMINI,
+    "messages": MESSAGES,
+    "ollama_chat": OLLAMA,
+    "responses": RESPONSES,
 }
 """From each dialect to what simulates its vendor."""
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from vibe_llms.engine.table import TABLE
+
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "documentation"
 
 
@@ -44,3 +46,10 @@ def test_the_picture_of_the_engine_is_up_to_date() -> None:
 
     picture = DOCUMENTATION / "architecture" / "engine.svg"
     assert drawn == picture.read_text("utf-8"), "Run `python documentation/draw_engine.py`."
+
+
+def test_every_row_of_the_engines_table_decides_something() -> None:
+    """No row stands behind one that holds whenever it does."""
+    rows = run("import draw_engine as it; print(*sorted({e.row for e in it.survey_transitions()}))")
+
+    assert rows.split() == [str(number) for number, _ in enumerate(TABLE, 1)]

@@ -15,10 +15,10 @@ import attrs
 import psutil
 import pytest
 
+from approvers import AllowAll
 from node_programs import EVERYTHING, compose_command
 from scripting import produce_model
 from vibe_llms.invocables import InvocationContext, Registry, perform
-from vibe_llms.invocables.approvals import AllowAll
 from vibe_llms.invocables.mcp import ElicitationAnswer, McpEnsemble, McpServer, produce_mcp_ensemble
 from vibe_llms.invocables.mcp.elicitation import Question
 from vibe_llms.invocables.outcomes import Outcome

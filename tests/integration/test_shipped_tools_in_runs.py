@@ -13,11 +13,12 @@ import psutil
 import pytest
 
 from acting import invoke, say, script
+from approvers import DenyAll
 from vibe_llms import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.instruments.engines import Engine, RunOutcome
-from vibe_llms.invocables.approvals import Approval, ApprovalRequest, DenyAll, allow, deny, edit
+from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow, deny, edit
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.views import text_of

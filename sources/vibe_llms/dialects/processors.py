@@ -51,11 +51,14 @@ class FunctionProcessor(Generic[_Part]):
         is_additive: Of messages: those of a conversation are those of its two parts, wherever it
             is cut between turns. Then what was written once is not translated again; nobody may
             change it in place.
+        is_verbatim: Words go into its part as they are, and decide nothing else of it. Then of
+            requests that differ in their words alone only the first are translated.
     """
 
     nativize: Callable[[Request, ModelDescriptor], Translation[JsonObject]]
     normalize: Callable[[JsonObject, ModelDescriptor], Translation[_Part]]
     is_additive: bool = False
+    is_verbatim: bool = False
 
 
 ControlsProcessor: TypeAlias = Processor[Mapping[str, JsonValue]]

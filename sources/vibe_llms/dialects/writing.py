@@ -99,6 +99,7 @@ class RequestWriter:
                     request.controls, model.attributes, quirks
                 ),
                 lambda native, model: dialect.normalize_controls(native, model.attributes),
+                is_verbatim=True,
             ),
             messages=FunctionProcessor(
                 lambda request, model: dialect.nativize_canisters(
@@ -110,11 +111,13 @@ class RequestWriter:
                 ),
                 lambda native, _: dialect.normalize_messages(native),
                 is_additive=True,
+                is_verbatim=True,
             ),
             invocations=FunctionProcessor(
                 lambda request, model: dialect.nativize_invocables(
                     request.invocables, request.invocation_choice, quirks, provider=model.provider
                 ),
                 lambda native, _: dialect.normalize_invocables(native),
+                is_verbatim=True,
             ),
         )

@@ -5,7 +5,7 @@ The first row whose situation holds decides. The diagram in the documentation is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
@@ -100,3 +100,10 @@ def find_row(situation: Situation) -> Row:
         if row.holds(situation):
             break
     return row
+
+
+def write_table() -> Iterator[str]:
+    """Writes the table as lines of text, one row below the other."""
+    yield "The last turn of the conversation decides; the first line that holds:"
+    for number, row in enumerate(TABLE, 1):
+        yield from ("", f"{number}. When {row.situation}:", f"   {row.state.upper()} - {row.note}")

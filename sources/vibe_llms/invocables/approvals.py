@@ -9,13 +9,11 @@ from __future__ import annotations
 import enum
 from typing import Protocol
 
-import attrs
-
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.calls import canonicalize, digest_call
 from vibe_llms.messages.field_types import conform_fields
 from vibe_llms.plain import JsonObject
-from vibe_llms.values import define, frozen
+from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True, field_transformer=conform_fields)
@@ -201,55 +199,3 @@ class DeferringApprover(Protocol):
         What it raises, or returns instead of an answer to this very request, is a refusal.
         """
         ...
-
-
-@frozen
-class AllowAll:
-    """Lets every call be executed: for what runs where nothing can be harmed."""
-
-    async def approve(self, request: ApprovalRequest) -> Approval:
-        """Allows it."""
-        return allow(request)
-
-
-@frozen
-class DenyAll:
-    """Refuses every call that needs an approval: for where nobody can be asked.
-
-    Attributes:
-        reason: What the model is told.
-    """
-
-    reason: str = "Nobody can be asked for an approval here."
-
-    async def approve(self, request: ApprovalRequest) -> Approval:
-        """Refuses it."""
-        return deny(request, self.reason)
-
-
-@define(eq=False)
-class Remembering:
-    """Asks another, and not again where an answer reached further than its invocation.
-
-    What may have taken effect already is asked about all the same.
-
-    Attributes:
-        approver: Who is asked.
-    """
-
-    approver: Approver
-    _calls: dict[str, Approval] = attrs.field(factory=dict, init=False)
-    _names: dict[str, Approval] = attrs.field(factory=dict, init=False)
-
-    async def approve(self, request: ApprovalRequest) -> Approval:
-        """Answers from memory, the nearer answer first, or asks."""
-        known = self._calls.get(request.digest) or self._names.get(request.name)
-        if known is not None and not request.in_doubt:
-            return attrs.evolve(known, digest=request.digest)
-        approval = await self.approver.approve(request)
-        settle(request, approval)  # an answer to something else is not to be remembered
-        if approval.scope is Scope.CALL:
-            self._calls[request.digest] = approval
-        elif approval.scope is Scope.ALWAYS:
-            self._names[request.name] = approval
-        return approval

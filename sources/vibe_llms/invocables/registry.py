@@ -33,13 +33,11 @@ class Registration:
 
     Attributes:
         ensemble: The name of its ensemble.
-        own_name: What the ensemble calls it.
         invoker: With the registered name.
         description: What the model is told, made once.
     """
 
     ensemble: str
-    own_name: str
     invoker: Invoker
     description: InvocableDescription
 
@@ -223,7 +221,6 @@ def _produce_registration(place: InvokerOrigin, name: str, invoker: Invoker) -> 
     named = invoker if invoker.name == name else attrs.evolve(invoker, name=name)
     return Registration(
         ensemble=place.ensemble,
-        own_name=place.name,
         invoker=named,
         description=named.describe(),
     )

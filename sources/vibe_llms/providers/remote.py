@@ -20,6 +20,7 @@ from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
+from vibe_llms.providers.moulds import Moulds, are_verbatim
 from vibe_llms.providers.needs import (
     Need,
     advise_of_server,
@@ -313,9 +314,15 @@ class RemoteModel(ModelBase[JsonObject]):
         self._client = client
         self._vendor = vendor
         self._processors = keep_written(client.processors)
+        # A vendor that composes the body in its own way may look at the words.
+        is_usual = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
+        self._write = Moulds(self._translate).nativize if is_usual else self._translate
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
+        return self._write(request, streaming)
+
+    def _translate(self, request: Request, streaming: bool) -> Translation[JsonObject]:
         if self._descriptor.attributes.control_defaults:
             request = attrs.evolve(request, controls=self.complete_controls(request))
         return self._vendor.nativize(

@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from approvers import AllowAll, DenyAll
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables.approvals import (
-    AllowAll,
     Approval,
     ApprovalRequest,
     Decision,
-    DenyAll,
-    Remembering,
     Scope,
     allow,
     deny,
@@ -135,56 +133,6 @@ def test_edited_arguments_are_an_object(arguments: str) -> None:
     approval = Approval(digest=request.digest, decision=Decision.EDIT, arguments=arguments)
     with pytest.raises(RequestError, match="arguments"):
         settle(request, approval)
-
-
-@attrs.define
-class Scripted:
-    """Answers with one scope and counts how often it is asked."""
-
-    scope: Scope
-    is_kind: bool = True
-    asked: int = 0
-
-    async def approve(self, request: ApprovalRequest) -> Approval:
-        """Answers."""
-        self.asked += 1
-        answer = allow if self.is_kind else deny
-        return answer(request, scope=self.scope)
-
-
-@pytest.mark.parametrize("is_kind", [True, False])
-@pytest.mark.parametrize(("scope", "asked"), [(Scope.ONCE, 4), (Scope.CALL, 3), (Scope.ALWAYS, 2)])
-async def test_an_answer_reaches_as_far_as_it_says(scope: Scope, asked: int, is_kind: bool) -> None:
-    """Once is once; the same call is not asked about again; always is about the invocable."""
-    approver = Scripted(scope, is_kind)
-    remembering = Remembering(approver)
-    requests = [ask(path="a"), ask(path="a"), ask(path="b"), ask("other", path="a")]
-    for request in requests:
-        approval = await remembering.approve(request)
-        assert (settle(request, approval) is not None) == is_kind
-    assert approver.asked == asked
-
-
-async def test_what_is_in_doubt_is_asked_about_whatever_is_remembered() -> None:
-    """To allow a call each time is not to allow it to take effect twice."""
-    approver = Scripted(Scope.ALWAYS, True)
-    remembering = Remembering(approver)
-    await remembering.approve(ask())
-
-    await remembering.approve(produce_approval_request("i", "delete", {}, in_doubt=True))
-
-    assert approver.asked == 2
-
-
-async def test_an_answer_to_something_else_is_not_remembered() -> None:
-    """A confused approver does no lasting harm."""
-
-    class Confused:
-        async def approve(self, request: ApprovalRequest) -> Approval:
-            return allow(ask("harmless"), scope=Scope.ALWAYS)
-
-    with pytest.raises(RequestError, match="another call"):
-        await Remembering(Confused()).approve(ask())
 
 
 def call(name: str, arguments: str = "{}", identity: str = "i", **facts: Any) -> InvocationCanister:

@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 from vibe_llms.testing.simulator.answering import understand
 from vibe_llms.testing.simulator.behaviour import respond
+from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.faces import Face, Setting, produce_minting
 from vibe_llms.testing.simulator.faults import read_conditions
-from vibe_llms.testing.simulator.routes import CHAT, GEMINI, MESSAGES, OLLAMA, RESPONSES
+from vibe_llms.testing.simulator.generate_content import GEMINI
+from vibe_llms.testing.simulator.messages import MESSAGES
+from vibe_llms.testing.simulator.ollama import OLLAMA
+from vibe_llms.testing.simulator.responses import RESPONSES
 
 USER = {"role": "user", "content": "use tools and think"}
 IMAGE = {"url": "data:image/png;base64,AAAA"}

@@ -70,7 +70,21 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A command that has others, and says which of them somebody will have meant."""
+    """A command that has others, and says which of them somebody will have meant.
+
+    Args:
+        default: The one that is performed where none is named.
+        settings: As of click.
+    """
+
+    def __init__(self, *, default: str = "", **settings: Any) -> None:
+        super().__init__(**settings)
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and self._default and not ctx.resilient_parsing:  # a shell wants all of them
+            args = [self._default]
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -94,13 +108,8 @@ def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], click.
     return click.command(name, cls=Command, **settings)
 
 
-def conversation_argument(function: _Function) -> _Function:
-    """Adds the argument that names a conversation by its id, or the beginning of it."""
-    return click.argument("identity", metavar="ID", type=CONVERSATION)(function)
-
-
 def optional_conversation_argument(function: _Function) -> _Function:
-    """Adds the same for commands that only look: without it, the newest conversation is meant."""
+    """Adds the argument that names a conversation; without it, the newest is meant."""
     argument = click.argument("identity", metavar="[ID]", type=CONVERSATION, required=False)
     return argument(function)
 

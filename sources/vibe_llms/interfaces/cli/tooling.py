@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vibe_llms.interfaces.cli.options import APPROVER, ENSEMBLES, INVOCABLES, SERVER, SKILL
+from vibe_llms.interfaces.cli.options import (
+    APPROVER,
+    ENSEMBLES,
+    INVOCABLES,
+    SERVER,
+    SKILL,
+    parse_controls,
+)
 from vibe_llms.interfaces.cli.output import note, write
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
+    from vibe_llms.conversations import Conversation
     from vibe_llms.instruments.skills import Skill
     from vibe_llms.interfaces.cli.chat.session import ChatSession
     from vibe_llms.interfaces.cli.keyboard import Screen
@@ -80,7 +88,7 @@ skill_option = click.option(
 def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
     if not is_wanted or context.resilient_parsing:
         return
-    from vibe_llms.engine.diagrams import write_table
+    from vibe_llms.engine.table import write_table
 
     write("\n".join(write_table()))
     context.exit()
@@ -92,16 +100,39 @@ def split_names(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen) -> str:
-    """Gives a session the tools that the options name, and who is asked; connects nothing.
+def produce_session(
+    application: Application,
+    conversation: Conversation,
+    address: str,
+    options: Mapping[str, Any],
+    **settings: Any,
+) -> ChatSession:
+    """Makes the session of a command by its options.
+
+    Args:
+        address: Of the model, empty where the options name none: then it is the conversation's.
+        settings: What the command has of its own.
+    """
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
+
+    return ChatSession(
+        application=application,
+        conversation=conversation,
+        address=address or conversation.metadata.model or "",
+        controls=parse_controls(options["controls"]),
+        stream=application.configuration.stream,
+        strict=options["strict"],
+        **settings,
+    )
+
+
+async def open_session(session: ChatSession, options: Mapping[str, Any], screen: Screen) -> None:
+    """Gives a session what the options name, connects it, and adds the instructions.
 
     A skill among the options brings what the other options leave open.
 
-    Returns:
-        The instructions of the skill and of the options; empty where they are given already.
-
     Raises:
-        UnknownNameError: There is no such ensemble, server, skill or approver.
+        UnknownNameError: There is no such ensemble, server, skill, approver or invocable.
         ConfigurationError: What is said about a server does not hold, or the skill.
         TrustError: The skill is the project's, and the user has not agreed to it.
     """
@@ -115,8 +146,11 @@ async def equip(session: ChatSession, options: Mapping[str, Any], screen: Screen
         await _add_tools(session, names, servers, options, screen)
     elif options["approver"]:
         await session.application.produce_approver()  # else a slip would be passed over in silence
+    await session.open()  # before anything is stored
+    ensure_allowed(options["allowed"], session.registry)
     text = "\n\n".join(each.strip() for each in instructions if each.strip())
-    return "" if text == session.system else text
+    if text and text != session.system:
+        session.instruct(text)
 
 
 def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:

@@ -19,7 +19,6 @@ _BLOCKS: Final = frozenset(
     | {"figure", "footer", "form", "header", "hgroup", "html", "main", "nav", "aside", "p"}
     | {"section", "summary", "table", "tbody", "thead", "tfoot", "ul", "ol", "caption"}
 )
-_VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta", "source", "wbr", "area"})
 _EMPHASIS: Final = {"b": "**", "strong": "**", "em": "*", "i": "*"}
 SECONDS: Final = 5.0
 """How long one page may occupy us; of what takes longer, the rest is left out."""

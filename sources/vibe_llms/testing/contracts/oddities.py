@@ -50,7 +50,6 @@ class Oddity:
 
 _CALLS = Oddity(asked="calls")
 _CHAT_CALLS = Oddity(asked="calls", protocols=CHAT)
-_CHAT = Oddity(asked="calls", protocols=CHAT)
 _BARE = Oddity(asked="calls", streamed=Fate.BARE, whole=Fate.BARE)
 _BROKEN_STREAM = Oddity(streamed=Fate.FAILED)
 _BROKEN = Oddity(streamed=Fate.FAILED, whole=Fate.FAILED)
@@ -127,14 +126,14 @@ ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
         "reasoning": Oddity(asked="thoughts"),
         "reasoning_content": Oddity(asked="thoughts"),
         "reasoning_details": Oddity(asked="thoughts"),
-        "mistral": _CHAT,
-        "vllm": _CHAT,
-        "deepseek": _CHAT,
-        "openrouter": _CHAT,
-        "azure": _CHAT,
-        "groq": _CHAT,
-        "xai": _CHAT,
-        "llama_cpp": _CHAT,
+        "mistral": _CHAT_CALLS,
+        "vllm": _CHAT_CALLS,
+        "deepseek": _CHAT_CALLS,
+        "openrouter": _CHAT_CALLS,
+        "azure": _CHAT_CALLS,
+        "groq": _CHAT_CALLS,
+        "xai": _CHAT_CALLS,
+        "llama_cpp": _CHAT_CALLS,
         "perplexity": Oddity(protocols=CHAT),
     }
 )

@@ -15,6 +15,7 @@ from vibe_llms.testing.simulator.delivery import (
     NDJSON_TYPE,
     PAGE,
     STREAM_TYPES,
+    Cut,
     choose_framing,
     cut_connection,
     encode_json,
@@ -24,8 +25,9 @@ from vibe_llms.testing.simulator.delivery import (
 )
 from vibe_llms.testing.simulator.faces import Face, Setting
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
+from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.rendering import prepare_turn
-from vibe_llms.testing.simulator.routes import OLLAMA, Route
+from vibe_llms.testing.simulator.routes import Route
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -65,13 +67,13 @@ async def answer(
     if (redirection := _redirect(request, conditions, scope, state)) is not None:
         return redirection
     if "wrong_content_type" in conditions:
-        return _respond_bytes(PAGE, 200, "text/html; charset=utf-8", {}, conditions)
+        return _respond_bytes(PAGE, 200, "text/html; charset=utf-8", {})
     try:
         if received.data and not isinstance(received.body, Mapping):
             raise Complaint(400, "invalid", "We could not parse the JSON body of your request.")
         _refuse_first(setting, scope, state)
+        route.face.check_credentials(setting)
         if route.purpose != "answer":
-            route.face.check_credentials(setting)
             return await _answer_smaller(request, route, setting)
         return await _converse(request, route, setting, state)
     except Complaint as complaint:
@@ -157,7 +159,9 @@ async def _converse(
         raise face.overflow(ask, state.context_tokens)
     turn = state.turns.popleft() if state.turns else respond(ask)
     turn = prepare_turn(turn, setting.conditions)
-    headers = {**face.produce_headers(setting), **_access_extra_headers(setting)}
+    headers = face.produce_headers(setting)
+    if setting.conditions.values:
+        headers["x-simulated"] = ",".join(setting.conditions.values)
     if ask.streams:
         headers["content-type"] = STREAM_TYPES[choose_framing(face, setting)]
         headers["cache-control"] = "no-cache"
@@ -178,13 +182,11 @@ async def _send_whole(
         data = b"\n\n\n" + data
     if {"cut_at_chunk", "stall_at_chunk", "split_bytes"} & conditions.values.keys():
         return await send_stream(request, headers, _deliver_slowly(data, conditions))
-    return _respond_bytes(data, 200, JSON_TYPE, headers, conditions)
+    return _respond_bytes(data, 200, JSON_TYPE, headers)
 
 
 async def _deliver_slowly(data: bytes, conditions: Conditions) -> Any:
     """The pieces of a body that is whole; of a cut or stalled one, the first half."""
-    from vibe_llms.testing.simulator.delivery import Cut
-
     broken = {"cut_at_chunk", "stall_at_chunk"} & conditions.values.keys()
     for piece in split_bytes(data[: len(data) // 2] if broken else data, conditions):
         yield piece
@@ -192,10 +194,6 @@ async def _deliver_slowly(data: bytes, conditions: Conditions) -> Any:
         raise Cut
     if broken:
         await asyncio.Event().wait()
-
-
-def _access_extra_headers(setting: Setting) -> dict[str, str]:
-    return {"x-simulated": ",".join(setting.conditions.values)} if setting.conditions.values else {}
 
 
 async def _answer_smaller(
@@ -213,9 +211,7 @@ async def _answer_smaller(
     return await _send_whole(request, encode_json(rendered, setting.conditions), headers, setting)
 
 
-def _respond_bytes(
-    data: bytes, status: int, kind: str, headers: Mapping[str, str], conditions: Conditions
-) -> web.Response:
+def _respond_bytes(data: bytes, status: int, kind: str, headers: Mapping[str, str]) -> web.Response:
     from aiohttp import web
 
     return web.Response(body=data, status=status, headers={**headers, "content-type": kind})
@@ -229,5 +225,4 @@ def _respond_complaint(complaint: Complaint, route: Route, setting: Setting) -> 
     if complaint.status in (429, 500, 503, 529):
         headers["x-should-retry"] = "true"
     data = encode_json(face.complain(complaint, setting), Conditions())
-    status = face.map_status(complaint)
-    return _respond_bytes(data, status, JSON_TYPE, headers, setting.conditions)
+    return _respond_bytes(data, face.map_status(complaint), JSON_TYPE, headers)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from vibe_llms.testing.simulator import ollama
+from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.faces import Face, Frame, Setting
-from vibe_llms.testing.simulator.routes import CHAT, GEMINI, MESSAGES, RESPONSES, Route
+from vibe_llms.testing.simulator.generate_content import GEMINI
+from vibe_llms.testing.simulator.messages import MESSAGES
+from vibe_llms.testing.simulator.ollama import check_model
+from vibe_llms.testing.simulator.responses import RESPONSES
+from vibe_llms.testing.simulator.routes import Route
 
 MODELS = ("simulated-large", "simulated-small")
 CREATED = 1_790_000_000
@@ -122,7 +126,7 @@ def _describe_tag(name: str) -> dict[str, Any]:
 
 def _show(setting: Setting) -> dict[str, Any]:
     name = str(setting.body.get("model") or setting.body.get("name") or "")
-    ollama.check_model(name)
+    check_model(name)
     information = {"general.architecture": "simulated", "simulated.context_length": 131_072}
     return {
         "modelfile": "",

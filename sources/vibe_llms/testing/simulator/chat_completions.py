@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.chat_deltas import produce_deltas
 from vibe_llms.testing.simulator.chat_requests import check_request, read_request
 from vibe_llms.testing.simulator.complaints import Complaint
-from vibe_llms.testing.simulator.credentials import check_bearer, check_model
-from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.credentials import check_bearer
+from vibe_llms.testing.simulator.faces import Face, Frame, Setting
 from vibe_llms.testing.simulator.perplexity import produce_search_fields, spread_perplexity
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
@@ -24,7 +23,6 @@ from vibe_llms.testing.simulator.scripts import (
     ScriptedAnswer,
 )
 
-framing = "sse"
 STOPS = {
     "end": "stop",
     "stop_sequence": "stop",
@@ -80,11 +78,6 @@ def check_credentials(setting: Setting) -> None:
         check_bearer(setting)
 
 
-def map_status(complaint: Complaint) -> int:
-    """The vendor's own status of HTTP for a complaint."""
-    return 503 if complaint.kind == "overloaded" else complaint.status
-
-
 def overflow(ask: Ask, limit: int) -> Complaint:
     """Produces the refusal of a prompt that is too long."""
     return Complaint(
@@ -94,18 +87,6 @@ def overflow(ask: Ask, limit: int) -> Complaint:
         f"in {ask.received} tokens. Please reduce the length of the messages.",
         param="messages",
     )
-
-
-def check(setting: Setting) -> None:
-    """Refuses what the vendor would refuse."""
-    check_credentials(setting)
-    check_request(setting)
-    check_model(str(setting.body.get("model", "")))
-
-
-def read(setting: Setting) -> Ask:
-    """Reads a request that was checked."""
-    return read_request(setting)
 
 
 def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
@@ -145,7 +126,7 @@ def _assign(turn: ScriptedAnswer, setting: Setting) -> list[tuple[Part, str]]:
     def mint() -> str:
         return setting.mint("", 9) if "mistral" in setting.conditions else setting.mint("call_", 24)
 
-    return assign_ids(turn.parts, setting.conditions, mint)
+    return assign_ids(turn, setting, mint)
 
 
 def _head(ask: Ask, setting: Setting, kind: str) -> dict[str, Any]:
@@ -285,6 +266,13 @@ def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
     return {"error": {**error, "code": code}}
 
 
-def interrupt(complaint: Complaint, setting: Setting) -> Frame:
-    """Writes an error in the middle of a stream."""
-    return Frame(json.loads(json.dumps(complain(complaint, setting))))
+CHAT: Final = Face(
+    check=check_request,
+    read=read_request,
+    render=render,
+    stream=stream,
+    complain=complain,
+    overflow=overflow,
+    check_credentials=check_credentials,
+    produce_headers=produce_headers,
+)

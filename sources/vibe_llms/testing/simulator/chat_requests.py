@@ -18,6 +18,7 @@ from vibe_llms.testing.simulator.asking import (
 )
 from vibe_llms.testing.simulator.chat_vendors import check_vendor
 from vibe_llms.testing.simulator.complaints import require
+from vibe_llms.testing.simulator.credentials import check_model
 from vibe_llms.testing.simulator.faces import Setting
 from vibe_llms.testing.simulator.schemata import check_strict_schema
 
@@ -47,6 +48,7 @@ def check_request(setting: Setting) -> None:
     _check_tools(body)
     _check_parameters(setting)
     check_vendor(setting)
+    check_model(str(body.get("model", "")))
 
 
 def _check_message(message: Any, place: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -77,48 +77,41 @@ class Setting:
     stored: MutableMapping[str, Any] = attrs.field(factory=dict, repr=False)
 
 
-class Face(Protocol):
-    """A module that speaks one protocol."""
+def _map_overload(complaint: Complaint) -> int:
+    """Most vendors have no status of their own for too much work."""
+    return 503 if complaint.kind == "overloaded" else complaint.status
 
-    framing: str
-    """How the events of its streams are written: ``sse`` or ``ndjson``."""
 
-    @staticmethod
-    def produce_headers(setting: Setting) -> dict[str, str]:
-        """Produces the vendor's own headers of an answer."""
+@frozen(kw_only=True, eq=False)
+class Face:
+    """How one protocol is spoken.
 
-    @staticmethod
-    def check_credentials(setting: Setting) -> None:
-        """Refuses who has no key."""
+    Attributes:
+        check: Refuses what the vendor would refuse of a request, with a complaint.
+        read: Reads a request that was checked.
+        render: Writes a whole answer.
+        stream: Writes the events of an answer.
+        complain: Writes an error.
+        interrupt: Writes an error in the middle of a stream; by default, the same.
+        overflow: Produces the refusal of a prompt that is longer than so many tokens.
+        check_credentials: Refuses who has no key.
+        produce_headers: Produces the vendor's own headers of an answer.
+        map_status: The vendor's own status of HTTP for a complaint.
+        framing: How the events of its streams are written: ``sse`` or ``ndjson``.
+    """
 
-    @staticmethod
-    def overflow(ask: Ask, limit: int) -> Complaint:
-        """Produces the refusal of a prompt that is longer than `limit` tokens."""
+    check: Callable[[Setting], None]
+    read: Callable[[Setting], Ask]
+    render: Callable[[ScriptedAnswer, Ask, Setting], dict[str, Any]]
+    stream: Callable[[ScriptedAnswer, Ask, Setting], Iterator[Frame]]
+    complain: Callable[[Complaint, Setting], dict[str, Any]]
+    interrupt: Callable[[Complaint, Setting], Frame] = attrs.field()
+    overflow: Callable[[Ask, int], Complaint]
+    check_credentials: Callable[[Setting], None]
+    produce_headers: Callable[[Setting], dict[str, str]] = lambda _: {}
+    map_status: Callable[[Complaint], int] = _map_overload
+    framing: str = "sse"
 
-    @staticmethod
-    def map_status(complaint: Complaint) -> int:
-        """The vendor's own status of HTTP for a complaint."""
-
-    @staticmethod
-    def check(setting: Setting) -> None:
-        """Refuses what the vendor would refuse, with a complaint."""
-
-    @staticmethod
-    def read(setting: Setting) -> Ask:
-        """Reads a request that was checked."""
-
-    @staticmethod
-    def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
-        """Writes a whole answer."""
-
-    @staticmethod
-    def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
-        """Writes the events of an answer."""
-
-    @staticmethod
-    def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
-        """Writes an error."""
-
-    @staticmethod
-    def interrupt(complaint: Complaint, setting: Setting) -> Frame:
-        """Writes an error in the middle of a stream."""
+    @interrupt.default
+    def _complain_in_a_frame(self) -> Callable[[Complaint, Setting], Frame]:
+        return lambda complaint, setting: Frame(self.complain(complaint, setting))

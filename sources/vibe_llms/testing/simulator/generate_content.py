@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.credentials import WRONG
-from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.faces import Face, Frame, Setting
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.gemini_requests import check_request, read_request, sign_invocation
 from vibe_llms.testing.simulator.rendering import (
@@ -36,7 +36,6 @@ from vibe_llms.testing.simulator.scripts import (
 )
 from vibe_llms.testing.simulator.signatures import sign
 
-framing = "sse"
 STOPS = {
     "end": "STOP",
     "tool_use": "STOP",
@@ -77,17 +76,6 @@ def check_credentials(setting: Setting) -> None:
         raise Complaint(400, "authentication", message, code="API_KEY_INVALID")
 
 
-def check(setting: Setting) -> None:
-    """Refuses what the vendor would refuse."""
-    check_credentials(setting)
-    check_request(setting)
-
-
-def map_status(complaint: Complaint) -> int:
-    """The vendor's own status of HTTP for a complaint."""
-    return 503 if complaint.kind == "overloaded" else complaint.status
-
-
 def overflow(ask: Ask, limit: int) -> Complaint:
     """Produces the refusal of a prompt that is too long."""
     message = (
@@ -95,11 +83,6 @@ def overflow(ask: Ask, limit: int) -> Complaint:
         f"tokens allowed ({limit})."
     )
     return Complaint(400, "context", message)
-
-
-def read(setting: Setting) -> Ask:
-    """Reads a request that was checked."""
-    return read_request(setting)
 
 
 def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
@@ -161,7 +144,7 @@ def _produce_parts(
     conditions = setting.conditions
     signed = False
     texts = [part for part in turn.parts if isinstance(part, Say)]
-    for part, identity in assign_ids(turn.parts, conditions, lambda: setting.mint("", 8).lower()):
+    for part, identity in assign_ids(turn, setting, lambda: setting.mint("", 8).lower()):
         match part:
             case Think(text):
                 for piece in [text] if whole else split_text(text, conditions):
@@ -256,7 +239,7 @@ def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
     """Writes an error."""
     status = STATUSES.get(complaint.kind, "INVALID_ARGUMENT")
     error: dict[str, Any] = {
-        "code": map_status(complaint),
+        "code": GEMINI.map_status(complaint),
         "message": complaint.message,
         "status": status,
     }
@@ -270,6 +253,13 @@ def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
     return {"error": error}
 
 
-def interrupt(complaint: Complaint, setting: Setting) -> Frame:
-    """Writes an error in the middle of a stream."""
-    return Frame(complain(complaint, setting))
+GEMINI: Final = Face(
+    check=check_request,
+    read=read_request,
+    render=render,
+    stream=stream,
+    complain=complain,
+    overflow=overflow,
+    check_credentials=check_credentials,
+    produce_headers=produce_headers,
+)

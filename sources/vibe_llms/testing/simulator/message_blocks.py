@@ -9,6 +9,7 @@ from typing import Any
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.faces import Setting
 from vibe_llms.testing.simulator.rendering import (
+    assign_ids,
     leave_nothing,
     read_arguments,
     says_nothing,
@@ -24,6 +25,7 @@ from vibe_llms.testing.simulator.scripts import (
     Raw,
     Refuse,
     Say,
+    ScriptedAnswer,
     Search,
     Speak,
     Think,
@@ -34,9 +36,17 @@ Deltas = list[dict[str, Any]]
 
 
 def produce_blocks(
+    turn: ScriptedAnswer, ask: Ask, setting: Setting
+) -> Iterator[tuple[Part, dict[str, Any], Deltas]]:
+    """The blocks of an answer, whole, each with its part and the deltas that it streams as."""
+    for part, identity in assign_ids(turn, setting, lambda: setting.mint("toolu_01", 22)):
+        for block, deltas in _produce_blocks(part, identity, ask, setting):
+            yield part, block, deltas
+
+
+def _produce_blocks(
     part: Part, identity: str, ask: Ask, setting: Setting
 ) -> Iterator[tuple[dict[str, Any], Deltas]]:
-    """The blocks of one part, whole, each with the deltas that it streams as."""
     conditions = setting.conditions
     match part:
         case Think(text, redacted=redacted):

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.complaints import Complaint
 from vibe_llms.testing.simulator.credentials import WRONG
-from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.faces import Face, Frame, Setting
 from vibe_llms.testing.simulator.message_blocks import Deltas, produce_blocks
 from vibe_llms.testing.simulator.message_requests import check_request, read_request
 from vibe_llms.testing.simulator.rendering import (
-    assign_ids,
     count_usage,
     interleave,
 )
 from vibe_llms.testing.simulator.scripts import (
     Invoke,
-    Part,
     Refuse,
     ScriptedAnswer,
     Search,
 )
 
-framing = "sse"
 STOPS = {
     "end": "end_turn",
     "length": "max_tokens",
@@ -72,44 +69,20 @@ def check_credentials(setting: Setting) -> None:
         raise Complaint(400, "invalid", "anthropic-version: header is required")
 
 
-def check(setting: Setting) -> None:
-    """Refuses what the vendor would refuse."""
-    check_credentials(setting)
-    check_request(setting)
-
-
-def map_status(complaint: Complaint) -> int:
-    """The vendor's own status of HTTP for a complaint."""
-    return complaint.status
-
-
 def overflow(ask: Ask, limit: int) -> Complaint:
     """Produces the refusal of a prompt that is too long."""
     message = f"prompt is too long: {max(ask.received, limit + 1)} tokens > {limit} maximum"
     return Complaint(400, "context", message)
 
 
-def read(setting: Setting) -> Ask:
-    """Reads a request that was checked."""
-    return read_request(setting)
-
-
 def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     """Writes a whole answer."""
-    blocks = [
-        block
-        for part, identity in _assign(turn, setting)
-        for block, _ in produce_blocks(part, identity, ask, setting)
-    ]
+    blocks = [block for _, block, _ in produce_blocks(turn, ask, setting)]
     message = {**_head(ask, setting), "content": blocks, **_ending(turn)}
     message["usage"] = _write_usage(turn, ask) | {"output_tokens": count_usage(turn, ask).produced}
     if "no_usage" in setting.conditions:
         del message["usage"]
     return message
-
-
-def _assign(turn: ScriptedAnswer, setting: Setting) -> list[tuple[Part, str]]:
-    return assign_ids(turn.parts, setting.conditions, lambda: setting.mint("toolu_01", 22))
 
 
 def _head(ask: Ask, setting: Setting) -> dict[str, Any]:
@@ -177,17 +150,14 @@ def _frame(data: dict[str, Any]) -> Frame:
 
 def _stream_blocks(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     lanes: list[list[Frame]] = []
-    index = 0
-    for part, identity in _assign(turn, setting):
-        for block, deltas in produce_blocks(part, identity, ask, setting):
-            frames = _stream_block(block, deltas, index)
-            if isinstance(part, Invoke) and "interleaved_calls" in setting.conditions:
-                lanes.append(list(frames))
-            else:
-                yield from frames
-            if index == 0:
-                yield _frame({"type": "ping"})
-            index += 1
+    for index, (part, block, deltas) in enumerate(produce_blocks(turn, ask, setting)):
+        frames = _stream_block(block, deltas, index)
+        if isinstance(part, Invoke) and "interleaved_calls" in setting.conditions:
+            lanes.append(list(frames))
+        else:
+            yield from frames
+        if index == 0:
+            yield _frame({"type": "ping"})
     yield from interleave(lanes)
 
 
@@ -218,6 +188,15 @@ def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
     return {"type": "error", "error": error, "request_id": setting.identity}
 
 
-def interrupt(complaint: Complaint, setting: Setting) -> Frame:
-    """Writes an error in the middle of a stream."""
-    return Frame(complain(complaint, setting), "error")
+MESSAGES: Final = Face(
+    check=check_request,
+    read=read_request,
+    render=render,
+    stream=stream,
+    complain=complain,
+    interrupt=lambda complaint, setting: Frame(complain(complaint, setting), "error"),
+    overflow=overflow,
+    check_credentials=check_credentials,
+    produce_headers=produce_headers,
+    map_status=lambda complaint: complaint.status,
+)

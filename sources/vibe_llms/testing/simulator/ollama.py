@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -20,7 +20,7 @@ from vibe_llms.testing.simulator.asking import (
 )
 from vibe_llms.testing.simulator.complaints import Complaint, require
 from vibe_llms.testing.simulator.credentials import ABSENT, WRONG
-from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.faces import Face, Frame, Setting
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
@@ -33,7 +33,6 @@ from vibe_llms.testing.simulator.rendering import (
 from vibe_llms.testing.simulator.scripts import (
     Draw,
     Invoke,
-    Part,
     Raw,
     Refuse,
     Say,
@@ -41,26 +40,15 @@ from vibe_llms.testing.simulator.scripts import (
     Think,
 )
 
-framing = "ndjson"
 STOPS = {"length": "length", "context": "length"}
 CONTEXT_TOKENS = 4096
 """What the server gives a request that does not set num_ctx."""
-
-
-def produce_headers(setting: Setting) -> dict[str, str]:
-    """Produces the vendor's own headers of an answer: it has none."""
-    return {}
 
 
 def check_credentials(setting: Setting) -> None:
     """Refuses a wrong key; none is needed."""
     if any(word in setting.headers.get("authorization", "") for word in WRONG):
         raise Complaint(401, "authentication", "unauthorized")
-
-
-def map_status(complaint: Complaint) -> int:
-    """The vendor's own status of HTTP for a complaint."""
-    return 503 if complaint.kind == "overloaded" else complaint.status
 
 
 def overflow(ask: Ask, limit: int) -> Complaint:
@@ -70,7 +58,6 @@ def overflow(ask: Ask, limit: int) -> Complaint:
 
 def check(setting: Setting) -> None:
     """Refuses what the server would refuse."""
-    check_credentials(setting)
     body = setting.body
     require(body.get("model"), "model is required")
     check_model(str(body["model"]))
@@ -202,10 +189,6 @@ def _refuse_broken(turn: ScriptedAnswer, setting: Setting) -> None:
         raise Complaint(500, "server", message)
 
 
-def _assign(turn: ScriptedAnswer, setting: Setting) -> list[tuple[Part, str]]:
-    return assign_ids(turn.parts, setting.conditions, lambda: setting.mint("call_", 8).lower())
-
-
 def _call(invoke: Invoke, identity: str, index: int, setting: Setting) -> dict[str, Any]:
     arguments = "" if says_nothing(setting.conditions) else read_arguments(invoke)
     function: dict[str, Any] = {"name": invoke.name, "arguments": arguments}
@@ -232,7 +215,7 @@ def _produce_deltas(
     turn: ScriptedAnswer, setting: Setting, *, whole: bool
 ) -> Iterator[dict[str, Any]]:
     index = 0
-    for part, identity in _assign(turn, setting):
+    for part, identity in assign_ids(turn, setting, lambda: setting.mint("call_", 8).lower()):
         match part:
             case Think(text):
                 for piece in [text] if whole else split_text(text, setting.conditions):
@@ -269,6 +252,13 @@ def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
     return {"error": complaint.message}
 
 
-def interrupt(complaint: Complaint, setting: Setting) -> Frame:
-    """Writes an error in the middle of a stream."""
-    return Frame(complain(complaint, setting))
+OLLAMA: Final = Face(
+    check=check,
+    read=read,
+    render=render,
+    stream=stream,
+    complain=complain,
+    overflow=overflow,
+    check_credentials=check_credentials,
+    framing="ndjson",
+)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import attrs
 
 from vibe_llms.testing.simulator.asking import Ask, count_tokens
+from vibe_llms.testing.simulator.faces import Setting
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.scripts import (
     Draw,
@@ -112,12 +113,13 @@ def is_broken(turn: ScriptedAnswer, conditions: Conditions) -> bool:
 
 
 def assign_ids(
-    parts: Sequence[Part], conditions: Conditions, mint: Callable[[], str]
+    turn: ScriptedAnswer, setting: Setting, mint: Callable[[], str]
 ) -> list[tuple[Part, str]]:
     """Gives each invocation an id: its own, a minted one, or what the faults will have."""
+    conditions = setting.conditions
     assigned: list[tuple[Part, str]] = []
     first = ""
-    for part in parts:
+    for part in turn.parts:
         identity = ""
         if isinstance(part, Invoke) and not WITHOUT_IDS & conditions.values.keys():
             identity = part.id or (mint() if not first or "reused_ids" not in conditions else "")

@@ -17,6 +17,7 @@ from vibe_llms.testing.simulator.asking import (
     write_text,
 )
 from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.credentials import check_model
 from vibe_llms.testing.simulator.faces import Setting
 from vibe_llms.testing.simulator.schemata import check_strict_schema
 from vibe_llms.testing.simulator.signatures import canonicalize, is_intact
@@ -177,6 +178,7 @@ def check_request(setting: Setting) -> None:
     _check_pairs(items, chained=bool(body.get("conversation")))
     _check_reasoning(items, setting)
     _check_tools(body)
+    check_model(str(body["model"]))
 
 
 def _check_item(item: Mapping[str, Any], place: str) -> None:

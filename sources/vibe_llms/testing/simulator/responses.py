@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.complaints import Complaint
-from vibe_llms.testing.simulator.credentials import check_bearer, check_model
-from vibe_llms.testing.simulator.faces import Frame, Setting
+from vibe_llms.testing.simulator.credentials import check_bearer
+from vibe_llms.testing.simulator.faces import Face, Frame, Setting
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
@@ -33,7 +33,6 @@ from vibe_llms.testing.simulator.scripts import (
 )
 from vibe_llms.testing.simulator.signatures import sign
 
-framing = "sse"
 INCOMPLETE = {
     "length": "max_output_tokens",
     "context": "max_output_tokens",
@@ -70,23 +69,6 @@ def produce_headers(setting: Setting) -> dict[str, str]:
     }
 
 
-def check_credentials(setting: Setting) -> None:
-    """Refuses who has no key."""
-    check_bearer(setting)
-
-
-def check(setting: Setting) -> None:
-    """Refuses what the vendor would refuse."""
-    check_credentials(setting)
-    check_request(setting)
-    check_model(str(setting.body.get("model", "")))
-
-
-def map_status(complaint: Complaint) -> int:
-    """The vendor's own status of HTTP for a complaint."""
-    return 503 if complaint.kind == "overloaded" else complaint.status
-
-
 def overflow(ask: Ask, limit: int) -> Complaint:
     """Produces the refusal of a prompt that is too long."""
     message = (
@@ -96,17 +78,10 @@ def overflow(ask: Ask, limit: int) -> Complaint:
     return Complaint(400, "context", message, param="input", code="context_length_exceeded")
 
 
-def read(setting: Setting) -> Ask:
-    """Reads a request that was checked."""
-    return read_request(setting)
-
-
 def produce_items(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> list[dict[str, Any]]:
     """Produces the items of an answer; texts that follow each other are one message."""
     items: list[dict[str, Any]] = []
-    for part, identity in assign_ids(
-        turn.parts, setting.conditions, lambda: setting.mint("call_", 24)
-    ):
+    for part, identity in assign_ids(turn, setting, lambda: setting.mint("call_", 24)):
         if isinstance(part, Say | Refuse):
             if not items or items[-1]["type"] != "message":
                 items.append(_start_message(setting))
@@ -280,3 +255,16 @@ def interrupt(complaint: Complaint, setting: Setting) -> Frame:
     code = {"rate": "rate_limit_exceeded"}.get(complaint.kind, "server_error")
     error = {"code": code, "message": complaint.message, "param": None}
     return Frame({"type": "error", **error, "sequence_number": 99}, "error")
+
+
+RESPONSES: Final = Face(
+    check=check_request,
+    read=read_request,
+    render=render,
+    stream=stream,
+    complain=complain,
+    interrupt=interrupt,
+    overflow=overflow,
+    check_credentials=check_bearer,
+    produce_headers=produce_headers,
+)

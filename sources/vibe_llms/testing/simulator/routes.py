@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import cast
+from typing import Final
 
 import attrs
 
-from vibe_llms.testing.simulator import (
-    chat_completions,
-    generate_content,
-    messages,
-    ollama,
-    responses,
-)
+from vibe_llms.testing.simulator.chat_completions import CHAT
 from vibe_llms.testing.simulator.faces import Face
+from vibe_llms.testing.simulator.generate_content import GEMINI
+from vibe_llms.testing.simulator.messages import MESSAGES
+from vibe_llms.testing.simulator.ollama import OLLAMA
+from vibe_llms.testing.simulator.responses import RESPONSES
 from vibe_llms.values import frozen
-
-CHAT = cast(Face, chat_completions)
-RESPONSES = cast(Face, responses)
-MESSAGES = cast(Face, messages)
-GEMINI = cast(Face, generate_content)
-OLLAMA = cast(Face, ollama)
 
 
 @frozen
@@ -41,63 +33,34 @@ class Route:
 
 
 _MODEL = r"/models/(?P<model>[^:]+)"
-_ROUTES: tuple[tuple[str, str, Face, str], ...] = tuple(
-    (method, pattern, face, purpose)
-    for face, rows in (
-        (
-            CHAT,
-            (
-                ("POST", r"/openai/deployments/(?P<deployment>[^/]+)/chat/completions", "answer"),
-                ("POST", r"/chat/completions", "answer"),
-            ),
-        ),
-        (
-            RESPONSES,
-            (
-                ("POST", r"/responses/input_tokens", "count"),
-                ("POST", r"/responses", "answer"),
-                ("GET", r"/responses/(?P<response>[^/]+)", "stored"),
-                ("DELETE", r"/responses/(?P<response>[^/]+)", "forgotten"),
-            ),
-        ),
-        (
-            MESSAGES,
-            (
-                ("POST", r"/messages/count_tokens", "count"),
-                ("POST", r"/messages", "answer"),
-                ("POST", r"/model/(?P<model>[^/]+)/invoke(?:-with-response-stream)?", "answer"),
-                ("POST", rf"{_MODEL}:rawPredict", "answer"),
-                ("POST", rf"{_MODEL}:streamRawPredict", "answer"),
-            ),
-        ),
-        (
-            GEMINI,
-            (
-                ("POST", rf"{_MODEL}:generateContent", "answer"),
-                ("POST", rf"{_MODEL}:streamGenerateContent", "answer"),
-                ("POST", rf"{_MODEL}:countTokens", "count"),
-                ("GET", r"/v1(?:beta1?|alpha)/models", "models"),
-            ),
-        ),
-        (
-            OLLAMA,
-            (
-                ("POST", r"/api/chat", "answer"),
-                ("POST", r"/api/show", "show"),
-                ("POST", r"/api/pull", "pull"),
-                ("GET", r"/api/tags", "tags"),
-                ("GET", r"/api/ps", "ps"),
-                ("GET", r"/api/version", "version"),
-            ),
-        ),
-    )
-    for method, pattern, purpose in rows
+_ROUTES: Final[tuple[tuple[Face, str, str, str], ...]] = (
+    (CHAT, "POST", r"/openai/deployments/(?P<deployment>[^/]+)/chat/completions", "answer"),
+    (CHAT, "POST", r"/chat/completions", "answer"),
+    (RESPONSES, "POST", r"/responses/input_tokens", "count"),
+    (RESPONSES, "POST", r"/responses", "answer"),
+    (RESPONSES, "GET", r"/responses/(?P<response>[^/]+)", "stored"),
+    (RESPONSES, "DELETE", r"/responses/(?P<response>[^/]+)", "forgotten"),
+    (MESSAGES, "POST", r"/messages/count_tokens", "count"),
+    (MESSAGES, "POST", r"/messages", "answer"),
+    (MESSAGES, "POST", r"/model/(?P<model>[^/]+)/invoke(?:-with-response-stream)?", "answer"),
+    (MESSAGES, "POST", rf"{_MODEL}:rawPredict", "answer"),
+    (MESSAGES, "POST", rf"{_MODEL}:streamRawPredict", "answer"),
+    (GEMINI, "POST", rf"{_MODEL}:generateContent", "answer"),
+    (GEMINI, "POST", rf"{_MODEL}:streamGenerateContent", "answer"),
+    (GEMINI, "POST", rf"{_MODEL}:countTokens", "count"),
+    (GEMINI, "GET", r"/v1(?:beta1?|alpha)/models", "models"),
+    (OLLAMA, "POST", r"/api/chat", "answer"),
+    (OLLAMA, "POST", r"/api/show", "show"),
+    (OLLAMA, "POST", r"/api/pull", "pull"),
+    (OLLAMA, "GET", r"/api/tags", "tags"),
+    (OLLAMA, "GET", r"/api/ps", "ps"),
+    (OLLAMA, "GET", r"/api/version", "version"),
 )
 
 
 def find_route(method: str, path: str, headers: Mapping[str, str]) -> Route | None:
     """Finds who answers a path; ``/models`` alone belongs to whom the headers name."""
-    for allowed, pattern, face, purpose in _ROUTES:
+    for face, allowed, pattern, purpose in _ROUTES:
         if method == allowed and (match := re.search(pattern + r"\Z", path)):
             return Route(face, purpose, match.groupdict())
     if method == "GET" and path.endswith("/models"):

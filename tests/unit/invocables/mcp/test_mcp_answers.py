@@ -12,16 +12,13 @@ import pytest
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
+from approvers import DenyAll
 from asking_server import produce_server
 from scripting import produce_model
 from vibe_llms.invocables.approvals import (
     Approval,
     ApprovalRequest,
-    Approver,
-    DenyAll,
-    Scope,
     allow,
-    deny,
     edit,
 )
 from vibe_llms.invocables.mcp import Answers, ElicitationAnswer
@@ -437,20 +434,3 @@ async def test_one_question_follows_the_other() -> None:
         await asyncio.gather(*(call_with(client, "ask_person", message="?") for _ in range(4)))
 
     assert most == 1
-
-
-async def test_an_approval_that_reaches_further_is_for_the_same_words_alone() -> None:
-    """Whoever allows a call for always has not allowed another."""
-    from vibe_llms.invocables.approvals import Remembering
-
-    policy = Policy([lambda request: allow(request, scope=Scope.CALL), deny])
-    approver: Approver = Remembering(policy)
-    answers = produce_answers(model=Listening(said("x")), approver=approver)
-
-    texts = [
-        await call(answers, "legacy", "ask_model", question=question)
-        for question in ("same", "same", "other")
-    ]
-
-    assert [text.startswith("error:") for text in texts] == [False, False, True]
-    assert len(policy.asked) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
@@ -127,16 +126,12 @@ class BatchTally:
 
     @property
     def usage(self) -> Usage:
-        """What all answers of this run used; each by its model is in :meth:`survey_usage`."""
+        """What all answers of this run used; each by its model is in ``tokens``."""
         sums: dict[str, Any] = {}
         for buckets in self.tokens.values():
             for name, count in buckets.items():
                 sums[name] = sums.get(name, 0) + count
         return Usage(**sums)
-
-    def survey_usage(self) -> Mapping[tuple[str, str], Usage]:
-        """Returns what was used, by provider and model: what prices are asked by."""
-        return {key: Usage(**buckets) for key, buckets in self.tokens.items()}
 
     def count(self, item: BatchItem[Any]) -> None:
         """Counts an item that this run has done."""

@@ -6,11 +6,9 @@ What comes through a pipe is read once, as it comes.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -19,6 +17,7 @@ from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.files import open_regular
 from vibe_llms.instruments.channels.batches.items import BatchInput
+from vibe_llms.invocables.workers import run_in_thread
 
 _BLOCK_BYTES = 65_536
 _KEYS = ("prompt", "id")
@@ -215,26 +214,13 @@ async def _receive_blocks() -> AsyncIterator[bytes]:
         source: BinaryIO = sys.stdin.buffer
         yield source.read()
         return
-    while block := await _read_aside(descriptor):
+    # In a thread that nobody waits for at the end: it may never return.
+    while block := await run_in_thread(lambda: _read_block(descriptor)):
         yield block
 
 
-async def _read_aside(descriptor: int) -> bytes:
-    """Reads from a thread that nobody waits for at the end: it may never return."""
-    loop = asyncio.get_running_loop()
-    arrived: asyncio.Future[bytes] = loop.create_future()
-
-    def settle(block: bytes) -> None:
-        if not arrived.done():
-            arrived.set_result(block)
-
-    def read() -> None:
-        try:
-            block = os.read(descriptor, _BLOCK_BYTES)
-        except OSError:
-            block = b""
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, block)
-
-    threading.Thread(target=read, name="vibe-batch-input", daemon=True).start()
-    return await arrived
+def _read_block(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _BLOCK_BYTES)
+    except OSError:
+        return b""

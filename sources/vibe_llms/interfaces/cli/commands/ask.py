@@ -12,11 +12,15 @@ from vibe_llms.interfaces.cli.options import (
     continue_option,
     json_option,
     model_options,
-    parse_controls,
 )
 from vibe_llms.interfaces.cli.output import note, write_json
 from vibe_llms.interfaces.cli.program import compose_command, is_surely_given
-from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
+from vibe_llms.interfaces.cli.tooling import (
+    open_session,
+    produce_session,
+    skill_option,
+    tool_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,18 +108,14 @@ def _restore_conversation(
 
 
 def _produce_session(options: dict[str, Any], *, save: bool, words: Sequence[str]) -> ChatSession:
-    from vibe_llms.interfaces.cli.chat.session import ChatSession
 
     application, address = load_for(options)
-    conversation = _restore_conversation(application.store, options["continued"], words)
-    return ChatSession(
-        application=application,
+    return produce_session(
+        application,
+        _restore_conversation(application.store, options["continued"], words),
+        address,
+        options,
         store=application.store if save else None,
-        conversation=conversation,
-        address=address or conversation.metadata.model or "",
-        controls=parse_controls(options["controls"]),
-        stream=application.configuration.stream,
-        strict=options["strict"],
         schema=read_schema(options["schema"]),
     )
 
@@ -224,17 +224,12 @@ def _answer(
 
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
     from vibe_llms.interfaces.cli.interrupts import run
-    from vibe_llms.interfaces.cli.tooling import ensure_allowed, equip
 
     output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
 
     async def perform() -> TurnResult:
         try:
-            instructions = await equip(session, options, output)
-            await session.open()  # before anything is stored
-            ensure_allowed(options["allowed"], session.registry)
-            if instructions:
-                session.instruct(instructions)
+            await open_session(session, options, output)
             if text or session.attachments:
                 await session.say(text)
             else:

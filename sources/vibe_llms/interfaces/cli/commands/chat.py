@@ -11,17 +11,20 @@ from vibe_llms.interfaces.cli.options import (
     command,
     continue_option,
     model_options,
-    parse_controls,
 )
 from vibe_llms.interfaces.cli.output import note
 from vibe_llms.interfaces.cli.program import compose_command
-from vibe_llms.interfaces.cli.tooling import skill_option, tool_options
+from vibe_llms.interfaces.cli.tooling import (
+    open_session,
+    produce_session,
+    skill_option,
+    tool_options,
+)
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
     from vibe_llms.interfaces.cli.chat.loop import ChatInput, ChatLoop
     from vibe_llms.interfaces.cli.chat.output import ChatOutput
-    from vibe_llms.interfaces.cli.chat.session import ChatSession
 
 
 @command("chat")
@@ -42,17 +45,12 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     import sys
 
     from vibe_llms.interfaces.cli.interrupts import run
-    from vibe_llms.interfaces.cli.tooling import ensure_allowed, equip
 
     loop = _produce_loop(continued, options)
 
     async def perform() -> None:
         try:
-            instructions = await equip(loop.session, options, loop.output)
-            await loop.session.open()  # before anything is stored
-            ensure_allowed(options["allowed"], loop.session.registry)
-            if instructions:
-                loop.session.instruct(instructions)
+            await open_session(loop.session, options, loop.output)
             if loop.input.is_interactive:
                 _greet(loop)
             await loop.run(" ".join(first))
@@ -71,9 +69,18 @@ def _produce_loop(continued: str | None, options: dict[str, Any]) -> ChatLoop:
 
     from vibe_llms.interfaces.cli.chat.loop import ChatLoop, PlainInput
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
+    from vibe_llms.telemetry.odometer import Odometer
 
     application, address = load_for(options)
-    session = _produce_session(application, continued, address, options)
+    conversation = restore_conversation(application.store, continued)
+    session = produce_session(
+        application,
+        conversation,
+        address,
+        options,
+        store=application.store,
+        odometer=Odometer(),
+    )
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     return ChatLoop(
         session,
@@ -101,25 +108,6 @@ def _produce_output() -> ChatOutput:
     from vibe_llms.interfaces.cli.chat.terminal import TerminalOutput
 
     return TerminalOutput()
-
-
-def _produce_session(
-    application: Application, continued: str | None, address: str, options: dict[str, Any]
-) -> ChatSession:
-    from vibe_llms.interfaces.cli.chat.session import ChatSession
-    from vibe_llms.telemetry.odometer import Odometer
-
-    conversation = restore_conversation(application.store, continued)
-    return ChatSession(
-        application=application,
-        store=application.store,
-        conversation=conversation,
-        address=address or (conversation.metadata.model or ""),
-        controls=parse_controls(options["controls"]),
-        stream=application.configuration.stream,
-        strict=options["strict"],
-        odometer=Odometer(),
-    )
 
 
 def _greet(loop: ChatLoop) -> None:

@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     from vibe_llms.exceptions import Finding
 
 
-@click.group("config", cls=Group, invoke_without_command=True)
-@click.pass_context
-def config(context: click.Context) -> None:
+@click.group("config", cls=Group, default="show")
+def config() -> None:
     """Show, check, change and locate the configuration. By itself: show."""
-    if context.invoked_subcommand is None:
-        context.invoke(show, as_json=False)
 
 
 @config.command("show", cls=Command)

@@ -16,16 +16,13 @@ if TYPE_CHECKING:
     from vibe_llms.secrets import Secret
 
 
-@click.group("keys", cls=Group, invoke_without_command=True)
-@click.pass_context
-def keys(context: click.Context) -> None:
+@click.group("keys", cls=Group, default="list")
+def keys() -> None:
     """Keep the keys of providers. By itself: list.
 
     A key is kept in the system's keyring, where there is one and the package keyring is installed,
     else in a file that only you can read. A variable, or api_key_file, comes before it.
     """
-    if context.invoked_subcommand is None:
-        context.invoke(list_, as_json=False)
 
 
 @keys.command("set", cls=Command)

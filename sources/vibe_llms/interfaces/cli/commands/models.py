@@ -33,12 +33,9 @@ _PLUGIN_KEYS = ("module", "package", "enabled", "kind")
 """Settings of a provider that say which code it is, and nothing of its models."""
 
 
-@click.group("models", cls=Group, invoke_without_command=True)
-@click.pass_context
-def models(context: click.Context) -> None:
+@click.group("models", cls=Group, default="list")
+def models() -> None:
     """List, explain and fetch models. By itself: list."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_, provider=None, refresh=False, as_json=False)
 
 
 @models.command("list", cls=Command)

@@ -11,12 +11,9 @@ from vibe_llms.interfaces.cli.options import PLUGIN, Command, Group, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 
-@click.group("plugins", cls=Group, invoke_without_command=True)
-@click.pass_context
-def plugins(context: click.Context) -> None:
+@click.group("plugins", cls=Group, default="list")
+def plugins() -> None:
     """List, add, remove and begin plugins. By itself: list those that were added."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_, every=False, as_json=False)
 
 
 @plugins.command("list", cls=Command)

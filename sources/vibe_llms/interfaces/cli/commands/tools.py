@@ -41,12 +41,9 @@ if TYPE_CHECKING:
     from vibe_llms.plain import JsonObject
 
 
-@click.group("tools", cls=Group, invoke_without_command=True)
-@click.pass_context
-def tools(context: click.Context) -> None:
+@click.group("tools", cls=Group, default="list")
+def tools() -> None:
     """List, explain and call what models may invoke. By itself: list."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_, tools=(), servers=(), allowed=(), as_json=False)
 
 
 @tools.command("list", cls=Command)
