@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import attrs
 
-from vibe_llms.messages.canisters import DocumentCanister
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.views import BOUNDARY
 
+PlacedContent: TypeAlias = tuple[AnyContent, str]
+"""A content, and where it stands in the conversation."""
 
-def frame_document(canister: DocumentCanister) -> tuple[tuple[AnyContent, ...], int]:
-    """Returns the contents of a document between marks, without a word of advice.
+
+def survey_contents(canister: AnyCanister, path: str, ledger: Ledger) -> list[PlacedContent]:
+    """Returns what a canister holds; of a document between marks, without a word of advice.
 
     The marks join the texts at either end; where there is none, they stand by themselves.
-
-    Returns:
-        Also how many contents at the beginning are not the canister's own.
     """
+    contents, shift = canister.content, 0
+    if isinstance(canister, DocumentCanister):
+        ledger.coerce(path, "a document goes as the user's words, between marks")
+        contents, shift = _frame(canister)
+    return [(each, f"{path}.content[{index}]") for index, each in enumerate(contents, -shift)]
+
+
+def _frame(canister: DocumentCanister) -> tuple[tuple[AnyContent, ...], int]:
+    """Returns the contents between marks, and how many at the beginning are not its own."""
     title = "" if canister.title is None else f' title="{canister.title}"'
     contents = [*_join_plain(canister.content)]
     shift = 0 if contents and isinstance(contents[0], TextualContent) else 1

@@ -16,7 +16,7 @@ from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.framing import frame_document
+from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import NO_RESULT, Placed, belongs, repair_history
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import (
@@ -29,7 +29,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, TextualContent
+from vibe_llms.messages.contents import MEDIA_CLASSES, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
@@ -130,33 +130,28 @@ class _MessagesWriter:
             if role == "developer" and role not in roles:
                 self.parts.ledger.coerce(path, f"the role {role} goes as {roles[0]}")
                 role = roles[0]
-            words = self.parts.write_words(canister.content, path, canister, as_parts=as_parts)
+            contents = survey_contents(canister, path, self.parts.ledger)
+            words = self.parts.write_words(contents, path, canister, as_parts=as_parts)
             return {"role": role, "content": words}
-        contents, shift = canister.content, 0
-        if isinstance(canister, DocumentCanister):
-            contents, shift = frame_document(canister)
-            self.parts.ledger.coerce(path, "a document goes as the user's words, between marks")
-        positions = range(-shift, len(contents) - shift)
-        content = self.parts.write_content(contents, path, canister, positions=positions)
-        return {"role": "user", "content": content}
+        contents = survey_contents(canister, path, self.parts.ledger)
+        return {"role": "user", "content": self.parts.write_content(contents, path, canister)}
 
     def _write_result(
         self, canister: ResultCanister, path: str, kept: Mapping[str, Any], *, as_parts: bool
     ) -> dict[str, Any]:
         parts = self.parts
-        contents: Sequence[AnyContent] = canister.content
+        contents = survey_contents(canister, path, parts.ledger)
         content: Any
         if as_parts and parts.quirks.takes_parts:  # whoever asks has put several, or media, there
             content = parts.write_content(contents, path, canister)
         else:
-            media = {i: c for i, c in enumerate(contents) if isinstance(c, MEDIA_CLASSES)}
-            others = {i: c for i, c in enumerate(contents) if i not in media}
-            content = parts.write_words(others.values(), path, canister, positions=others)
+            media = [each for each in contents if isinstance(each[0], MEDIA_CLASSES)]
+            others = [each for each in contents if not isinstance(each[0], MEDIA_CLASSES)]
+            content = parts.write_words(others, path, canister)
             if media:
-                for index in media:
-                    reason = "media in a result follow it as the user's"
-                    parts.ledger.coerce(f"{path}.content[{index}]", reason)
-                told = parts.write_content(media.values(), path, canister, positions=media)
+                for _, place in media:
+                    parts.ledger.coerce(place, "media in a result follow it as the user's")
+                told = parts.write_content(media, path, canister)
                 self._shown.append(({"role": "user", "content": told}, path))
         if canister.is_error and _has_words(canister) and "is_error" not in kept:
             reason = "this protocol has no mark for an error; the text alone tells of it"

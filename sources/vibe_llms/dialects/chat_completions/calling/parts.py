@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, assert_never
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.dialects.chat_completions.tables import FILE_NAMES
 from vibe_llms.dialects.extras import merge
+from vibe_llms.dialects.framing import PlacedContent
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, name_file, read_untaken
 from vibe_llms.dialects.payloads import (
@@ -49,22 +49,18 @@ class PartsWriter:
 
     def write_content(
         self,
-        contents: Iterable[AnyContent],
+        contents: Iterable[PlacedContent],
         path: str,
         canister: AnyCanister | None = None,
-        *,
-        positions: Iterable[int] | None = None,
     ) -> str | list[JsonObject]:
         """Returns what a user's message holds: a text where that says it all, else parts.
-
-        Args:
-            positions: Of the contents in the canister, where they are not all of it.
 
         Raises:
             CapabilityError: The model is known not to take what is among them.
             RequestError: The bytes of a medium are not there.
         """
-        parts = list(self._write_parts(contents, path, canister, positions))
+        written = (self.write_part(content, place, canister) for content, place in contents)
+        parts = [part for part in written if part is not None]
         if not self.quirks.takes_parts and all(part.get("type") == "text" for part in parts):
             return self._join(parts, path)
         if not parts:
@@ -74,17 +70,15 @@ class PartsWriter:
 
     def write_words(
         self,
-        contents: Iterable[AnyContent],
+        contents: Iterable[PlacedContent],
         path: str,
         canister: AnyCanister,
         *,
         as_parts: bool = False,
-        positions: Iterable[int] | None = None,
     ) -> str | list[JsonObject]:
         """Returns the text of a message that takes nothing else; the rest is lost, loudly."""
         parts: list[JsonObject] = []
-        for index, content in zip(_count(positions), contents, strict=False):
-            place = f"{path}.content[{index}]"
+        for content, place in contents:
             if isinstance(content, TextualContent):
                 parts.append(self.write_part(content, place, canister) or {})
             else:
@@ -101,18 +95,6 @@ class PartsWriter:
         if len(texts) > 1:
             self.ledger.coerce(f"{path}.content", "its texts go as one, parted by empty lines")
         return BOUNDARY.join(texts)
-
-    def _write_parts(
-        self,
-        contents: Iterable[AnyContent],
-        path: str,
-        canister: AnyCanister | None,
-        positions: Iterable[int] | None,
-    ) -> Iterable[JsonObject]:
-        for index, content in zip(_count(positions), contents, strict=False):
-            part = self.write_part(content, f"{path}.content[{index}]", canister)
-            if part is not None:
-                yield part
 
     def write_part(
         self, content: AnyContent, path: str, canister: AnyCanister | None
@@ -225,10 +207,6 @@ class PartsWriter:
             file["filename"] = content.title or name_file(content)
             self.ledger.synthesize(f"{path}.name", "the vendor takes no file without a name")
         return {"type": "file", "file": file}
-
-
-def _count(positions: Iterable[int] | None) -> Iterable[int]:
-    return itertools.count() if positions is None else positions
 
 
 def write_image(content: ImageContent, path: str) -> JsonObject:

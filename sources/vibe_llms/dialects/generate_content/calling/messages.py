@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.dialects.extras import NAMELESS, merge
-from vibe_llms.dialects.framing import frame_document
+from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
 from vibe_llms.dialects.generate_content.calling.results import write_result
 from vibe_llms.dialects.generate_content.calling.signatures import (
@@ -28,7 +28,6 @@ from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
-    DocumentCanister,
     InvocationCanister,
     Owner,
     ResultCanister,
@@ -172,13 +171,8 @@ class ContentsWriter:
         return self.contents[-1]
 
     def _write_contents(self, canister: AnyCanister, content: WrittenContent, path: str) -> None:
-        contents, shift = canister.content, 0
-        if isinstance(canister, DocumentCanister):
-            contents, shift = frame_document(canister)
-            reason = "a document goes as the user's words, between marks"
-            self.parts.ledger.coerce(path, reason)
-        for index, each in enumerate(contents):
-            place = f"{path}.content[{index - shift}]"
+        contents = survey_contents(canister, path, self.parts.ledger)
+        for each, place in contents:
             content.add(self.parts.write(each, place, canister), place)
         if not contents and isinstance(canister, AssistantCanister | UserCanister):
             self.parts.ledger.drop(path, "a content without parts is refused")

@@ -8,12 +8,12 @@ is a loss.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import Any
 
 import attrs
 
 from vibe_llms.dialects.extras import NAMELESS, merge
-from vibe_llms.dialects.framing import frame_document
+from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import (
     NO_RESULT,
     HistoryRules,
@@ -107,7 +107,8 @@ class MessagesWriter:
                 continue
             if calls and canister.content:
                 self.ledger.coerce(path, "what follows an invocation in its turn goes before it")
-            self.parts.add(gathered, canister.content, path, is_spoken=True)
+            contents = survey_contents(canister, path, self.ledger)
+            self.parts.add(gathered, contents, path, is_spoken=True)
             extras |= self.ledger.open(canister.native, path, canister)
         if not shown:
             return []
@@ -147,7 +148,8 @@ class MessagesWriter:
     def _write_result(self, canister: ResultCanister, path: str) -> JsonObject:
         message: dict[str, Any] = {"role": "tool"}
         gathered = Parts()
-        self.parts.add(gathered, canister.content, path, canister=canister)
+        contents = survey_contents(canister, path, self.ledger)
+        self.parts.add(gathered, contents, path, canister=canister)
         message |= gathered.compose()
         name = canister.name or self._names.get(canister.invocation_id)
         if name:
@@ -161,21 +163,9 @@ class MessagesWriter:
     def _write_input(
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
     ) -> JsonObject:
-        contents, is_framed, shift = canister.content, False, 0
-        match canister:
-            case SupervisorCanister():
-                role = "system"
-            case DocumentCanister():
-                role, is_framed = "user", True
-                contents, shift = frame_document(canister)
-                self.ledger.coerce(path, "a document goes as the user's words, between marks")
-            case UserCanister():
-                role = "user"
-            case _:
-                assert_never(canister)
+        role = "system" if isinstance(canister, SupervisorCanister) else "user"
         gathered = Parts()
-        self.parts.add(
-            gathered, contents, path, canister=canister, is_framed=is_framed, shift=shift
-        )
+        contents = survey_contents(canister, path, self.ledger)
+        self.parts.add(gathered, contents, path, canister=canister)
         message: dict[str, Any] = {"role": role, **gathered.compose()}
         return merge(message, self.ledger.open(canister.native, path, canister))

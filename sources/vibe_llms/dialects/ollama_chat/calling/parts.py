@@ -7,10 +7,11 @@ from typing import Any, assert_never
 
 import attrs
 
+from vibe_llms.dialects.framing import PlacedContent
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_type, ensure_capability, read_words
 from vibe_llms.dialects.payloads import encode_payload
-from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -68,32 +69,28 @@ class PartsWriter:
     def add(
         self,
         parts: Parts,
-        contents: Sequence[AnyContent],
+        contents: Sequence[PlacedContent],
         path: str,
         *,
         canister: AnyCanister | None = None,
         is_spoken: bool = False,
-        is_framed: bool = False,
-        shift: int = 0,
     ) -> None:
         """Adds the contents of a canister.
 
         Args:
             canister: Whose they are.
             is_spoken: The model said them; only then there is a place for reasoning.
-            is_framed: Marks stand around them.
-            shift: How many of the contents at the beginning are not the canister's own.
 
         Raises:
             CapabilityError: The model is known not to take a medium.
             RequestError: The bytes of a medium are not there.
         """
-        if not shift:
-            self._tell_seams(contents, path)
+        is_joined = is_spoken or isinstance(canister, DocumentCanister)  # by the model, or marks
+        if contents and not contents[0][1].endswith("[-1]"):  # as of a mark that stands by itself
+            self._tell_seams([content for content, _ in contents], path)
         parts.is_parted = True
-        for index, content in enumerate(contents):
-            place = f"{path}.content[{index - shift}]"
-            parts.is_parted |= parts_texts(content) or not (is_spoken or is_framed)
+        for content, place in contents:
+            parts.is_parted |= parts_texts(content) or not is_joined
             match content:
                 case TextualContent():
                     self._add_text(parts, content, place)

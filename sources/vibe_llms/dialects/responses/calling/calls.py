@@ -120,7 +120,7 @@ class CallsWriter:
             kind = "function_call_output"
         if canister.is_error:
             self.ledger.drop(f"{path}.is_error", "there is no word for it: the contents must say")
-        output = self.parts.write_content(canister.content, path, canister)
+        output = self.parts.write_content(canister, path)
         item = {"type": kind, "call_id": canister.invocation_id, "output": output}
         if self._needs_id(canister, extras):
             item |= {"id": produce_item_id("fco", canister.id), "status": "completed"}

@@ -13,7 +13,6 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import NAMELESS, is_mark, make_native, merge
-from vibe_llms.dialects.framing import frame_document
 from vibe_llms.dialects.history import HistoryRules, Placed, pair_results, repair_history
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.responses.calling import calls
@@ -179,13 +178,9 @@ class ItemsWriter:
         extras = self.ledger.open(canister.native, path, canister)
         if extras.get("$nothing"):
             return
-        role, contents, shift = "user", canister.content, 0
-        if isinstance(canister, SupervisorCanister):
-            role = self.parts.quirks.supervisor_role
-        elif isinstance(canister, DocumentCanister):
-            contents, shift = frame_document(canister)
-            self.ledger.coerce(path, "a document goes as the user's words, between marks")
-        written = self.parts.write_content(contents, path, canister, shift=shift)
+        is_supervisor = isinstance(canister, SupervisorCanister)
+        role = self.parts.quirks.supervisor_role if is_supervisor else "user"
+        written = self.parts.write_content(canister, path)
         self._add(merge({"role": role, "content": written}, extras), path)
 
     def _write_said(self, canister: AssistantCanister, path: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 import msgspec
 
 from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
+from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium
 from vibe_llms.dialects.responses.calling.citations import read_citation, write_citations
@@ -81,40 +82,22 @@ class PartsWriter:
 
     def write_content(
         self,
-        contents: Sequence[AnyContent],
-        path: str,
         canister: AnyCanister,
-        *,
-        shift: int = 0,
+        path: str,
     ) -> str | list[dict[str, Any]]:
         """Returns what goes into a message or a result: a text where that says it all.
-
-        Args:
-            shift: How many of the contents at the beginning are not the canister's own.
 
         Raises:
             CapabilityError: The model is known not to take what is among them.
             RequestError: The bytes of a medium are not there.
         """
-        parts = list(self.write_parts(contents, path, canister, "input_text", shift))
+        contents = survey_contents(canister, path, self.ledger)
+        written = (self.write_part(each, place, canister, "input_text") for each, place in contents)
+        parts = [part for part in written if part is not None]
         if not parts:
             return ""
         is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
         return str(parts[0]["text"]) if is_text and parts[0]["type"] == "input_text" else parts
-
-    def write_parts(
-        self,
-        contents: Iterable[AnyContent],
-        path: str,
-        canister: AnyCanister,
-        text_type: str,
-        shift: int = 0,
-    ) -> Iterable[dict[str, Any]]:
-        """Yields a part for each content that can be said there."""
-        for index, content in enumerate(contents, -shift):
-            part = self.write_part(content, f"{path}.content[{index}]", canister, text_type)
-            if part is not None:
-                yield part
 
     def write_part(
         self, content: AnyContent, path: str, canister: AnyCanister, text_type: str
