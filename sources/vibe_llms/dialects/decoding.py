@@ -64,8 +64,8 @@ def is_blank(value: object) -> bool:
 
 
 def read_text(value: object) -> str | None:
-    """Returns a value that is text; ``None`` for any other."""
-    return value if isinstance(value, str) else None
+    """Returns a text that says something; ``None`` for anything else that stands in its place."""
+    return value if isinstance(value, str) and value else None
 
 
 @frozen

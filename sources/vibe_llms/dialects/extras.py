@@ -49,6 +49,11 @@ def merge(fields: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
+def write_json(value: Any) -> str:
+    """Returns plain data as JSON text."""
+    return msgspec.json.encode(value).decode("utf-8")
+
+
 def is_mark(name: str) -> bool:
     """Tells whether a name in extras is of something that we have noted."""
     return name.startswith(MARK) and not name.startswith(2 * MARK)
@@ -78,4 +83,4 @@ def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
 
 def make_native(protocol: str, fields: Mapping[str, Any]) -> Native:
     """Returns fields, perhaps none, as a native: it also says whose a signature is."""
-    return Native(protocol=protocol, data=msgspec.json.encode(fields).decode("utf-8"))
+    return Native(protocol=protocol, data=write_json(fields))

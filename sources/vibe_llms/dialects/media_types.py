@@ -124,9 +124,14 @@ def _list_types(content: MediaContent, attributes: ModelAttributes) -> list[str]
     return [str(each) for each in types] if isinstance(types, (list, tuple)) else None
 
 
+def is_text(mime_type: str) -> bool:
+    """Tells whether what is of a type can be read as it is."""
+    return mime_type.startswith(("text/", *_TEXTS))
+
+
 def read_words(content: FileContent) -> str | None:
     """Returns the text of a file that can be read to a model as it is; ``None`` of any other."""
-    if content.data is None or not content.mime_type.startswith(("text/", *_TEXTS)):
+    if content.data is None or not is_text(content.mime_type):
         return None
     try:
         return content.data.decode("utf-8")

@@ -7,13 +7,17 @@ is to take it for the end. What the protocol's word does not say is told as a lo
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+
+from vibe_llms.dialects.extras import keep_native, make_native
+from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_tool
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
-from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason
+from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -76,6 +80,77 @@ def compose_request(
         native=native,
     )
     return Translation(request, (*canisters.losses, *invocables.losses, *schema.losses))
+
+
+def describe_function(
+    protocol: str,
+    function: Mapping[str, Any],
+    schema: JsonObject | None,
+    extras: Mapping[str, Any],
+    *,
+    enforced: bool = False,
+) -> InvocableDescription:
+    """Returns the description of a function in a client's request.
+
+    Args:
+        function: With its name, and mostly a description.
+        schema: Of its arguments, if it takes any.
+        extras: What else is said of it.
+    """
+    description: str = function.get("description") or ""
+    # A description is ours to demand, not the vendor's: a native vouches for its absence.
+    keep = keep_native if description.strip() else make_native
+    return InvocableDescription(
+        name=function["name"],
+        description=description,
+        schema=NO_ARGUMENTS if schema is None else schema,
+        enforced=enforced,
+        native=keep(protocol, extras),
+    )
+
+
+def describe_own_tool(
+    protocol: str, tool: Mapping[str, Any], name: str, taken: Container[str]
+) -> InvocableDescription:
+    """Returns a vendor's own tool: whole, and under a name that no other of the request has."""
+    return InvocableDescription(
+        name=find_free_name(name, taken),
+        description=str(tool.get("description") or ""),
+        schema=None,
+        native=make_native(protocol, keep_tool(tool)),
+    )
+
+
+def repeat_usage(origin: Origin, protocol: str) -> dict[str, Any] | None:
+    """Returns the vendor's own account of the tokens, where it spoke this protocol."""
+    native = origin.usage.native if origin.usage is not None else None
+    if native is None or origin.protocol != protocol:
+        return None
+    return msgspec.json.decode(native, type=dict[str, Any])
+
+
+def nativize_openai_usage(usage: Usage, *, asked: str, answered: str) -> dict[str, Any]:
+    """Returns an account in the words of OpenAI.
+
+    Args:
+        asked, answered: The names of the totals.
+    """
+    written = (usage.cache_write_tokens or 0) + (usage.cache_write_long_tokens or 0)
+    total_in, total_out = usage.total_input_tokens or 0, usage.total_output_tokens or 0
+    return {
+        asked: total_in,
+        f"{asked}_details": {
+            "cached_tokens": usage.cache_read_tokens or 0,
+            "cache_write_tokens": written,
+            "audio_tokens": usage.input_audio_tokens or 0,
+        },
+        answered: total_out,
+        f"{answered}_details": {
+            "reasoning_tokens": usage.reasoning_tokens or 0,
+            "audio_tokens": usage.output_audio_tokens or 0,
+        },
+        "total_tokens": total_in + total_out,
+    }
 
 
 def keeps_word(origin: Origin, protocol: str) -> bool:

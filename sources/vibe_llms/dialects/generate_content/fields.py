@@ -12,8 +12,6 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 
 def camelize(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Returns one object with its own keys in camel case, however they were spelled."""
@@ -42,8 +40,3 @@ def decode_base64(text: object) -> bytes | None:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
-
-
-def write_json(value: Any) -> str:
-    """Returns plain data as JSON text."""
-    return msgspec.json.encode(value).decode("utf-8")

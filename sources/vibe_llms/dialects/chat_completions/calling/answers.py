@@ -26,7 +26,7 @@ from vibe_llms.dialects.chat_completions.calling.thinking import Thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import keep_native, leave, make_native, write_json
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -319,7 +319,7 @@ class MessageReader:
         A name may come in pieces, so that the arguments must show that it has come to its end.
         """
         if arguments and not isinstance(arguments, str):
-            arguments = msgspec.json.encode(arguments).decode("utf-8")
+            arguments = write_json(arguments)
             self.lose("tool_calls.arguments", "data became text", LossKind.COERCED)
         if not arguments or call.repeats(arguments):
             return

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
+from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.payloads import read_url
 from vibe_llms.messages.contents import (
@@ -21,17 +22,12 @@ def read_citation(annotation: Mapping[str, Any]) -> Citation:
     return Citation(
         start=_find_place(source.get("start_index")),
         end=_find_place(source.get("end_index")),
-        cited_text=find_text(source.get("content")),
-        title=find_text(source.get("title")) or find_text(source.get("name")),
-        url=find_text(source.get("url")),
-        file_id=find_text(source.get("file_id")),
+        cited_text=read_text(source.get("content")),
+        title=read_text(source.get("title")) or read_text(source.get("name")),
+        url=read_text(source.get("url")),
+        file_id=read_text(source.get("file_id")),
         native=make_native(PROTOCOL, annotation),
     )
-
-
-def find_text(value: object) -> str | None:
-    """Returns a text that says something; None for anything else that stands in its place."""
-    return value if isinstance(value, str) and value else None
 
 
 def _find_place(value: object) -> int | None:

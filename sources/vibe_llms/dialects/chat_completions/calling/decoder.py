@@ -14,14 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.chat_completions.calling.answers import MessageReader
-from vibe_llms.dialects.chat_completions.calling.contents import find_text
 from vibe_llms.dialects.chat_completions.calling.errors import produce_error, tells_failure
 from vibe_llms.dialects.chat_completions.calling.merging import grow, update
 from vibe_llms.dialects.chat_completions.calling.usage import normalize_usage
 from vibe_llms.dialects.chat_completions.calling.usual import read_usual
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import CHOICE_READ, STOP_REASONS, TOP_READ
-from vibe_llms.dialects.decoding import ResponseDecoder
+from vibe_llms.dialects.decoding import ResponseDecoder, read_text
 from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -238,7 +237,7 @@ class Decoder(ResponseDecoder):
             if isinstance(source, Mapping) and isinstance(source.get("url"), str):
                 self._answer.cite(
                     Citation(
-                        title=find_text(source.get("title")),
+                        title=read_text(source.get("title")),
                         url=source["url"],
                         native=make_native(PROTOCOL, {"search_results": index}),
                     )

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from vibe_llms.dialects.chat_completions.calling.invocations import (
     nativize_schema,
 )
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.extras import merge, without
+from vibe_llms.dialects.extras import merge, without, write_json
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 from vibe_llms.messages.requests import Request
@@ -83,7 +81,7 @@ def _is_wish(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks)
 
 def _tell_schema(body: dict[str, Any], schema: JsonObject) -> None:
     """Tells a model in words which schema it shall keep to: its vendor only holds it to JSON."""
-    text = msgspec.json.encode(schema).decode("utf-8")
+    text = write_json(schema)
     words = f"Answer in JSON that conforms to this JSON schema, and with nothing else:\n{text}"
     body["messages"] = [{"role": "system", "content": words}, *body["messages"]]
 

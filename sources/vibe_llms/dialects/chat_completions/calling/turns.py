@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
-import msgspec
 
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter, write_image
 from vibe_llms.dialects.chat_completions.calling.reasoning import tell, write_detail, write_thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
-from vibe_llms.dialects.extras import merge, read_native
+from vibe_llms.dialects.extras import merge, read_native, write_json
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import reading_natives
@@ -97,7 +96,7 @@ class TurnWriter:
         else:
             reason = "a call with free text goes as one with JSON arguments"
             self.parts.ledger.coerce(path, reason)
-            arguments = msgspec.json.encode({"input": canister.arguments}).decode("utf-8")
+            arguments = write_json({"input": canister.arguments})
             call["function"] = {"name": canister.name, "arguments": arguments}
         self._calls.append(merge(call, kept))
 

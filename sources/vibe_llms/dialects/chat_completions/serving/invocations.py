@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.extras import keep_native, leave, make_native
-from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_tool
+from vibe_llms.dialects.extras import leave, make_native
+from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -21,12 +21,15 @@ def normalize_invocables(
 
     A choice that names nothing of them is left at ``auto``; the request keeps it beside.
     """
-    taken: set[str] = set(CHOICES)
-    invocables = [_normalize_tool(tool, taken) for tool in native.get("tools") or ()]
+    invocables: list[InvocableDescription] = []
+    names: set[str] = set()
+    for tool in native.get("tools") or ():
+        invocables.append(_normalize_tool(tool, names | {*CHOICES}))
+        names.add(invocables[-1].name)
     for function in native.get("functions") or ():
-        invocables.append(_normalize_function({"function": function}, taken, "functions"))
+        invocables.append(_normalize_function({"function": function}, "functions"))
+        names.add(invocables[-1].name)
     choice = _normalize_choice(native)
-    names = {invocable.name for invocable in invocables}
     if (
         choice not in names
         and choice not in ("auto", "none")
@@ -36,28 +39,23 @@ def normalize_invocables(
     return Translation((tuple(invocables), choice))
 
 
-def _normalize_tool(tool: Mapping[str, Any], taken: set[str]) -> InvocableDescription:
+def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescription:
     match tool:
         case {"function": {"name": str(name), **inner}} if name and _is_function(tool):
             if name not in taken and isinstance(inner.get("parameters"), Mapping | None):
-                return _normalize_function(tool, taken)
+                return _normalize_function(tool)
         case {"type": "custom", "custom": {"name": str(name), **inner}, **rest} if name:
             description = inner.pop("description", None)
             kept = {**rest, "custom": inner} if inner else rest
             if name not in taken and isinstance(description, str | None):
-                taken.add(name)
                 return InvocableDescription(
                     name=name,
                     description=description or "",
                     schema=None,
                     native=make_native(PROTOCOL, kept),
                 )
-    return InvocableDescription(
-        name=_find_name(tool, taken),
-        description="",
-        schema=None,
-        native=make_native(PROTOCOL, keep_tool(tool)),
-    )
+    name = str(tool.get("name") or tool.get("type") or "tool")
+    return describe_own_tool(PROTOCOL, tool, name, taken)
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:
@@ -65,33 +63,14 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
     return tool.get("type") in (None, "function")
 
 
-def _normalize_function(
-    tool: Mapping[str, Any], taken: set[str], field: str = "function"
-) -> InvocableDescription:
-    kept = leave(tool, "type", "function")
-    function = tool["function"]
-    name, description = function["name"], function.get("description")
-    schema = function.get("parameters")
+def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> InvocableDescription:
+    kept, function = leave(tool, "type", "function"), tool["function"]
     enforced = function.get("strict") is True
     inner = leave(function, "name", "description", "parameters", *(("strict",) if enforced else ()))
     if inner or field == "functions":
         kept[field] = inner
-    taken.add(name)
-    described = bool(description and description.strip())
-    return InvocableDescription(
-        name=name,
-        description=description or "",
-        schema=NO_ARGUMENTS if schema is None else schema,
-        enforced=enforced,
-        native=keep_native(PROTOCOL, kept) if described else make_native(PROTOCOL, kept),
-    )
-
-
-def _find_name(tool: Mapping[str, Any], taken: set[str]) -> str:
-    """Returns a name for a vendor's own tool that no other of the request has."""
-    unique = find_free_name(str(tool.get("name") or tool.get("type") or "tool"), taken)
-    taken.add(unique)
-    return unique
+    schema = function.get("parameters")
+    return describe_function(PROTOCOL, function, schema, kept, enforced=enforced)
 
 
 def _normalize_choice(native: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
-import msgspec
 
 from vibe_llms.dialects.chat_completions.calling.calls import find_kind, is_known
 from vibe_llms.dialects.chat_completions.calling.contents import read_citation
@@ -14,7 +13,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.contents import read_part, read_reasoning
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.extras import keep_native, leave, make_native
+from vibe_llms.dialects.extras import keep_native, leave, make_native, write_json
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -186,7 +185,7 @@ def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
     arguments = call[kind].get(word) or ""
     if not isinstance(arguments, str):  # servers of templates take data, and so may be given them
         inner[word] = arguments
-        arguments = msgspec.json.encode(arguments).decode("utf-8")
+        arguments = write_json(arguments)
     rest = leave(call, "id", kind)
     if rest.get("type") == kind:
         del rest["type"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter
 from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
@@ -15,7 +13,13 @@ from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
-from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_stop
+from vibe_llms.dialects.serving import (
+    UNKNOWN_MODEL,
+    keeps_word,
+    nativize_openai_usage,
+    repeat_usage,
+    tell_stop,
+)
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -23,7 +27,6 @@ from vibe_llms.messages.canisters import (
     Origin,
     Owner,
     StopReason,
-    Usage,
 )
 from vibe_llms.messages.contents import AudioContent, Citation, ImageContent, TextualContent
 from vibe_llms.messages.losses import Translation
@@ -60,8 +63,9 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     body |= {"object": "chat.completion", "created": _date(response), "model": origin.model}
     body["choices"] = [merge(first, rest), *others]
     if origin.usage is not None:
-        native = origin.usage.native if origin.protocol == PROTOCOL else None
-        body["usage"] = msgspec.json.decode(native) if native else nativize_usage(origin.usage)
+        names = {"asked": "prompt_tokens", "answered": "completion_tokens"}
+        written = nativize_openai_usage(origin.usage, **names)
+        body["usage"] = repeat_usage(origin, PROTOCOL) or written
     return Translation(merge(body, kept), ledger.losses)
 
 
@@ -142,25 +146,3 @@ def _name(response: Response) -> str:
 
 def _date(response: Response) -> int:
     return int(response.canisters[0].timestamp.timestamp()) if response.canisters else 0
-
-
-def nativize_usage(usage: Usage) -> JsonObject:
-    """Returns an account of another protocol in this one's words."""
-    read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    total_in, total_out = usage.total_input_tokens or 0, usage.total_output_tokens or 0
-    if usage.cache_write_long_tokens is not None:
-        written = (written or 0) + usage.cache_write_long_tokens
-    return {
-        "prompt_tokens": total_in,
-        "completion_tokens": total_out,
-        "total_tokens": total_in + total_out,
-        "prompt_tokens_details": {
-            "cached_tokens": read or 0,
-            "cache_write_tokens": written or 0,
-            "audio_tokens": usage.input_audio_tokens or 0,
-        },
-        "completion_tokens_details": {
-            "reasoning_tokens": usage.reasoning_tokens or 0,
-            "audio_tokens": usage.output_audio_tokens or 0,
-        },
-    }

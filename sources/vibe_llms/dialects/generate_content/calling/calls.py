@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.extras import leave, merge, without
+from vibe_llms.dialects.extras import leave, merge, without, write_json
 from vibe_llms.dialects.generate_content.calling.partials import PartialArguments
-from vibe_llms.dialects.generate_content.fields import camelize, write_json
+from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.values import define
 
 _STREAMED = ("partialArgs", "willContinue")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
@@ -46,8 +47,8 @@ def find_citations(
             Citation(
                 start=start,
                 end=end,
-                title=_find_text(source, "title"),
-                url=_find_text(source, "uri"),
+                title=read_text(source.get("title")),
+                url=read_text(source.get("uri")),
                 native=make_native(PROTOCOL, {"citation": source}),
             ),
         )
@@ -67,18 +68,12 @@ def _read_chunk(
     return Citation(
         start=start,
         end=end,
-        cited_text=_find_text(source, "text"),
-        title=_find_text(source, "title"),
-        url=_find_text(source, "uri", "sourceUri"),
-        file_id=_find_text(source, "documentName"),
+        cited_text=read_text(source.get("text")),
+        title=read_text(source.get("title")),
+        url=read_text(source.get("uri")) or read_text(source.get("sourceUri")),
+        file_id=read_text(source.get("documentName")),
         native=make_native(PROTOCOL, {"groundingChunk": chunk, "groundingSupport": support}),
     )
-
-
-def _find_text(fields: Mapping[str, Any], *names: str) -> str | None:
-    """Returns the first of the fields which is a text that says something."""
-    values = (fields.get(name) for name in names)
-    return next((value for value in values if isinstance(value, str) and value), None)
 
 
 def _locate(segment: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, int | None, int | None]:

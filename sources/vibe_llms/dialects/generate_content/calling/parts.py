@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.extras import keep_native, make_native, merge, without
+from vibe_llms.dialects.extras import keep_native, make_native, merge, without, write_json
 from vibe_llms.dialects.generate_content.calling.media import read_media, write_media
-from vibe_llms.dialects.generate_content.fields import open_object, write_json
+from vibe_llms.dialects.generate_content.fields import open_object
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, read_untaken

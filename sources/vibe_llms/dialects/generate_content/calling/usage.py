@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.buckets import read_count, split_count
-from vibe_llms.dialects.generate_content.fields import camelize, write_json
+from vibe_llms.dialects.extras import write_json
+from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.messages.canisters import Usage
 
 

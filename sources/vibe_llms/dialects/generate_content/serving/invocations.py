@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.extras import keep_native, leave, make_native, without
+from vibe_llms.dialects.extras import leave, without
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
-from vibe_llms.dialects.invocations import NO_ARGUMENTS
+from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -31,29 +31,13 @@ def normalize_invocables(
             if kind == "functionDeclarations":
                 read = [_read_function(camelize(each), enforced=enforced) for each in value]
             else:
-                name = next(name for name in _derive_names(kind) if name not in names)
-                read = [
-                    InvocableDescription(
-                        name=name,
-                        description="",
-                        schema=None,
-                        native=make_native(PROTOCOL, {kind: value}),
-                    )
-                ]
+                # ``googleSearch`` is ``google_search``.
+                plain = "".join(f"_{each.lower()}" if each.isupper() else each for each in kind)
+                read = [describe_own_tool(PROTOCOL, {kind: value}, plain, names)]
             invocables += read
             names |= {each.name for each in read}
     functions = {each.name for each in invocables if each.schema is not None}
     return Translation((tuple(invocables), _read_choice(given, functions)))
-
-
-def _derive_names(kind: str) -> Any:
-    """Yields names for a vendor's own tool: ``googleSearch`` is ``google_search``."""
-    plain = "".join(f"_{each.lower()}" if each.isupper() else each for each in kind)
-    yield plain
-    number = 2
-    while True:
-        yield f"{plain}_{number}"
-        number += 1
 
 
 def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDescription:
@@ -61,18 +45,7 @@ def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDesc
     schema: JsonObject | None = function.get("parametersJsonSchema")
     if schema is None and function.get("parameters") is not None:
         schema = normalize_schema_form(function["parameters"])
-    elif schema is None:
-        schema = NO_ARGUMENTS
-    description = function.get("description") or ""
-    # A description is ours to demand, not the vendor's: a native vouches for its absence.
-    keep = keep_native if description.strip() else make_native
-    return InvocableDescription(
-        name=function["name"],
-        description=description,
-        schema=schema,
-        enforced=enforced,
-        native=keep(PROTOCOL, extras),
-    )
+    return describe_function(PROTOCOL, function, schema, extras, enforced=enforced)
 
 
 def _access_choice(fields: Mapping[str, Any]) -> dict[str, Any]:

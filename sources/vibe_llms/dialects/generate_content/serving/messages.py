@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native, without
+from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native, without, write_json
 from vibe_llms.dialects.generate_content.calling.calls import read_call_extras
 from vibe_llms.dialects.generate_content.calling.parts import (
     VENDOR_CALLS,
@@ -16,7 +16,7 @@ from vibe_llms.dialects.generate_content.calling.parts import (
     read_content,
     read_vendor_part,
 )
-from vibe_llms.dialects.generate_content.fields import camelize, write_json
+from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
 from vibe_llms.dialects.serving import refuse_nonsense

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.generate_content.calling.messages import ContentsWriter
 from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
@@ -15,7 +13,7 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.tables import normalize_stop
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_stop
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
@@ -57,7 +55,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
             candidate["groundingMetadata"] = grounding
         body["candidates"] = [merge(candidate, first), *others]
     if origin.usage is not None:
-        body["usageMetadata"] = nativize_usage(origin.usage, is_ours=is_ours)
+        body["usageMetadata"] = repeat_usage(origin, PROTOCOL) or nativize_usage(origin.usage)
     body["modelVersion"] = origin.model
     if origin.response_id:
         body["responseId"] = origin.response_id
@@ -148,15 +146,8 @@ def nativize_stop(reason: StopReason) -> str:
     return _WORDS.get(reason, "STOP")
 
 
-def nativize_usage(usage: Usage, *, is_ours: bool) -> dict[str, Any]:
-    """Returns the account in the vendor's words; the vendor's own where it was ours.
-
-    Args:
-        is_ours: Whether the native account is of this protocol.
-    """
-    if is_ours and usage.native is not None:
-        native: dict[str, Any] = msgspec.json.decode(usage.native)
-        return native
+def nativize_usage(usage: Usage) -> dict[str, Any]:
+    """Returns an account of another protocol in the vendor's words."""
     spoken = add_counts(usage.output_tokens, usage.output_audio_tokens)
     heard, said = usage.input_audio_tokens, usage.output_audio_tokens
     fields = {

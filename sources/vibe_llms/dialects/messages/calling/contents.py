@@ -33,7 +33,7 @@ def normalize_block(block: Mapping[str, Any]) -> AnyContent:
             native = keep_native(PROTOCOL, leave_text(block))
             content = TextualContent(text, citations=citations, native=native)
         case {"type": "thinking", "thinking": str(text)}:
-            signature = read_text(block.get("signature")) or None
+            signature = read_text(block.get("signature"))
             native = make_native(PROTOCOL, leave_thinking(block))
             content = ReasoningContent(text=text, signature=signature, native=native)
         case {"type": "redacted_thinking", "data": str(signature)}:

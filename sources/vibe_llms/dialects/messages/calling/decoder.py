@@ -155,8 +155,7 @@ class Decoder(ResponseDecoder):
         if not self._begun:
             self._begun = True
             response_id, model = read_text(message.get("id")), read_text(message.get("model"))
-            started = ResponseStartedEvent(response_id=response_id or None, model=model or None)
-            self._events.append(started)
+            self._events.append(ResponseStartedEvent(response_id=response_id, model=model))
         self._native |= leave(message, *READ)
         self._count_usage(message.get("usage"))
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
-
-from vibe_llms.dialects.extras import make_native
+from vibe_llms.dialects.extras import make_native, write_json
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import TextualContent
@@ -74,7 +72,7 @@ def normalize_result(block: Mapping[str, Any], names: Mapping[str, str]) -> Resu
 
 def write_arguments(value: Any) -> str:
     """Returns the arguments of a call as text."""
-    return "{}" if value is None else msgspec.json.encode(value).decode("utf-8")
+    return "{}" if value is None else write_json(value)
 
 
 def _tell(value: Any) -> Iterator[str]:

@@ -77,7 +77,7 @@ class GrowingBlock:
         return ContentStartedEvent(
             index=self.index,
             kind=self.kind,
-            invocation_id=read_text(self.block.get("id")) or None,
+            invocation_id=read_text(self.block.get("id")),
             name=str(self.block["name"]),
             owner=self.owner,
         )

@@ -10,14 +10,13 @@ from typing import Any, Final
 from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.media_types import is_text
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent, Native
 
 _PARTS_JOINT: Final = "\n\n"
-_TEXT_TYPES: Final = ("application/json", "application/xml", "application/yaml")
-"""Types that are text although their names do not say so."""
 
 
 def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
@@ -68,7 +67,7 @@ def _read_source(source: Any, mime_type: str) -> tuple[dict[str, Any], dict[str,
             if data is None:
                 return None
             rest = leave(source, "type", "media_type", "data")
-            if _is_text(given):  # else it would come back as text
+            if is_text(given):  # else it would come back as text
                 rest["type"] = "base64"
             return {"mime_type": given, "data": data}, rest
         case {"type": "text", "data": str(text)}:
@@ -106,10 +105,6 @@ def _is_words(part: Any) -> bool:
         case {"type": "text", "text": str(), **rest}:
             return not any(value is not None for value in rest.values())
     return False
-
-
-def _is_text(mime_type: str) -> bool:
-    return mime_type.startswith("text/") or mime_type in _TEXT_TYPES
 
 
 def _find_file_type(mime_type: str) -> str:
@@ -153,7 +148,7 @@ def nativize_document(
         ledger.drop(f"{path}.name", "a document has a title here, and no name beside it")
     source = _write_file_source(content, path, extras.pop("source", {}), ledger)
     told = {"title": title, "context": content.context}
-    told = {name: text for name, text in told.items() if text is not None}
+    told = {name: text for name, text in told.items() if text}  # an empty one says nothing
     return merge({"type": "document", "source": source, **told}, extras)
 
 
@@ -161,7 +156,7 @@ def _write_file_source(
     content: FileContent, path: str, rest: dict[str, Any], ledger: Ledger
 ) -> dict[str, Any]:
     lengths = rest.pop("lengths", None)
-    is_words = _is_text(content.mime_type) or rest.get("type") in ("text", "content")
+    is_words = is_text(content.mime_type) or rest.get("type") in ("text", "content")
     if content.data is None or not is_words or rest.get("type") == "base64":
         return merge(_write_source(content, path), rest)
     text = _decode_words(content.data, path, ledger)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from vibe_llms.dialects.buckets import read_count, split_count
+from vibe_llms.dialects.extras import write_json
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.trusting import trust
 
@@ -25,7 +24,7 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
         cache_write_long_tokens=long,
         output_tokens=output,
         reasoning_tokens=within["thought"],
-        native=msgspec.json.encode(native).decode("utf-8"),
+        native=write_json(native),
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.extras import keep_native, leave, make_native
-from vibe_llms.dialects.invocations import find_free_name
+from vibe_llms.dialects.extras import leave
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS
+from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
@@ -38,25 +38,10 @@ def _read_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescr
     schema = tool.get("input_schema")
     is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
     if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says
-        return InvocableDescription(
-            name=find_free_name(_name_own_tool(tool), taken),
-            description=str(tool.get("description") or ""),
-            schema=None,
-            native=make_native(PROTOCOL, tool),
-        )
+        return describe_own_tool(PROTOCOL, tool, _name_own_tool(tool), taken)
     extras = leave(tool, "name", "description", "input_schema", "strict")
-    description = tool.get("description") or ""
-    native = keep_native(PROTOCOL, extras)
-    if not description.strip():  # a client may leave it out; only beside a native may we
-        native = make_native(PROTOCOL, extras | leave(tool, *(tool.keys() - {"description"})))
-        description = ""
-    return InvocableDescription(
-        name=tool["name"],
-        description=description,
-        schema=schema,
-        enforced=tool.get("strict") is True,
-        native=native,
-    )
+    is_strict = tool.get("strict") is True
+    return describe_function(PROTOCOL, tool, schema, extras, enforced=is_strict)
 
 
 def _name_own_tool(tool: Mapping[str, Any]) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.calling.messages import write_execution, write_invocation
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import STOP_REASONS
-from vibe_llms.dialects.serving import keeps_word, tell_stop
+from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_stop
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -53,7 +51,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         "content": content,
         "stop_reason": _find_stop_reason(origin, ledger),
         "stop_sequence": None,
-        "usage": _write_usage(origin),
+        "usage": repeat_usage(origin, PROTOCOL) or nativize_usage(origin.usage),
         **ledger.open(response.metadata.native, "metadata"),
     }
     return Translation(body, ledger.losses)
@@ -104,14 +102,6 @@ def _find_stop_reason(origin: Origin, ledger: Ledger) -> str | None:
     word = _WORDS.get(origin.stop_reason, "end_turn")
     tell_stop(origin, word, STOP_REASONS[word], ledger)
     return word
-
-
-def _write_usage(origin: Origin) -> dict[str, Any]:
-    usage = origin.usage
-    if usage is not None and usage.native is not None and origin.protocol == PROTOCOL:
-        native: dict[str, Any] = msgspec.json.decode(usage.native)
-        return native
-    return nativize_usage(usage)
 
 
 def nativize_usage(usage: Usage | None) -> dict[str, Any]:

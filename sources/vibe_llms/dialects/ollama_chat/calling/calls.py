@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-from vibe_llms.dialects.extras import NAMELESS, leave
+from vibe_llms.dialects.extras import NAMELESS, leave, write_json
 from vibe_llms.messages.losses import Loss, LossKind
 
 COMMON_FIELDS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls"})
@@ -39,4 +37,4 @@ def tell_text_arguments(call: Mapping[str, Any], path: str) -> list[Loss]:
 
 def encode_arguments(arguments: object) -> str:
     """Returns the text of arguments that came as data: in their order, numbers as they are."""
-    return msgspec.json.encode(arguments).decode("utf-8")
+    return write_json(arguments)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from vibe_llms.dialects.buckets import read_count
+from vibe_llms.dialects.extras import write_json
 from vibe_llms.messages.canisters import Usage
 
 USAGE_FIELDS: Final = frozenset({"prompt_eval_count", "eval_count"})
@@ -25,5 +24,5 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage | None:
     return Usage(
         input_tokens=read_count(said, "prompt_eval_count"),
         output_tokens=read_count(said, "eval_count"),
-        native=msgspec.json.encode(said).decode("utf-8"),
+        native=write_json(said),
     )

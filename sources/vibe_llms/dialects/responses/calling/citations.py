@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vibe_llms.dialects.decoding import read_text
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -14,19 +15,15 @@ from vibe_llms.messages.contents import Citation
 
 def read_citation(annotation: Mapping[str, Any]) -> Citation:
     """Returns the citation which an annotation is; the annotation stays with it as it is."""
+    start, end = annotation.get("start_index"), annotation.get("end_index")
     return Citation(
-        start=_access(annotation, "start_index", int),
-        end=_access(annotation, "end_index", int),
-        title=_access(annotation, "title", str) or _access(annotation, "filename", str),
-        url=_access(annotation, "url", str),
-        file_id=_access(annotation, "file_id", str),
+        start=start if isinstance(start, int) else None,
+        end=end if isinstance(end, int) else None,
+        title=read_text(annotation.get("title")) or read_text(annotation.get("filename")),
+        url=read_text(annotation.get("url")),
+        file_id=read_text(annotation.get("file_id")),
         native=make_native(PROTOCOL, annotation),
     )
-
-
-def _access(annotation: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = annotation.get(name)
-    return value if isinstance(value, kind) else None
 
 
 def write_citations(

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-from vibe_llms.dialects.extras import make_native
+from vibe_llms.dialects.extras import make_native, write_json
 from vibe_llms.dialects.payloads import decode_exactly
 from vibe_llms.dialects.responses.calling.media import read_image
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -119,11 +117,11 @@ def _read_arguments(item: Mapping[str, Any]) -> tuple[str, str]:
         case {"type": "mcp_call", "arguments": str(arguments)}:
             return "json", arguments
         case {"action": Mapping() as asked} | {"operation": Mapping() as asked}:
-            return "json", _write(asked)
+            return "json", write_json(asked)
         case {"arguments": Mapping() as asked}:
-            return "json", _write(asked)
+            return "json", write_json(asked)
     rest = {k: v for k, v in item.items() if k not in _WRAPPING and k not in _OUTCOMES}
-    return "json", _write(rest)
+    return "json", write_json(rest)
 
 
 def read_outcome(item: Mapping[str, Any], invocation: InvocationCanister) -> ResultCanister | None:
@@ -157,7 +155,7 @@ def _read_outcome_contents(item: Mapping[str, Any]) -> list[AnyContent]:
         case {"results": list(results)} if results:
             return [TextualContent(_read_result(each)) for each in results]
         case {"error": error} if error:
-            return [TextualContent(error if isinstance(error, str) else _write(error))]
+            return [TextualContent(error if isinstance(error, str) else write_json(error))]
     return []
 
 
@@ -167,14 +165,14 @@ def _read_output(output: Any) -> list[AnyContent]:
             return [TextualContent(logs)]
         case {"type": "image", "url": str(url)}:
             return [ImageContent(mime_type="image/*", url=url)]
-    return [TextualContent(_write(output))]
+    return [TextualContent(write_json(output))]
 
 
 def _read_result(result: Any) -> str:
     if isinstance(result, Mapping) and isinstance(result.get("text"), str):
         head = result.get("filename") or result.get("title") or result.get("url")
         return f"{head}\n{result['text']}" if head else str(result["text"])
-    return _write(result)
+    return write_json(result)
 
 
 def _find_picture(item: Mapping[str, Any]) -> ImageContent | None:
@@ -206,7 +204,7 @@ def _read_answer_contents(
         case {"type": "computer_call_output", "output": Mapping() as screen}:
             picture = read_image(screen)
             if picture is None:
-                return [TextualContent(_write(screen))], item
+                return [TextualContent(write_json(screen))], item
             source = "image_url" if screen.get("image_url") else "file_id"
             shown = {name: value for name, value in screen.items() if name != source}
             return [picture], {**item, "output": shown}
@@ -218,9 +216,5 @@ def _read_answer_contents(
         case {"output": str(text)} | {"result": str(text)}:
             return [TextualContent(text)], item
         case {"tools": list(tools)}:
-            return [TextualContent(_write(tools))], item
+            return [TextualContent(write_json(tools))], item
     return [], item
-
-
-def _write(value: Any) -> str:
-    return msgspec.json.encode(value).decode("utf-8")

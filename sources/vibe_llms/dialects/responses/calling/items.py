@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native
+from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native, write_json
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.parts import read_part
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -153,7 +151,7 @@ def _read_function_call(item: Mapping[str, Any]) -> InvocationCanister:
     field = "input" if is_custom else "arguments"
     arguments = item.get(field)
     if not isinstance(arguments, str):
-        arguments = "" if arguments is None else msgspec.json.encode(arguments).decode("utf-8")
+        arguments = "" if arguments is None else write_json(arguments)
     call_id = item.get("call_id")
     known = ("type", field, "name", *(("call_id",) if call_id else ()))
     return InvocationCanister(

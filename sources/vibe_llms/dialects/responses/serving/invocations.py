@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.extras import keep_native, leave, make_native
-from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_tool
+from vibe_llms.dialects.extras import leave, make_native
 from vibe_llms.dialects.responses.calling.invocations import point_at
 from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
@@ -31,31 +31,19 @@ def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> Invocable
     is_ours = kind in ("function", "custom") and isinstance(tool.get("name"), str)
     if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says
         name = str(tool.get("name") or tool.get("server_label") or kind or "tool")
-        return InvocableDescription(
-            name=find_free_name(name, taken),
-            description=str(tool.get("description") or ""),
-            schema=None,
-            native=make_native(PROTOCOL, keep_tool(tool)),
-        )
-    description = str(tool.get("description") or "")
-    if not description.strip():
-        description = ""  # a client may leave it out; only beside a native may we
+        return describe_own_tool(PROTOCOL, tool, name, taken)
     rest = leave(tool, "type", "name", "description")
-    schema = rest.pop("parameters", None) if kind == "function" else None
-    if kind == "function":
-        enforced = rest.pop("strict", None)
-        if enforced is None:  # then the vendor tries to enforce the schema, as far as it can
-            rest["strict"] = None
-    keep = keep_native if description and kind == "function" else make_native
-    return InvocableDescription(
-        name=tool["name"],
-        description=description,
-        schema=None
-        if kind == "custom"
-        else dict(schema if isinstance(schema, Mapping) else NO_ARGUMENTS),
-        enforced=tool.get("strict") is True,
-        native=keep(PROTOCOL, rest),
-    )
+    if kind == "custom":
+        description = str(tool.get("description") or "")
+        native = make_native(PROTOCOL, rest)
+        return InvocableDescription(
+            name=tool["name"], description=description, schema=None, native=native
+        )
+    schema, enforced = rest.pop("parameters", None), rest.pop("strict", None)
+    if enforced is None:  # then the vendor tries to enforce the schema, as far as it can
+        rest["strict"] = None
+    schema = schema if isinstance(schema, Mapping) else None
+    return describe_function(PROTOCOL, tool, schema, rest, enforced=enforced is True)
 
 
 def _normalize_choice(native: Mapping[str, Any], invocables: Sequence[InvocableDescription]) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
@@ -14,8 +12,14 @@ from vibe_llms.dialects.responses.calling.messages import ItemsWriter
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
-from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_stop
-from vibe_llms.messages.canisters import InvocationCanister, Origin, Owner, StopReason, Usage
+from vibe_llms.dialects.serving import (
+    UNKNOWN_MODEL,
+    keeps_word,
+    nativize_openai_usage,
+    repeat_usage,
+    tell_stop,
+)
+from vibe_llms.messages.canisters import InvocationCanister, Origin, Owner, StopReason
 from vibe_llms.messages.contents import RefusalContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
@@ -57,8 +61,9 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         **_compose_status(response, ledger),
     }
     if origin.usage is not None:
-        verbatim = origin.protocol == PROTOCOL
-        native["usage"] = nativize_usage(origin.usage, verbatim=verbatim)
+        names = {"asked": "input_tokens", "answered": "output_tokens"}
+        written = nativize_openai_usage(origin.usage, **names)
+        native["usage"] = repeat_usage(origin, PROTOCOL) or written
     extras = ledger.open(metadata.native, "native")
     if "status" in extras:
         del native["incomplete_details"]  # the vendor's own stand in the extras as well
@@ -99,24 +104,3 @@ def _find_end(response: Response) -> StopReason:
     contents = (content for each in response.canisters for content in each.content)
     refuses = any(isinstance(content, RefusalContent) for content in contents)
     return StopReason.REFUSED if refuses else StopReason.ANSWERED
-
-
-def nativize_usage(usage: Usage, *, verbatim: bool) -> dict[str, Any]:
-    """Returns the account in the vendor's words.
-
-    Args:
-        verbatim: Whether what came with the usage is of this dialect and may be repeated.
-    """
-    if verbatim and usage.native is not None:
-        native: dict[str, Any] = msgspec.json.decode(usage.native)
-        return native
-    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
-    long = usage.cache_write_long_tokens or 0
-    taken, given = usage.total_input_tokens or 0, usage.total_output_tokens or 0
-    return {
-        "input_tokens": taken,
-        "input_tokens_details": {"cached_tokens": read, "cache_write_tokens": written + long},
-        "output_tokens": given,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
-        "total_tokens": taken + given,
-    }
