@@ -12,21 +12,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import os
 import random
 import shutil
-import signal
 import sys
-import threading
-import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
 from acting import invoke, say, script
+from killing import World, cut_power, read_synchronized
+from killing import live as live_by
 from vibe_llms.conversations import Conversation, DirectoryStore, verify
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.events.codec import decode_event, encode_event
@@ -60,68 +58,6 @@ TURNS = (
 )
 ONCE = ("a", "c", "d", "e", "f")
 IDENTITY = "acting"
-
-real_write, real_fstat = os.write, os.fstat
-
-
-class World:
-    """What is outside of the program: what was done stays done. One line each, in files."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def add(self, name: str, line: str) -> None:
-        """Does something, in one step, which is counted as any other."""
-        descriptor = os.open(self.root / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.write(descriptor, line.encode() + b"\n")
-        os.close(descriptor)
-
-    def note(self, name: str, line: bytes) -> None:
-        """Notes what the judge has to know; no step of the run."""
-        descriptor = os.open(self.root / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        real_write(descriptor, line + b"\n")
-        os.close(descriptor)
-
-    def read(self, name: str) -> list[str]:
-        """Returns the lines of a file, without one that was torn."""
-        path = self.root / name
-        return path.read_text().split("\n")[:-1] if path.exists() else []
-
-
-class Guillotine:
-    """Counts the steps of this process and kills it at one of them.
-
-    Args:
-        at: The number of the step, from 1; 0 for none.
-        tears: Whether half of it is done, where it is a write.
-    """
-
-    def __init__(self, world: World, at: int, tears: bool) -> None:
-        self.world, self.at, self.tears, self.steps = world, at, tears, 0
-        self.door = threading.Lock()
-
-    def mount(self) -> None:
-        """Puts itself before everything that changes files."""
-        for name in ("write", "fdatasync", "fsync", "ftruncate", "replace", "mkdir", "unlink"):
-            setattr(os, name, self._guard(name, getattr(os, name)))
-
-    def _guard(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*arguments: Any) -> Any:
-            with self.door:
-                self.steps += 1
-                if self.steps == self.at:
-                    if name == "write" and self.tears and len(arguments[1]) > 80:
-                        descriptor, data = arguments
-                        original(descriptor, data[: len(data) // 2])
-                    os.kill(os.getpid(), signal.SIGKILL)
-                if name not in ("fdatasync", "fsync"):
-                    return original(*arguments)
-                # Only the loss of power, which is played below, makes a difference.
-                path = Path(f"/proc/self/fd/{arguments[0]}").readlink()
-                size = real_fstat(arguments[0]).st_size
-                return self.world.note("synchronized", f"{size} {path}".encode())
-
-        return step
 
 
 class Clerk:
@@ -191,53 +127,9 @@ async def act(world: World, store: DirectoryStore) -> None:
     assert outcome.text == "Done.", outcome
 
 
-def live(world: World, at: int, *, tears: bool) -> int:
-    """Lets a child run; returns 0 where it was killed, else the number of its steps."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.close(reading)
-            guillotine = Guillotine(world, at, tears)
-            guillotine.mount()
-            asyncio.run(act(world, DirectoryStore(world.root / "store")))
-            real_write(writing, str(guillotine.steps).encode())
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    os.close(writing)
-    _, status = os.waitpid(child, 0)
-    with os.fdopen(reading) as report:
-        said = report.read()
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return 0
-    assert status == 0, f"the run failed by itself: {status}"
-    return int(said)
-
-
-def read_synchronized(world: World) -> dict[str, int]:
-    """Returns how many bytes of each file have reached the disk for certain."""
-    known: dict[str, int] = {}
-    for line in world.read("synchronized"):
-        size, path = line.split(" ", 1)
-        known[path] = int(size)
-    return known
-
-
-def cut_power(world: World, dice: random.Random | None = None) -> None:
-    """Takes away bytes that were never synchronized: all; with dice all, some or none of them."""
-    known = read_synchronized(world)
-    for path in (world.root / "store").rglob("*.jsonl"):
-        there = path.stat().st_size
-        kept = min(known.get(str(path), 0), there)
-        if dice is not None:
-            kept = dice.choice([kept, dice.randint(kept, there), there])
-        os.truncate(path, kept)
-        world.note("synchronized", f"{path.stat().st_size} {path}".encode())
+def live(world: World, at: int, *, tears: bool) -> int | None:
+    """Lets a child run; returns the number of its steps, or ``None`` where it was killed."""
+    return live_by(world, at, lambda: act(world, DirectoryStore(world.root / "store")), tears=tears)
 
 
 class Judge:
@@ -388,12 +280,12 @@ def play_once_killed(root: Path, at: int, *, tears: bool, loses_power: bool) -> 
     """Kills the first run at a step, and leaves the second alone; ``None`` after the last step."""
     world = begin(root)
     judge = Judge(world, loses_power=loses_power)
-    if live(world, at, tears=tears):
+    if live(world, at, tears=tears) is not None:
         return None
     if loses_power:
         cut_power(world, random.Random(at))
     judge.look()
-    assert live(world, 0, tears=False)
+    assert live(world, 0, tears=False) is not None
     return judge.conclude()
 
 
@@ -402,7 +294,7 @@ def play_often_killed(root: Path, dice: random.Random) -> Counter[str]:
     world = begin(root)
     judge = Judge(world, loses_power=True)
     deaths = 0
-    while not live(world, dice.randint(1, 60), tears=dice.random() < 0.5):
+    while live(world, dice.randint(1, 60), tears=dice.random() < 0.5) is None:
         deaths += 1
         if dice.random() < 0.5:
             cut_power(world, dice)
@@ -417,13 +309,13 @@ def play_twice_killed(root: Path, at: int, dice: random.Random) -> Counter[str] 
     """
     world = begin(root)
     judge = Judge(world, loses_power=True)
-    if live(world, at, tears=False):
+    if live(world, at, tears=False) is not None:
         return None
     judge.look()
-    if not live(world, dice.randint(1, 12), tears=False):
+    if live(world, dice.randint(1, 12), tears=False) is None:
         cut_power(world)
         judge.look()
-        assert live(world, 0, tears=False)
+        assert live(world, 0, tears=False) is not None
     return judge.conclude()
 
 

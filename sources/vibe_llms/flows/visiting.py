@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import attrs
 
@@ -36,6 +37,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.codec.canonical import encode_document
+from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import add_usages, text_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.values import frozen
@@ -124,14 +126,16 @@ class Visitor:
     async def invoke(
         self, conversation_id: str, tool: str, arguments: JsonObject, listener: Listener
     ) -> VisitOutcome:
-        """Invokes a tool; its result is what was said."""
-        call = InvocationCanister(
-            invocation_id=conversation_id,
-            name=tool,
-            arguments=encode_document(arguments).decode(),
-        )
-        said = UserCanister(f"Invoke {tool}.")
-        conversation = await self._open(conversation_id, [said, call])
+        """Invokes a tool; its result is what was said. One that failed before is tried again."""
+        conversation = await self._open(conversation_id, [UserCanister(f"Invoke {tool}.")])
+        last = conversation.last_message
+        if isinstance(last, UserCanister) or (isinstance(last, ResultCanister) and last.is_error):
+            call = InvocationCanister(
+                invocation_id=produce_identity(),
+                name=tool,
+                arguments=encode_document(arguments).decode(),
+            )
+            conversation.add_canister(call)
         # The model is not asked what to make of the result: that is for the diagram to say.
         engine = self._engage(listener, attrs.evolve(self.limits, run_steps=0))
         outcome = await engine.answer(conversation)
@@ -175,13 +179,11 @@ class Visitor:
     async def _open(self, identity: str, canisters: Iterable[AnyCanister]) -> Conversation:
         """Returns the conversation of a visit as far as it has come; else a new one."""
         if self.store is not None:
-            try:
+            with suppress(UnknownConversationError):
                 found = await asyncio.to_thread(Conversation.restore, self.store, identity)
-            except UnknownConversationError:
-                pass
-            else:
-                if len(found):
-                    return found
+                if not len(found):  # begun, and cut off before anything was said
+                    found.add_canisters(canisters)
+                return found
         metadata = ConversationMetadata(tags=(TAG, self.flow_id), model=self.model.address)
         return Conversation(id=identity, canisters=canisters, metadata=metadata)
 

@@ -1,0 +1,222 @@
+"""Plays flows that are killed: started by the test beside it, in a process of its own.
+
+The flow asks, splits, goes round, lets a model choose, and does once what must be done once. It is
+killed at one of its steps and taken up again by another child, until it has ended. Prints what it
+saw, as JSON; whatever is wrong is an assertion that fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
+
+from flow_tasks import compose_task
+from killing import World, cut_power, live
+from scripting import write_script
+from vibe_llms.conversations import DirectoryStore, verify
+from vibe_llms.events.engine import GenerationDoubtedEvent, GenerationFailedEvent
+from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent, NodeStartedEvent
+from vibe_llms.exceptions import StoreError
+from vibe_llms.flows import UniversalAdapter
+from vibe_llms.flows.records import FlowRecord, read_record
+from vibe_llms.invocables import InvocationContext, produce_invoker
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.views import text_of
+from vibe_llms.providers.scripted.client import ScriptedModel
+from vibe_llms.runs import produce_log
+
+DIAGRAM = """
+    START --> P0 --> S[both ways]
+    S --> P1 --> J[together]
+    S --> P2 --> J
+    J --> L([Refine x2])
+    L --> P3 --> L
+    L --> C{mood?}
+    C -->|glad| T[/"send to=me"/] --> END
+    C -->|sad| END
+    C --> END
+"""
+PROMPTS = ("first", "left of {{response:P0}}", "right of {{response:P0}}", "round {{loop.index}}")
+GLAD = json.dumps({"reason": "It does.", "category": "glad", "confidence": 1})
+real_send = ScriptedModel.send
+
+ASKED = 6
+"""Each prompt once, the one in the loop twice, and the model that chooses once."""
+
+
+def compose(root: Path) -> dict[str, Any]:
+    """Makes the task."""
+    script = write_script(
+        root,
+        {"match": "categories", "contents": [{"text": GLAD}], "chunk_characters": 0},
+        {"contents": [{"text": "{input}"}], "chunk_characters": 0},
+    )
+    return compose_task(
+        DIAGRAM,
+        *PROMPTS,
+        script=script,
+        categories={"glad": {"description": "hopeful"}, "sad": {"description": "gloomy"}},
+        conditions=[
+            {"description": "sent", "evaluation_type": "CONTAINS", "expected_value": "sent to me"}
+        ],
+    )
+
+
+def produce_adapter(world: World, store: DirectoryStore) -> UniversalAdapter:
+    """Makes the adapter: its tool leaves a trace in the world, as every question does."""
+
+    async def send_counted(self: Any, native: Any, request: Any, *, streaming: bool) -> Any:
+        said = [text_of(each) for each in request.canisters if isinstance(each, UserCanister)]
+        world.add("questions", said[-1].split("\n")[0])
+        return await real_send(self, native, request, streaming=streaming)
+
+    ScriptedModel.send = send_counted  # type: ignore[method-assign, assignment]
+
+    async def send(to: str, context: InvocationContext) -> str:
+        """Sends a letter."""
+        world.add("effects", context.idempotency_key)
+        return f"sent to {to}"
+
+    return UniversalAdapter(store=store, tools=[produce_invoker(send, effect="idempotent")])
+
+
+async def act(world: World) -> None:
+    """Runs the flow, or what is left of it."""
+    store = DirectoryStore(world.root / "store")
+    adapter = produce_adapter(world, store)
+    record = find_run(store)
+    if record is None:
+        result = await adapter.execute(compose(world.root))
+    else:
+        result = await adapter.resume(record.run_id)
+    assert result.success, result.errors
+    assert result.goal_met, result.verification
+    world.note(
+        "results", json.dumps([result.final_response, result.responses], sort_keys=True).encode()
+    )
+
+
+def find_run(store: DirectoryStore) -> FlowRecord | None:
+    """Finds the run that an earlier child has begun."""
+    for identity in store.survey():
+        try:
+            return read_record(store, identity)
+        except StoreError:  # a visit; or killed before there was anything to take up
+            continue
+    return None
+
+
+class Judge:
+    """Looks at the store after each death, and at the end."""
+
+    def __init__(self, world: World, wanted: str) -> None:
+        self.world, self.wanted = world, wanted
+        self.store = DirectoryStore(world.root / "store")
+        self.finished: list[NodeFinishedEvent] = []
+
+    def look(self) -> None:
+        """Nothing that was written down is gone, and what was over is not begun again."""
+        record = find_run(self.store)
+        events = () if record is None else record.events
+        finished = [each for each in events if isinstance(each, NodeFinishedEvent)]
+        assert finished[: len(self.finished)] == self.finished, "a visit is lost"
+        self.finished = finished
+        visits = [(each.node, each.visit) for each in finished]
+        assert len(set(visits)) == len(visits), "a visit was made twice"
+
+    def conclude(self) -> Counter[str]:
+        """The same came of it as of the run that nobody disturbed, and nothing was paid twice."""
+        self.look()
+        assert self.world.read("results")[-1] == self.wanted
+        assert len(set(self.world.read("effects"))) == 1, "the letter was sent twice"
+        seen = self.count_events()
+        questions = self.world.read("questions")
+        assert len(set(questions)) == ASKED, questions
+        # What was in flight when the power went may have been billed; that is told, and no more.
+        assert len(questions) - ASKED <= seen["doubted"], (questions, seen)
+        assert verify(self.store).findings == ()
+        return seen + Counter(repeated=len(questions) - ASKED, runs=1)
+
+    def count_events(self) -> Counter[str]:
+        """Counts what happened in the flow and in its visits."""
+        seen: Counter[str] = Counter()
+        begun = set()
+        for identity in self.store.survey():
+            for logged in produce_log(self.store, identity).read():
+                event = logged.event
+                seen[event.type] += 1
+                seen["doubted"] += isinstance(event, GenerationDoubtedEvent | GenerationFailedEvent)
+                if isinstance(event, NodeStartedEvent):
+                    begun.add((event.node, event.visit, event.purpose, event.conversation_id))
+                if isinstance(event, FlowEndedEvent):
+                    assert event.reason == "ended"
+        assert len(begun) == len({each[:3] for each in begun}), "a visit has two conversations"
+        return seen
+
+
+def begin(root: Path) -> World:
+    """Makes a new world."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    return World(root)
+
+
+def play_once_killed(
+    root: Path, at: int, wanted: str, *, tears: bool, loses_power: bool
+) -> Counter[str] | None:
+    """Kills the first run at a step, and leaves the second alone; ``None`` after the last step."""
+    world = begin(root)
+    judge = Judge(world, wanted)
+    if live(world, at, lambda: act(world), tears=tears) is not None:
+        return None
+    if loses_power:
+        cut_power(world, random.Random(at))
+    else:
+        judge.look()
+    assert live(world, 0, lambda: act(world), tears=False) is not None
+    return judge.conclude()
+
+
+def play_often_killed(root: Path, wanted: str, dice: random.Random) -> Counter[str]:
+    """Kills each run at some step until one comes through."""
+    world = begin(root)
+    judge = Judge(world, wanted)
+    deaths = 0
+    while live(world, dice.randint(1, 90), lambda: act(world), tears=dice.random() < 0.5) is None:
+        deaths += 1
+        judge.look()
+    return judge.conclude() + Counter(deaths=deaths)
+
+
+def main(path: str, kind: str, rounds: int, first: int = 1, stride: int = 1) -> None:
+    """Plays; see ``run_victims``."""
+    root = Path(path, "world")
+    world = begin(root)  # one that nobody disturbs: loads whatever is loaded when it is needed
+    asyncio.run(act(world))
+    (wanted,) = world.read("results")
+    gc.freeze()
+    seen: Counter[str] = Counter()
+    if kind == "often":
+        for number in range(rounds):
+            seen += play_often_killed(root, wanted, random.Random(number))
+        print(json.dumps(seen))
+        return
+    settings = {"tears": kind == "torn", "loses_power": kind == "powerless"}
+    at = first
+    while (more := play_once_killed(root, at, wanted, **settings)) is not None:
+        seen += more + Counter(steps=1)
+        at += stride
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))
