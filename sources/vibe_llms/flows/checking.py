@@ -224,7 +224,7 @@ class _Checker:
         if "variables" in reading.unread:
             own |= {each.reference.name for each in uses}  # whatever they may be
         yield from ReferenceChecker(
-            registry, own, self._surroundings.variables, flow, knowledge
+            registry, task.folder, own, self._surroundings.variables, flow, knowledge
         ).find_faults(uses)
 
     def _check_subflows(self, flow: Flow) -> dict[str, TaskCheck]:

@@ -46,11 +46,13 @@ PAGE_SECONDS: Final = 30.0
 CONCURRENCY: Final = 4
 """How many pages are fetched at once."""
 
-_FILE: Final = "file:"
-_REMEDY: Final = (
+WAYS: Final = (
     "Name a text on the public web (https://\u2026) or in the folder of the task's file "
     "(file:notes.md), or write it into 'content'."
 )
+"""How a content can be had, to whoever has named another."""
+
+_FILE: Final = "file:"
 _MARKS: Final = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
@@ -160,7 +162,7 @@ class RegistryContents:
                 return await self._fetch(entry.source_url)
         except Refusal as refusal:
             detail = f"The content of {name!r} ({entry.source_url}) cannot be had: {refusal}"
-            raise _refuse(name, detail, _REMEDY) from refusal
+            raise _refuse(name, detail, WAYS) from refusal
 
     def _find_fault(self, entry: RegistryEntry) -> str:
         """What is refused in advance, but an address whose scheme our own bounds admit is not."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
+from vibe_llms.flows.contents import WAYS, find_address_fault
 from vibe_llms.flows.faults import FlowFault, Rule
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.interpolation import Reference
@@ -14,9 +16,6 @@ from vibe_llms.flows.tasks import CONTENT, ResourceRegistry
 from vibe_llms.suggestions import end_among, suggest
 from vibe_llms.tables.reading import KeyPath
 from vibe_llms.values import frozen
-
-FETCHED: Final = ("https:", "file:")
-"""What the content of an entry can be fetched from."""
 
 _EXAMPLES: Final = 20
 """So many ways are looked for that lead past a response; each costs a look at the graph."""
@@ -48,6 +47,7 @@ class ReferenceChecker:
 
     Args:
         registry: ``None`` where it could not be read.
+        folder: Where the task's file is; ``None`` where there is none.
         own: The names of variables that the task has itself.
         given: Those that the caller gives; ``None`` while nobody knows.
         flow: ``None`` where the diagram does not read.
@@ -57,6 +57,7 @@ class ReferenceChecker:
     def __init__(
         self,
         registry: ResourceRegistry | None,
+        folder: Path | None,
         own: Collection[str],
         given: Collection[str] | None,
         flow: Flow | None,
@@ -67,6 +68,7 @@ class ReferenceChecker:
             if registry
             else None
         )
+        self._folder = folder
         self._own, self._given = own, given
         self._flow = flow
         self._knowledge = knowledge
@@ -122,11 +124,9 @@ class ReferenceChecker:
             return
         entry, fields = self._fields[reference.name]
         if reference.field == CONTENT:
-            if not entry.content and not entry.source_url.startswith(FETCHED):
-                message = (
-                    f"The content of {entry.name!r} can be fetched from https: and file: only."
-                )
-                yield Rule.REGISTRY, f"{message} Change its 'source_url'."
+            if fault := find_address_fault(entry, self._folder):
+                message = f"The content of {entry.name!r} cannot be had: {fault}"
+                yield Rule.REGISTRY, f"{message} {WAYS}"
         elif reference.field not in fields:
             message = f"The entry {reference.name!r} has no field {reference.field!r}"
             yield Rule.REGISTRY, message + self._among(reference.field, [*fields, CONTENT])

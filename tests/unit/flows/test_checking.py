@@ -352,7 +352,13 @@ def test_what_templates_refer_to_must_be_known_there(
         ),
         (
             "{{registry:old.content}}",
-            "error prompts[0].template:1:1 The content of 'old' can be fetched from https: and",
+            "error prompts[0].template:1:1 The content of 'old' cannot be had: 'ftp://example.org' "
+            "cannot be fetched: give an address of https://.",
+        ),
+        (
+            "{{registry:near.content}}",
+            "error prompts[0].template:1:1 The content of 'near' cannot be had: It is looked for "
+            "in the folder of the task's file, and there is no file. Name a text on the public web",
         ),
     ],
 )
@@ -362,6 +368,7 @@ def test_entries_of_the_registry_must_be_there(template: str, expected: str) -> 
         {"name": "docs", "source_url": "https://example.org", "fields": {"author": "Ada"}},
         {"name": "note", "content": "Remember."},
         {"name": "old", "source_url": "ftp://example.org"},
+        {"name": "near", "source_url": "file:notes.md"},
     ]
     found = check(
         "graph TD\nSTART --> P0 --> END", template, resource_registry={"entries": entries}
