@@ -2,18 +2,30 @@
 
 :func:`parse_diagram` reads a text: ``cleaning`` and ``lexing`` make tokens of it, ``grammar`` makes
 statements of these, ``building`` makes the nodes, edges and subgraphs of those. Every value knows
-its place in the text. May import the errors and suggestions. It refuses to know what a diagram
-means, to draw it, and to run anything that it names.
+its place in the text, which stays with the diagram: ``str`` of one is how it was written.
+:func:`compose_diagram` makes a diagram of values, and the functions of ``editing`` change one; both
+write with ``printing``, and both read again what they have written before they hand it out. May
+import the errors and suggestions. It refuses to know what a diagram means, to draw it, and to run
+anything that it names.
 """
 
 from __future__ import annotations
 
+from vibe_llms.mermaid.composing import compose_diagram as compose_diagram
 from vibe_llms.mermaid.diagrams import Diagram as Diagram
 from vibe_llms.mermaid.diagrams import Edge as Edge
 from vibe_llms.mermaid.diagrams import Node as Node
 from vibe_llms.mermaid.diagrams import StyleClass as StyleClass
 from vibe_llms.mermaid.diagrams import Subgraph as Subgraph
 from vibe_llms.mermaid.editing import add_classes as add_classes
+from vibe_llms.mermaid.editing import add_edge as add_edge
+from vibe_llms.mermaid.editing import add_node as add_node
+from vibe_llms.mermaid.editing import remove_edge as remove_edge
+from vibe_llms.mermaid.editing import remove_node as remove_node
+from vibe_llms.mermaid.editing import rename_node as rename_node
+from vibe_llms.mermaid.editing import set_edge_label as set_edge_label
+from vibe_llms.mermaid.editing import set_label as set_label
+from vibe_llms.mermaid.editing import set_shape as set_shape
 from vibe_llms.mermaid.labels import Label as Label
 from vibe_llms.mermaid.labels import LabelKind as LabelKind
 from vibe_llms.mermaid.reading import parse_diagram as parse_diagram

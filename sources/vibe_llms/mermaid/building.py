@@ -162,7 +162,7 @@ class Builder:
         count = self._edge_counts.get(pair, 0)
         has_own_id = bool(id_) and id_ not in self._edges_by_id
         if not has_own_id or id_ is None:
-            id_ = f"L_{start.id}_{end.id}_{count + 1 if count else 0}"
+            id_ = make_edge_id(start.id, end.id, count)
         edge = EdgeDraft(
             id=id_,
             has_own_id=has_own_id,
@@ -251,6 +251,11 @@ class Builder:
             draft = self._subgraphs_by_id[id_] = SubgraphDraft(id_, statement, own, direction)
             self.subgraphs.append(draft)
         return id_
+
+
+def make_edge_id(start: str, end: str, count: int) -> str:
+    """Returns what Mermaid calls an edge behind so many others between the same two nodes."""
+    return f"L_{start}_{end}_{count + 1 if count else 0}"
 
 
 def read_attributes(attributes: said.Attributes) -> dict[str, object] | None:

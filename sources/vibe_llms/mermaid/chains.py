@@ -54,7 +54,10 @@ def parse_nodes(cursor: Cursor) -> NodeStatement:
     while cursor.token.kind in ("LINK", "START_LINK", "LINK_ID"):
         links.append(_parse_link(cursor))
         groups.append(_parse_group(cursor))
-    return NodeStatement(place=cursor.locate(start), groups=tuple(groups), links=tuple(links))
+    # what ends attributes is no token, so that the last one may end behind the last token
+    whole = cursor.locate(start)
+    place = attrs.evolve(whole, end=max(whole.end, groups[-1][-1].place.end))
+    return NodeStatement(place=place, groups=tuple(groups), links=tuple(links))
 
 
 def _parse_group(cursor: Cursor) -> tuple[NodeUse, ...]:
@@ -84,6 +87,7 @@ def _skip_spaces(cursor: Cursor) -> bool:
 def _parse_use(cursor: Cursor) -> NodeUse:
     start = cursor.token.start
     id_, id_place = cursor.read_id(_NODE_RULE)
+    opening = cursor.token.start
     shape, class_name = "", ""
     label: Label | None = None
     properties: tuple[tuple[str, str], ...] = ()
@@ -92,6 +96,7 @@ def _parse_use(cursor: Cursor) -> NodeUse:
     elif cursor.accept("VERTEX_WITH_PROPS_START"):
         label, properties = _parse_properties(cursor)
         shape = "rect"
+    brackets = cursor.locate(opening) if shape else None
     if cursor.accept("STYLE_SEPARATOR"):
         class_name, _ = cursor.read_id("follows ::: where the name of a class must stand.")
     return NodeUse(
@@ -99,6 +104,7 @@ def _parse_use(cursor: Cursor) -> NodeUse:
         id_place=id_place,
         shape=shape,
         label=label,
+        brackets=brackets,
         properties=properties,
         class_name=class_name,
         place=cursor.locate(start),

@@ -1,11 +1,17 @@
-"""What a flowchart is, once it is read: nodes, edges, subgraphs, classes."""
+"""What a flowchart is, once it is read: nodes, edges, subgraphs, classes.
+
+Two values are equal if they say the same, wherever it stands: places take no part in it. So a
+program can make these, too, and needs no places for them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vibe_llms.mermaid.labels import Label
-from vibe_llms.mermaid.spans import Span
+import attrs
+
+from vibe_llms.mermaid.labels import Label, LabelKind
+from vibe_llms.mermaid.spans import NOWHERE, Span
 from vibe_llms.mermaid.statements import Statement
 from vibe_llms.values import frozen
 
@@ -15,6 +21,7 @@ class Node:
     """A node, with all that the statements of the diagram say of it.
 
     Attributes:
+        id: What statements name it by.
         label: What is written on it; its id where no statement has a label for it.
         shape: As Mermaid calls it: ``square`` and ``diamond`` for brackets, any of its shapes'
             names for ``@{ shape: … }``; empty where no statement has one, which is drawn as a
@@ -31,21 +38,25 @@ class Node:
     """
 
     id: str
-    label: Label
+    label: Label = attrs.field()
     shape: str = ""
     classes: tuple[str, ...] = ()
     styles: tuple[str, ...] = ()
-    properties: tuple[tuple[str, str], ...] = ()
-    attributes: tuple[tuple[str, str], ...] = ()
+    properties: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=frozenset)
+    attributes: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=frozenset)
     link: str = ""
     target: str = ""
     has_callback: bool = False
-    uses: tuple[Span, ...] = ()
+    uses: tuple[Span, ...] = attrs.field(default=(), eq=False)
+
+    @label.default
+    def _show_id(self) -> Label:
+        return Label(self.id, LabelKind.TEXT)
 
     @property
     def place(self) -> Span:
         """Where it appears first."""
-        return self.uses[0]
+        return self.uses[0] if self.uses else NOWHERE
 
 
 @frozen(kw_only=True)
@@ -56,12 +67,15 @@ class Edge:
         id: As written, or as Mermaid makes it up (``L_A_B_0``).
         has_own_id: Whether it was written.
         start: The id of the node or subgraph where it begins.
+        end: The id of the one where it ends.
         type: ``arrow_open`` (no ends), ``arrow_point``, ``arrow_circle``, ``arrow_cross``, or one
             of the last three with ``double_`` before it; ``INVALID`` where the two halves of a
             link with its label inside contradict each other.
         stroke: ``normal``, ``thick``, ``dotted``, ``invisible`` or ``INVALID``.
         length: How many ranks it spans at least, up to 10; nothing where it is invalid.
         label: Nothing where it has none.
+        classes: Names of classes, in the order of their assignments.
+        styles: Those that ``linkStyle`` gives it.
         interpolation: Its curve; empty where none was chosen.
         animate: ``true`` or ``false``, or empty.
         animation: ``fast`` or ``slow``, or empty.
@@ -71,13 +85,15 @@ class Edge:
         end_place: Where the node that it ends at is.
     """
 
-    id: str
-    has_own_id: bool = False
+    id: str = ""
+    has_own_id: bool = attrs.field(
+        default=attrs.Factory(lambda self: bool(self.id), takes_self=True)
+    )
     start: str
     end: str
-    type: str
-    stroke: str
-    length: int | None
+    type: str = "arrow_point"
+    stroke: str = "normal"
+    length: int | None = 1
     label: Label | None = None
     classes: tuple[str, ...] = ()
     styles: tuple[str, ...] = ()
@@ -85,9 +101,9 @@ class Edge:
     animate: str = ""
     animation: str = ""
     step: int | None = None
-    place: Span
-    start_place: Span
-    end_place: Span
+    place: Span = attrs.field(default=NOWHERE, eq=False)
+    start_place: Span = attrs.field(default=NOWHERE, eq=False)
+    end_place: Span = attrs.field(default=NOWHERE, eq=False)
 
 
 @frozen(kw_only=True)
@@ -95,21 +111,28 @@ class Subgraph:
     """A subgraph.
 
     Attributes:
+        id: As written, or as Mermaid makes it up for a title of several words (``subGraph0``).
+        title: What is written above it; its id where it has none.
         members: Ids of the nodes and subgraphs that are directly in it, in Mermaid's order.
         direction: Empty where it has none of its own.
+        classes: Names of classes, in the order of their assignments.
         attributes: What ``@{…}`` has for it, such as ``view``.
         place: From the keyword to ``end``.
         head: The line with id and title.
     """
 
     id: str
-    title: Label
-    members: tuple[str, ...]
+    title: Label = attrs.field()
+    members: tuple[str, ...] = attrs.field(default=(), eq=frozenset)
     direction: str = ""
     classes: tuple[str, ...] = ()
-    attributes: tuple[tuple[str, str], ...] = ()
-    place: Span
-    head: Span
+    attributes: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=frozenset)
+    place: Span = attrs.field(default=NOWHERE, eq=False)
+    head: Span = attrs.field(default=NOWHERE, eq=False)
+
+    @title.default
+    def _show_id(self) -> Label:
+        return Label(self.id, LabelKind.TEXT)
 
 
 @frozen(kw_only=True)
@@ -117,20 +140,24 @@ class StyleClass:
     """What ``classDef`` says of one class.
 
     Attributes:
+        name: What nodes have it by.
+        styles: Each as ``fill:#f96``.
         text_styles: Those that Mermaid applies to labels.
     """
 
     name: str
     styles: tuple[str, ...]
-    text_styles: tuple[str, ...]
+    text_styles: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True, eq=False)
+@frozen(kw_only=True)
 class Diagram:
-    """A flowchart and the text that it was read from.
+    """A flowchart and the text that it was read from, which is also how it is printed.
+
+    Two diagrams are equal if they have the same graph and looks, whatever their texts are.
 
     Attributes:
-        text: As it was written. Printing a diagram is this.
+        text: As it was written, with its comments and layout.
         name: Another word for where the text is from, for errors.
         direction: ``TB``, ``BT``, ``RL``, ``LR`` or ``BR``.
         nodes: By id, in the order of their appearance. What an edge calls a subgraph by is a node
@@ -141,13 +168,16 @@ class Diagram:
         classes: By name.
         tooltips: By the id of the node.
         default_styles: Those of ``linkStyle default``.
+        default_interpolation: The curve of ``linkStyle default``; empty where it has none.
+        accessible_title: What ``accTitle`` says, for those who cannot see the picture.
+        accessible_description: What ``accDescr`` says.
         statements: The same as it was written, one after the other.
         title: From the front matter; empty where there is none.
         front_matter: All of it, as plain data.
     """
 
-    text: str
-    name: str
+    text: str = attrs.field(eq=False)
+    name: str = attrs.field(eq=False)
     direction: str
     nodes: Mapping[str, Node]
     edges: tuple[Edge, ...]
@@ -158,7 +188,7 @@ class Diagram:
     default_interpolation: str = ""
     accessible_title: str = ""
     accessible_description: str = ""
-    statements: tuple[Statement, ...]
+    statements: tuple[Statement, ...] = attrs.field(eq=False)
     title: str = ""
     front_matter: Mapping[str, object]
 

@@ -1,11 +1,176 @@
-"""Alters diagrams: what was written stays as it was, and what is new is written behind it."""
+"""Alters diagrams: what is not concerned stays as it was written, with its comments.
+
+Each function changes stretches of the text, reads it again, and compares what it finds with what
+it was asked for: a diagram in which something else has changed never leaves here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-from vibe_llms.mermaid.diagrams import Diagram
+import attrs
+
+from vibe_llms.exceptions import ConfigurationError, RequestError, UnknownNameError
+from vibe_llms.mermaid.building import read_attributes
+from vibe_llms.mermaid.composing import name_edges, write_looks, write_statements
+from vibe_llms.mermaid.diagrams import Diagram, Edge, Node
+from vibe_llms.mermaid.drafts import to_text
+from vibe_llms.mermaid.labels import Label
+from vibe_llms.mermaid.printing import write_attributes, write_brackets, write_label, write_link
 from vibe_llms.mermaid.reading import parse_diagram
+from vibe_llms.mermaid.shapes import BRACKETS, NAMES, complain_about_shape
+from vibe_llms.mermaid.spans import Edit, apply_edits
+from vibe_llms.mermaid.statements import NodeUse
+from vibe_llms.mermaid.surgery import (
+    Remainder,
+    append,
+    append_inside,
+    rename,
+    renumber,
+    survey_uses,
+)
+
+T = TypeVar("T")
+
+
+def add_node(diagram: Diagram, node: Node, *, subgraph: str = "") -> Diagram:
+    """Returns the diagram with one more node, in a subgraph if it is named."""
+    if node.id in diagram.nodes:
+        raise RequestError(
+            detail=f"There is a node {node.id!r} already.", remedy="Choose another id."
+        )
+    lines = list(write_statements(node))
+    groups = {each.id: each for each in diagram.subgraphs}
+    if subgraph:
+        group = _find(groups, "subgraph", subgraph)
+        groups[subgraph] = attrs.evolve(group, members=(*group.members, node.id))
+        edit = append_inside(diagram, group.place, lines)
+    else:
+        edit = append(diagram, lines)
+    wanted = attrs.evolve(
+        diagram, nodes={**diagram.nodes, node.id: node}, subgraphs=tuple(groups.values())
+    )
+    return _commit(diagram, wanted, [edit])
+
+
+def remove_node(diagram: Diagram, node: str) -> Diagram:
+    """Returns the diagram without a node, and without the edges that lead to it or from it."""
+    _refuse_subgraph(diagram, node)
+    _find(diagram.nodes, "node", node)
+    edges = {
+        number: edge
+        for number, edge in enumerate(diagram.edges)
+        if node not in (edge.start, edge.end)
+    }
+    return _reduce(diagram, edges, nodes=frozenset((node,)))
+
+
+def rename_node(diagram: Diagram, node: str, name: str) -> Diagram:
+    """Returns the diagram with another id for a node; one without a label shows the new one."""
+    _refuse_subgraph(diagram, node)
+    old = _find(diagram.nodes, "node", node)
+    if name in diagram.nodes:
+        raise RequestError(detail=f"There is a node {name!r} already.", remedy="Choose another id.")
+    said = _find_saying(diagram, node, "label")
+    is_said = said and (said.label or "label" in _read(said) or not old.label.text)
+    new = attrs.evolve(old, id=name, label=old.label if is_said else Node(id=name).label)
+    edges = _name(
+        attrs.evolve(
+            edge,
+            start=name if edge.start == node else edge.start,
+            end=name if edge.end == node else edge.end,
+        )
+        for edge in diagram.edges
+    )
+    names = {before.id: after.id for before, after in zip(diagram.edges, edges, strict=True)}
+    names = {before: after for before, after in names.items() if before != after} | {node: name}
+    wanted = attrs.evolve(
+        diagram,
+        nodes={names.get(id_, id_): each for id_, each in {**diagram.nodes, node: new}.items()},
+        edges=edges,
+        subgraphs=tuple(
+            attrs.evolve(each, members=tuple(names.get(id_, id_) for id_ in each.members))
+            for each in diagram.subgraphs
+        ),
+        tooltips={names.get(id_, id_): text for id_, text in diagram.tooltips.items()},
+    )
+    return _commit(diagram, wanted, list(rename(diagram, names)))
+
+
+def set_label(diagram: Diagram, node: str, text: str) -> Diagram:
+    """Returns the diagram with another text on a node, which is shown as it is.
+
+    A node without a shape gets square brackets, in which it is drawn the same.
+    """
+    old = _find(diagram.nodes, "node", node)
+    _refuse_subgraph(diagram, node)
+    use = _find_saying(diagram, node, "label")
+    values = _read(use)
+    shape = old.shape or ("" if "label" in values else "square")
+    wanted = _replace_node(diagram, attrs.evolve(old, label=Label(text), shape=shape))
+    edits: list[Edit] = []
+    if use and "label" in values:
+        edits = [_edit_attributes(use, {**values, "label": text, "labelType": "string"})]
+    elif use:
+        edits = [_edit_brackets(use, use.shape or "square", Label(text))]
+    behind = append(diagram, list(write_statements(Node(id=node, label=Label(text), shape=shape))))
+    return _commit(diagram, wanted, edits, [behind])
+
+
+def set_shape(diagram: Diagram, node: str, shape: str) -> Diagram:
+    """Returns the diagram with another shape of a node.
+
+    Args:
+        shape: As :attr:`Node.shape` has it: ``diamond``, ``stadium`` or any of Mermaid's names.
+    """
+    if shape not in BRACKETS and complain_about_shape(shape):
+        raise UnknownNameError(kind="shape", name=shape, known=tuple(sorted({*BRACKETS, *NAMES})))
+    old = _find(diagram.nodes, "node", node)
+    _refuse_subgraph(diagram, node)
+    wanted = _replace_node(diagram, attrs.evolve(old, shape=shape))
+    use = _find_saying(diagram, node, "shape")
+    values = _read(use)
+    edits: list[Edit] = []
+    if use and shape not in BRACKETS:
+        edits = [_edit_attributes(use, {**values, "shape": shape})]
+    elif use:
+        edits = [_edit_brackets(use, shape, use.label or old.label)]
+        if values.pop("shape", None):
+            edits.append(_edit_attributes(use, values))
+    behind = append(diagram, list(write_statements(Node(id=node, label=old.label, shape=shape))))
+    return _commit(diagram, wanted, edits, [behind])
+
+
+def add_edge(diagram: Diagram, edge: Edge) -> Diagram:
+    """Returns the diagram with one more edge, between nodes or subgraphs that it has."""
+    groups = [each.id for each in diagram.subgraphs]
+    for id_ in (edge.start, edge.end):
+        _find(dict.fromkeys((*diagram.nodes, *groups)), "node", id_)
+    curve = edge.interpolation or diagram.default_interpolation
+    edges = _name((*diagram.edges, attrs.evolve(edge, interpolation=curve)))
+    # what an edge calls a subgraph by becomes a node
+    nodes = {id_: Node(id=id_) for id_ in (edge.start, edge.end)} | dict(diagram.nodes)
+    lines = [
+        f"{edge.start} {write_link(edge)} {edge.end}",
+        *write_looks(edge, edges[-1].id, len(diagram.edges)),
+    ]
+    wanted = attrs.evolve(diagram, nodes=nodes, edges=edges)
+    return _commit(diagram, wanted, [append(diagram, lines)])
+
+
+def remove_edge(diagram: Diagram, edge: str) -> Diagram:
+    """Returns the diagram without the edge of that id; its nodes stay."""
+    gone = _find_edge(diagram, edge)
+    return _reduce(diagram, {n: each for n, each in enumerate(diagram.edges) if n != gone})
+
+
+def set_edge_label(diagram: Diagram, edge: str, text: str) -> Diagram:
+    """Returns the diagram with another text on the edge of that id, or none if it is empty."""
+    number = _find_edge(diagram, edge)
+    edges = dict(enumerate(diagram.edges))
+    edges[number] = attrs.evolve(edges[number], label=Label(text) if text else None)
+    return _reduce(diagram, edges)
 
 
 def add_classes(
@@ -24,5 +189,105 @@ def add_classes(
     for name, ids in members.items():
         if listed := ",".join(ids):
             lines.append(f"class {listed} {name}")
-    gap = "" if diagram.text.endswith("\n") else "\n"
-    return parse_diagram(diagram.text + gap + "".join(f"{line}\n" for line in lines), diagram.name)
+    return parse_diagram(_apply(diagram, [append(diagram, lines)]), diagram.name)
+
+
+def _reduce(
+    diagram: Diagram, edges: Mapping[int, Edge], nodes: frozenset[str] = frozenset()
+) -> Diagram:
+    """Returns the diagram with these edges of its own, by number, and without these nodes."""
+    left = _name(edges.values())
+    old = [diagram.edges[number].id for number in edges]
+    names: dict[str, str | None] = {each.id: None for each in diagram.edges if each.id not in old}
+    names |= dict.fromkeys(nodes)
+    names |= {id_: each.id for id_, each in zip(old, left, strict=True) if id_ != each.id}
+    gone = frozenset(id_ for id_, name in names.items() if name is None)
+    numbers = {str(number): str(place) for place, number in enumerate(edges)}
+    wanted = attrs.evolve(
+        diagram,
+        nodes={id_: each for id_, each in diagram.nodes.items() if id_ not in nodes},
+        edges=left,
+        subgraphs=tuple(
+            attrs.evolve(each, members=tuple(id_ for id_ in each.members if id_ not in nodes))
+            for each in diagram.subgraphs
+        ),
+        tooltips={id_: text for id_, text in diagram.tooltips.items() if id_ not in nodes},
+    )
+    others = [*rename(diagram, names), *renumber(diagram, numbers)]
+    tidy, whole = (
+        [*Remainder(diagram, edges, gone, is_tidy=is_tidy).edit(), *others]
+        for is_tidy in (True, False)
+    )
+    return _commit(diagram, wanted, tidy, whole)
+
+
+def _commit(diagram: Diagram, wanted: Diagram, *candidates: Iterable[Edit]) -> Diagram:
+    """Returns the first of several ways to write it that is read as what is wanted."""
+    for edits in candidates:
+        try:
+            found = parse_diagram(_apply(diagram, edits), diagram.name)
+        except ConfigurationError:
+            continue
+        if found == wanted:
+            return found
+    raise RequestError(
+        detail="This change cannot be written in Mermaid so that nothing else changes.",
+        remedy="Use ids of letters, digits and _ that are none of its keywords, or edit the text.",
+    )
+
+
+def _apply(diagram: Diagram, edits: Iterable[Edit]) -> str:
+    return apply_edits(diagram.text, sorted(edits, key=lambda edit: (edit.start, edit.end)))
+
+
+def _name(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+    """Gives edges the ids that they have when they stand in this order."""
+    edges = tuple(edges)
+    names = zip(edges, name_edges(edges), strict=True)
+    return tuple(attrs.evolve(edge, id=id_) for edge, id_ in names)
+
+
+def _find(known: Mapping[str, T], kind: str, name: str) -> T:
+    if name not in known:
+        raise UnknownNameError(kind=kind, name=name, known=tuple(known))
+    return known[name]
+
+
+def _find_edge(diagram: Diagram, id_: str) -> int:
+    numbers = {edge.id: n for n, edge in reversed(list(enumerate(diagram.edges)))}
+    return _find(numbers, "edge", id_)
+
+
+def _refuse_subgraph(diagram: Diagram, node: str) -> None:
+    if any(each.id == node for each in diagram.subgraphs):
+        raise RequestError(detail=f"{node!r} is a subgraph.", remedy="Edit the text.")
+
+
+def _replace_node(diagram: Diagram, node: Node) -> Diagram:
+    return attrs.evolve(diagram, nodes={**diagram.nodes, node.id: node})
+
+
+def _find_saying(diagram: Diagram, node: str, what: str) -> NodeUse | None:
+    """Returns where label or shape of a node are said last, or could be; nothing if nowhere."""
+    uses = survey_uses(diagram, node)
+    saying = (use for use in reversed(uses) if use.brackets or what in _read(use))
+    return next(saying, uses[0] if uses else None)
+
+
+def _read(use: NodeUse | None) -> dict[str, object]:
+    values = read_attributes(use.attributes) if use and use.attributes else None
+    return {name: value for name, value in (values or {}).items() if value}
+
+
+def _edit_brackets(use: NodeUse, shape: str, label: Label) -> Edit:
+    place = use.brackets or attrs.evolve(use.id_place, start=use.id_place.end)
+    if use.properties:
+        fields = "".join(f"{field}:{value}" for field, value in use.properties)
+        return Edit(place.start, place.end, f"[|{fields}|{write_label(label)}]")
+    return Edit(place.start, place.end, write_brackets("", shape, label))
+
+
+def _edit_attributes(use: NodeUse, values: Mapping[str, object]) -> Edit:
+    place = use.attributes.place if use.attributes else attrs.evolve(use.place, start=use.place.end)
+    written = [(name, to_text(value)) for name, value in values.items()]
+    return Edit(place.start, place.end, write_attributes(written) if written else "")

@@ -6,8 +6,10 @@ import enum
 import html
 import re
 
+import attrs
+
 from vibe_llms.mermaid.cleaning import ENTITY_END, ENTITY_NAME, ENTITY_NUMBER
-from vibe_llms.mermaid.spans import Span, strip_space
+from vibe_llms.mermaid.spans import NOWHERE, Span, strip_space
 from vibe_llms.values import frozen
 
 _HIDDEN = re.compile(f"({ENTITY_NUMBER}|{ENTITY_NAME})(.*?){ENTITY_END}")
@@ -27,12 +29,13 @@ class Label:
 
     Attributes:
         text: With the characters that entities (``#quot;``, ``#9829;``) name.
+        kind: How it is shown.
         place: Where it stands; that of the id where Mermaid shows the id.
     """
 
     text: str
-    kind: LabelKind
-    place: Span
+    kind: LabelKind = LabelKind.STRING
+    place: Span = attrs.field(default=NOWHERE, eq=False)
 
 
 def finish_label(label: Label, *, keeps_quotes: bool = False) -> Label:

@@ -52,11 +52,14 @@ def _parse_class_assignment(cursor: Cursor) -> ClassAssignment:
     rule = "does not fit an assignment, which is written class A,B name."
     start = cursor.take().start
     cursor.expect({"SPACE"}, rule)
-    ids, _ = cursor.read_id(rule)
+    ids, ids_place = cursor.read_id(rule)
     cursor.expect({"SPACE"}, rule)
     class_name, _ = cursor.read_id(rule)
     return ClassAssignment(
-        place=cursor.locate(start), ids=tuple(ids.split(",")), class_name=class_name
+        place=cursor.locate(start),
+        ids=tuple(ids.split(",")),
+        ids_place=ids_place,
+        class_name=class_name,
     )
 
 
@@ -126,9 +129,14 @@ def _parse_click(cursor: Cursor) -> ClickStatement:
             tooltip = reveal_entities(token.text)
             if link is not None and cursor.accept("SPACE"):
                 target = cursor.expect({"LINK_TARGET"}, rule).text
+    # neither the keyword nor what closes the last quotes is a token
+    text = cursor.writing.text
+    start = text.rindex("click", 0, first.start)
+    written = text[start : cursor.token.start].rstrip()
     return ClickStatement(
-        place=cursor.locate(first.start),
+        place=cursor.writing.locate(start, start + len(written)),
         ids=tuple(first.text.split(",")),
+        ids_place=cursor.writing.locate(first.start, first.end),
         callback=callback,
         arguments=arguments,
         link=link,

@@ -35,6 +35,10 @@ class Span:
         return f"{self.line}:{self.column}"
 
 
+NOWHERE = Span(0, 0, 0, 0)
+"""The place of what no text was read for."""
+
+
 @frozen
 class Edit:
     """Other words for a stretch of a text."""

@@ -27,6 +27,7 @@ class NodeUse:
         id_place: The id alone.
         shape: What the brackets mean; empty where there are none.
         label: What stands between the brackets.
+        brackets: These, with what is between them; nothing where there are none.
         properties: A field and its value, of ``[|field:value|label]``.
         class_name: What follows three colons; empty where nothing does.
         attributes: What stands in ``@{…}``.
@@ -37,6 +38,7 @@ class NodeUse:
     id_place: Span
     shape: str = ""
     label: Label | None = None
+    brackets: Span | None = None
     properties: tuple[tuple[str, str], ...] = ()
     class_name: str = ""
     attributes: Attributes | None = None
@@ -112,6 +114,7 @@ class ClassAssignment:
 
     place: Span
     ids: tuple[str, ...]
+    ids_place: Span
     class_name: str
 
 
@@ -156,6 +159,7 @@ class ClickStatement:
 
     place: Span
     ids: tuple[str, ...]
+    ids_place: Span
     callback: str | None = None
     arguments: str | None = None
     link: str | None = None

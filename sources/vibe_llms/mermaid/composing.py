@@ -1,0 +1,159 @@
+"""Makes a diagram of nodes, edges and subgraphs that a program has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.mermaid.building import make_edge_id
+from vibe_llms.mermaid.diagrams import Diagram, Edge, Node, StyleClass, Subgraph
+from vibe_llms.mermaid.labels import Label, LabelKind
+from vibe_llms.mermaid.printing import write_attributes, write_label, write_link, write_node
+from vibe_llms.mermaid.reading import parse_diagram
+
+_CLICKABLE = "clickable"
+"""The class that Mermaid gives to what has a link."""
+
+
+def compose_diagram(
+    *,
+    nodes: Iterable[Node] = (),
+    edges: Iterable[Edge] = (),
+    subgraphs: Iterable[Subgraph] = (),
+    classes: Iterable[StyleClass] = (),
+    direction: str = "TB",
+) -> Diagram:
+    """Makes a diagram of its parts, which may be made by a program or taken from other diagrams.
+
+    What the values say of a node, an edge, a subgraph or a class is written; what they cannot say
+    (tooltips, what a click calls) is not. An edge without an id of its own gets one from Mermaid.
+
+    Args:
+        subgraphs: Inner ones before outer ones.
+        direction: ``TB``, ``BT``, ``RL`` or ``LR``.
+
+    Raises:
+        ConfigurationError: An id, a class, a style or a shape is none that Mermaid reads.
+    """
+    nodes, edges, subgraphs, classes = list(nodes), list(edges), list(subgraphs), list(classes)
+    groups = {each.id: each.classes for each in subgraphs}
+    lines = [f"flowchart {direction}"]
+    for node in nodes:
+        lines += (f"  {line}" for line in write_statements(node, groups.get(node.id, ())))
+    lines += _nest(subgraphs)
+    for edge in edges:
+        lines.append(f"  {edge.start} {write_link(edge)} {edge.end}")
+    for number, (edge, id_) in enumerate(zip(edges, name_edges(edges), strict=True)):
+        lines += (f"  {line}" for line in write_looks(edge, id_, number))
+    lines += (f"  {write_class(each.name, each.styles)}" for each in classes)
+    diagram = parse_diagram("".join(f"{line}\n" for line in lines))
+    _prove(diagram, nodes, edges, subgraphs)
+    return diagram
+
+
+def _prove(
+    diagram: Diagram, nodes: list[Node], edges: list[Edge], subgraphs: list[Subgraph]
+) -> None:
+    """Refuses what Mermaid reads as something else, such as a node that is called click."""
+    for node in nodes:
+        if diagram.nodes.get(node.id) != attrs.evolve(node, has_callback=False):
+            raise _refuse(f"The node {node.id!r}")
+    for place, edge in enumerate(edges):
+        if place >= len(diagram.edges) or diagram.edges[place] != attrs.evolve(
+            edge, id=diagram.edges[place].id
+        ):
+            raise _refuse(f"The edge from {edge.start!r} to {edge.end!r}")
+    found = {each.id: each for each in diagram.subgraphs}
+    for subgraph in subgraphs:
+        if found.get(subgraph.id) != subgraph:
+            raise _refuse(f"The subgraph {subgraph.id!r}")
+
+
+def _refuse(what: str) -> RequestError:
+    return RequestError(
+        detail=f"{what} cannot be written in Mermaid so that it is read as it is.",
+        remedy="Choose another id: letters, digits and _, and none of Mermaid's keywords.",
+    )
+
+
+def write_class(name: str, styles: Iterable[str]) -> str:
+    """Returns what defines a class."""
+    escaped = (each.replace(",", "\\,") for each in styles)
+    return f"classDef {name} {','.join(escaped)}"
+
+
+def name_edges(edges: Iterable[Edge]) -> Iterator[str]:
+    """Yields the ids of edges, as Mermaid names those that have none of their own."""
+    counts = Counter[tuple[str, str]]()
+    for edge in edges:
+        pair = (edge.start, edge.end)
+        yield edge.id if edge.has_own_id else make_edge_id(*pair, counts[pair])
+        counts[pair] += 1
+
+
+def write_statements(node: Node, later: Iterable[str] = ()) -> Iterator[str]:
+    """Yields all statements that say what a node is, but for the classes that come later."""
+    yield from write_node(node)
+    has_link = False
+    names = list(node.classes)
+    for name in later:
+        if name in names:
+            names.remove(name)  # what a subgraph gets, the node of its name gets with it
+    for name in names:
+        if name == _CLICKABLE and node.link and not has_link:
+            has_link = True
+            address = write_label(Label(node.link))
+            yield f"click {node.id} href {address} {node.target}".rstrip()
+        else:
+            yield f"class {node.id} {name}"
+    if node.styles:
+        yield f"style {node.id} {','.join(node.styles)}"
+
+
+def write_looks(edge: Edge, id_: str, number: int) -> Iterator[str]:
+    """Yields the statements that say what the link of an edge cannot."""
+    attributes: list[tuple[str, str | int]] = []
+    if edge.interpolation:
+        yield f"linkStyle {number} interpolate {edge.interpolation}"
+    if edge.styles:
+        yield f"linkStyle {number} {','.join(edge.styles)}"
+    if edge.animate:
+        attributes.append(("animate", edge.animate))
+    if edge.animation:
+        attributes.append(("animation", edge.animation))
+    if edge.step:
+        attributes.append(("step", edge.step))
+    if attributes:
+        yield f"{id_}{write_attributes(attributes)}"
+    for name in edge.classes:
+        yield f"class {id_} {name}"
+
+
+def _nest(subgraphs: list[Subgraph]) -> Iterator[str]:
+    """Yields subgraphs with their members, inner ones inside of outer ones."""
+    written: dict[str, list[str]] = {}
+    for subgraph in subgraphs:
+        lines = [_write_head(subgraph)]
+        if subgraph.direction:
+            lines.append(f"  direction {subgraph.direction}")
+        for member in subgraph.members:
+            lines += (f"  {line}" for line in written.pop(member, [member]))
+        written[subgraph.id] = [*lines, "end", *_write_rest(subgraph)]
+    for lines in written.values():
+        yield from (f"  {line}" for line in lines)
+
+
+def _write_head(subgraph: Subgraph) -> str:
+    if subgraph.title == Label(subgraph.id, LabelKind.TEXT):
+        return f"subgraph {subgraph.id}"
+    return f"subgraph {subgraph.id} [{write_label(subgraph.title)}]"
+
+
+def _write_rest(subgraph: Subgraph) -> Iterator[str]:
+    for name in subgraph.classes:
+        yield f"class {subgraph.id} {name}"
+    if subgraph.attributes:
+        yield f"{subgraph.id}{write_attributes(subgraph.attributes)}"

@@ -1,0 +1,128 @@
+"""Writes labels, nodes and links so that Mermaid reads in them what they say.
+
+In a label an entity stands for what would mean more than itself: what ends the label, what begins
+an entity or HTML, and what Mermaid looks for in the whole text before it reads it. Line breaks
+(``<br/>``) stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from vibe_llms.mermaid.diagrams import Edge, Node
+from vibe_llms.mermaid.labels import Label, LabelKind
+from vibe_llms.mermaid.shapes import BRACKETS
+from vibe_llms.mermaid.spans import SPACE
+
+_NAMES = {'"': "quot", "<": "lt", ">": "gt", "&": "amp"}
+_ANYWHERE = rf"""<br[ ]?/?>|["<>&]
+    |^[{SPACE}]|[{SPACE}]\Z|[\r\u2028\u2029]
+    |\#(?=\w+;)|\ufb02(?=\u00b0)                      # an entity, as written and as cleaned
+    |%(?=%)                                           # a comment
+    |(?<=direction)[{SPACE}](?=[{SPACE}]*(?:[TL][BRD]|BT|RL))
+    |C(?=4(?:Container|Component|Dynamic|Deployment)) # is the diagram of another language
+    |\}}(?=[{SPACE}]*\n)                              # loses the spaces
+"""
+_FLAGS = re.VERBOSE | re.ASCII
+_SPECIAL = {
+    LabelKind.TEXT: re.compile(rf"{_ANYWHERE}|[][(){{}}|/\\~@]|^-", _FLAGS),
+    LabelKind.STRING: re.compile(rf"{_ANYWHERE}|^`", _FLAGS),
+    LabelKind.MARKDOWN: re.compile(rf"{_ANYWHERE}|`", _FLAGS),
+}
+_IN_ATTRIBUTES = re.compile(_ANYWHERE, _FLAGS)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
+_COLON = re.compile(rf":(?=[^{SPACE}]*#)")
+_QUOTES = {
+    LabelKind.TEXT: ("", ""),
+    LabelKind.STRING: ('"', '"'),
+    LabelKind.MARKDOWN: ('"`', '`"'),
+}
+_STROKES = {"normal": "-", "thick": "=", "invisible": "~"}
+_ENDS = {"arrow_open": "", "arrow_point": ">", "arrow_circle": "o", "arrow_cross": "x"}
+_STARTS = {"arrow_point": "<", "arrow_circle": "o", "arrow_cross": "x"}
+
+
+def write_label(label: Label) -> str:
+    """Returns what stands between brackets or pipes."""
+    opening, closing = _QUOTES[label.kind]
+    text = _hide_colons(_SPECIAL[label.kind].sub(_name, label.text))
+    return f"{opening}{text or ' '}{closing}"
+
+
+def _hide_colons(text: str) -> str:
+    """Hides colons in one word with an entity: these look like styles and lose a semicolon."""
+    return _COLON.sub("#58;", text)
+
+
+def _name(found: re.Match[str]) -> str:
+    character = found[0]
+    return character if len(character) > 1 else f"#{_NAMES.get(character, ord(character))};"
+
+
+def write_node(node: Node) -> Iterator[str]:
+    """Yields the statements that say of a node what brackets and attributes can say."""
+    written, shape, label = node.id, "", node.label
+    for field, value in node.properties:
+        yield f"{node.id}[|{field}:{value}|{write_label(label)}]"
+    if node.properties:
+        shape, label = "rect", Label(node.id, LabelKind.TEXT)  # what these have said
+    attributes = dict(node.attributes)
+    has_picture = "icon" in attributes or "img" in attributes
+    is_named = label != Label(node.id, LabelKind.TEXT)
+    if node.shape in BRACKETS or (is_named and node.shape and not has_picture):
+        shape = node.shape if node.shape in BRACKETS else "square"
+        written = write_brackets(node.id, shape, label)
+        is_named = False
+    if node.shape != shape:
+        attributes = {"shape": node.shape, **attributes}
+    if is_named or has_picture:
+        attributes["label"] = label.text
+        if label.kind is not LabelKind.MARKDOWN:
+            attributes["labelType"] = label.kind
+    if attributes:
+        written += write_attributes(attributes.items())
+    if written != node.id or not node.properties:
+        yield written
+
+
+def write_brackets(start: str, shape: str, label: Label) -> str:
+    """Returns a label in the brackets of a shape, behind what stands before these."""
+    opening, closing = BRACKETS[shape]
+    return f"{start}{opening}{write_label(label)}{closing}"
+
+
+def write_attributes(values: Iterable[tuple[str, str | int]]) -> str:
+    """Returns names and values as ``@{…}``; only numbers are without quotes."""
+    pairs = ", ".join(f"{_write_name(name)}: {_write_value(value)}" for name, value in values)
+    return f"@{{ {pairs} }}"
+
+
+def _write_name(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z]+", name) else _write_value(name)
+
+
+def _write_value(value: str | int) -> str:
+    if isinstance(value, int):
+        return str(value)
+    text = _IN_ATTRIBUTES.sub(_name, value).replace("\\", "\\\\")
+    # as YAML names it: an entity of a control character may be another one
+    text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return f'"{_hide_colons(text)}"'
+
+
+def write_link(edge: Edge) -> str:
+    """Returns what stands between the two nodes of an edge."""
+    id_ = f"{edge.id}@" if edge.has_own_id else ""
+    if edge.length is None:
+        label = write_label(edge.label or Label("", LabelKind.TEXT))
+        return f"{id_}x-- {label} --o"
+    end = edge.type.removeprefix("double_")
+    start = _STARTS[end] if edge.type != end else ""
+    if edge.stroke == "dotted":
+        line = f"-{'.' * edge.length}-{_ENDS[end]}"
+    else:
+        stroke = _STROKES[edge.stroke]
+        line = f"{stroke * (edge.length + 1)}{_ENDS[end] or stroke}"
+    label = f"|{write_label(edge.label)}|" if edge.label else ""
+    return f"{id_}{start}{line}{label}"

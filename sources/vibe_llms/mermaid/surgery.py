@@ -1,0 +1,249 @@
+"""Finds which stretches of a text say something, and how they are to read once it is taken out.
+
+All functions here return edits of the text, and look at nothing but statements and their places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from vibe_llms.mermaid.diagrams import Diagram, Edge
+from vibe_llms.mermaid.printing import write_link
+from vibe_llms.mermaid.spans import Edit, Span
+from vibe_llms.mermaid.statements import (
+    ClassAssignment,
+    ClickStatement,
+    Link,
+    LinkStyleStatement,
+    NodeStatement,
+    NodeUse,
+    Statement,
+    StyleStatement,
+    SubgraphStatement,
+)
+
+Group: TypeAlias = tuple[NodeUse, ...]
+
+Names: TypeAlias = Mapping[str, str | None]
+"""What ids become; nothing for those that go."""
+
+
+def survey_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """Yields all statements in the order of the text, with those in subgraphs."""
+    rest = list(reversed(statements))
+    while rest:
+        statement = rest.pop()
+        yield statement
+        if isinstance(statement, SubgraphStatement):
+            rest += reversed(statement.statements)
+
+
+def survey_uses(diagram: Diagram, id_: str) -> list[NodeUse]:
+    """Returns where statements name a node, in the order of the text."""
+    return [
+        use
+        for statement in survey_statements(diagram.statements)
+        if isinstance(statement, NodeStatement)
+        for group in statement.groups
+        for use in group
+        if use.id == id_
+    ]
+
+
+def append(diagram: Diagram, lines: Sequence[str]) -> Edit:
+    """Writes statements behind all others, indented as the last one is."""
+    text = diagram.text
+    indent = find_indent(text, diagram.statements[-1].place.start) if diagram.statements else "  "
+    newline = find_newline(text)
+    gap = "" if text.endswith("\n") else newline
+    return Edit(len(text), len(text), gap + "".join(f"{indent}{line}{newline}" for line in lines))
+
+
+def append_inside(diagram: Diagram, place: Span, lines: Sequence[str]) -> Edit:
+    """Writes statements at the end of the subgraph with that place."""
+    text, newline = diagram.text, find_newline(diagram.text)
+    end = len(text[: place.end].rstrip()) - len("end")
+    indent = find_indent(text, end)
+    written = "".join(f"{indent}  {line}{newline}" for line in lines)
+    if not text[end - len(indent) : end].strip() and is_line_start(text, end - len(indent)):
+        return Edit(end - len(indent), end - len(indent), written)
+    return Edit(end, end, f"{newline}{written}{indent}")
+
+
+def find_newline(text: str) -> str:
+    """Returns what ends the lines of a text."""
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def is_line_start(text: str, position: int) -> bool:
+    return position == 0 or text[position - 1] in "\r\n"
+
+
+def find_indent(text: str, position: int) -> str:
+    """Returns the white space that the line of a position begins with."""
+    start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
+    line = text[start:position]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def cut(text: str, place: Span) -> Edit:
+    """Takes out a statement, with its semicolon, and with its line if nothing else is there."""
+    start, end = place.start, place.end
+    while end < len(text) and text[end] in " \t":
+        end += 1
+    if text[end : end + 1] == ";":
+        end += 1
+    while start and text[start - 1] in " \t":
+        start -= 1
+    if is_line_start(text, start) and (end == len(text) or text[end] in "\r\n"):
+        end += 2 if text.startswith("\r\n", end) else 1
+        return Edit(start, min(end, len(text)), "")
+    return Edit(place.start, end, "")
+
+
+def rename(diagram: Diagram, names: Names) -> Iterator[Edit]:
+    """Says other names wherever the old ones stand; lists without names go."""
+    text = diagram.text
+    for statement in survey_statements(diagram.statements):
+        match statement:
+            case NodeStatement(groups=groups):
+                for group in groups:
+                    for use in group:
+                        if new := names.get(use.id):
+                            yield Edit(use.id_place.start, use.id_place.end, new)
+            case StyleStatement(id=id_) if id_ in names:
+                new = names[id_]
+                place = statement.id_place
+                yield Edit(place.start, place.end, new) if new else cut(text, statement.place)
+            case ClassAssignment(ids=ids) | ClickStatement(ids=ids) if any(
+                id_ in names for id_ in ids
+            ):
+                left = [new for id_ in ids if (new := names.get(id_, id_))]
+                place = statement.ids_place
+                if left:
+                    yield Edit(place.start, place.end, ",".join(left))
+                else:
+                    yield cut(text, statement.place)
+            case _:
+                pass
+
+
+def renumber(diagram: Diagram, numbers: Mapping[str, str]) -> Iterator[Edit]:
+    """Says other numbers of edges; statements about none go."""
+    for statement in survey_statements(diagram.statements):
+        if isinstance(statement, LinkStyleStatement) and statement.positions:
+            left = [numbers[each] for each in statement.positions if each in numbers]
+            place = statement.positions_place
+            if not left:
+                yield cut(diagram.text, statement.place)
+            elif tuple(left) != statement.positions:
+                yield Edit(place.start, place.end, ",".join(left))
+
+
+class Remainder:
+    """What stays of statements about nodes when nodes and edges go.
+
+    A chain is broken where one of its edges goes. What is left of it stays as it was written, and
+    edges that one link has made together with the lost one are written by themselves.
+
+    Args:
+        edges: By number, as they are to be; without those that go.
+        nodes: Ids of those that go.
+        is_tidy: Whether also goes what stays alone, says nothing, and is named elsewhere.
+    """
+
+    def __init__(
+        self, diagram: Diagram, edges: Mapping[int, Edge], nodes: frozenset[str], *, is_tidy: bool
+    ) -> None:
+        self._diagram = diagram
+        self._edges = edges
+        self._nodes = nodes
+        self._is_tidy = is_tidy
+        self._mentions = Counter(
+            use.id
+            for statement in survey_statements(diagram.statements)
+            if isinstance(statement, NodeStatement)
+            for group in statement.groups
+            for use in group
+        )
+
+    def edit(self) -> Iterator[Edit]:
+        """Yields what to change."""
+        text, number = self._diagram.text, 0
+        for statement in survey_statements(self._diagram.statements):
+            if not isinstance(statement, NodeStatement):
+                continue
+            first = number
+            number += sum(
+                len(starts) * len(ends)
+                for starts, ends in zip(statement.groups, statement.groups[1:], strict=False)
+            )
+            uses = [use for group in statement.groups for use in group]
+            is_same = all(map(self._is_same, range(first, number)))
+            if not is_same or any(use.id in self._nodes for use in uses):
+                place = statement.place
+                pieces = list(self._break(statement, first))
+                gap = find_newline(text) + find_indent(text, place.start)
+                if pieces:
+                    yield Edit(place.start, place.end, gap.join(pieces))
+                else:
+                    yield cut(text, place)
+
+    def _break(self, statement: NodeStatement, number: int) -> Iterator[str]:
+        """Yields the statements that stay of one, whose first edge has that number."""
+        chain, uses = self._write_group(statement.groups[0])
+        for link, starts, ends in zip(
+            statement.links, statement.groups, statement.groups[1:], strict=False
+        ):
+            numbers = range(number, number + len(starts) * len(ends))
+            number = numbers.stop
+            following, left = self._write_group(ends)
+            if joint := self._join(link, starts, ends, numbers):
+                chain, uses = f"{chain}{joint}{following}", uses + left
+                continue
+            yield from self._finish(chain, uses)
+            for edge in (self._edges[each] for each in numbers if each in self._edges):
+                yield f"{edge.start} {write_link(edge)} {edge.end}"
+            chain, uses = following, left
+        yield from self._finish(chain, uses)
+
+    def _join(self, link: Link, starts: Group, ends: Group, numbers: range) -> str:
+        """Returns what stands between two groups; nothing where one link cannot say it all."""
+        left = [use for use in (*starts, *ends) if use.id not in self._nodes]
+        if len(left) == len(starts) + len(ends):
+            if all(self._is_same(each) for each in numbers):
+                return self._cut(starts[-1].place.end, ends[0].place.start)
+            only = self._edges.get(numbers[0]) if len(numbers) == 1 else None
+            return f" {write_link(only)} " if only else ""
+        kept = [each for each in numbers if each in self._edges]
+        has_both = any(use in left for use in starts) and any(use in left for use in ends)
+        is_whole = len(kept) == sum(
+            start in left and end in left for start in starts for end in ends
+        )
+        if not (has_both and is_whole and link.id is None and all(map(self._is_same, kept))):
+            return ""
+        return f" {self._cut(link.place.start, link.place.end).strip()} "
+
+    def _is_same(self, number: int) -> bool:
+        return self._edges.get(number) == self._diagram.edges[number]
+
+    def _finish(self, chain: str, uses: Group) -> Iterator[str]:
+        """Yields a chain, unless it only names what is named elsewhere."""
+        if not chain:
+            return
+        is_bare = chain == " & ".join(use.id for use in uses)
+        if self._is_tidy and is_bare and all(self._mentions[use.id] > 1 for use in uses):
+            self._mentions.subtract(use.id for use in uses)
+        else:
+            yield chain
+
+    def _write_group(self, uses: Group) -> tuple[str, Group]:
+        left = tuple(use for use in uses if use.id not in self._nodes)
+        if left == uses:
+            return self._cut(uses[0].place.start, uses[-1].place.end), uses
+        return " & ".join(self._cut(use.place.start, use.place.end) for use in left), left
+
+    def _cut(self, start: int, end: int) -> str:
+        return self._diagram.text[start:end]
