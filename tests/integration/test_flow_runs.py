@@ -14,6 +14,7 @@ from flow_tasks import compose_task
 from scripting import write_script
 from vibe_llms import invocable
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
+from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent, VisitEvent
 from vibe_llms.exceptions import RequestError, StoreError
 from vibe_llms.flows import AdapterConfig, AdapterResult, UniversalAdapter, execute_task, run_task
@@ -92,6 +93,7 @@ def test_001_a_loop_without_a_bound_of_its_own_ends_with_the_run() -> None:
     result = run("START --> L([Refine])\n L --> P0 --> L\n L --> END", "x", config=config)
     assert (result.success, result.limit, len(result.path)) == (False, "max_iterations", 10)
     assert "max_iterations = 10" in result.errors[0]
+    assert any("bound" in each for each in result.warnings), result.warnings
 
 
 def test_branches_run_at_once_and_meet_again(tmp_path: Path) -> None:
@@ -107,11 +109,9 @@ def test_branches_run_at_once_and_meet_again(tmp_path: Path) -> None:
 
     def listen(event: object) -> None:
         nonlocal running, most
-        if isinstance(event, VisitEvent) and event.event.type == "run.started":
-            running += 1
-            most = max(most, running)
-        if isinstance(event, VisitEvent) and event.event.type == "run.ended":
-            running -= 1
+        within = event.event if isinstance(event, VisitEvent) else None
+        running += isinstance(within, RunStartedEvent) - isinstance(within, RunEndedEvent)
+        most = max(most, running)
 
     result = run(
         "START --> S[both]\n S --> P0 --> J[join]\n S --> P1 --> J\n J --> P2 --> END",
@@ -227,6 +227,23 @@ def test_what_needs_an_approval_waits_and_goes_on_when_it_is_given(tmp_path: Pat
     assert (result.success, result.final_response, calls) == (True, "paid 5", [5])
     again = asyncio.run(adapter.resume(result.run_id))
     assert (again.final_response, calls) == ("paid 5", [5])
+
+
+def test_a_subflow_runs_another_task(tmp_path: Path) -> None:
+    """It is given what was said before as its input, and its final response is the node's."""
+    inner = compose_task("START --> P0 --> END", "inner: {{input}} {{name}}")
+    (tmp_path / "inner.json").write_text(json.dumps(inner), encoding="utf-8")
+    outer = compose_task("START --> P0 --> S[[inner]] --> P1 --> END", "o", "got {{response:S}}")
+    path = tmp_path / "outer.json"
+    path.write_text(json.dumps(outer), encoding="utf-8")
+    heard: list[Any] = []
+    result = run_task(path, variables={"name": "n"}, listener=heard.append)
+    assert (result.errors, result.final_response) == ((), "got inner: o n")
+    assert result.requests == 3
+    within = [each.event for each in heard if isinstance(each, VisitEvent)]
+    assert sum(isinstance(each, FlowEndedEvent) for each in within) == 1
+    asked = [each.event for each in within if isinstance(each, VisitEvent)]
+    assert any(isinstance(each, RunEndedEvent) for each in asked)
 
 
 def test_time_that_is_up_stops_the_request_in_flight(tmp_path: Path) -> None:
@@ -383,6 +400,37 @@ def test_a_model_that_chooses_is_asked_once_however_often_the_run_is_resumed(
     assert (event.category, event.confidence) == ("glad", 0.9)
     assert "It hopes." in event.evidence
     assert event.requests == 1
+
+
+def test_a_choice_that_fails_takes_the_edge_on_error() -> None:
+    """As a visit does that fails in any other way."""
+    diagram = "START --> P0 --> C{ok?}\n C -->|good| END\n C -->|error| P1 --> END\n C --> END"
+    rules = {"good": {"pattern": "(a+)+$"}}
+    said = "a" * 5_000 + "b"
+    result = run(diagram, "{{said}}", "sorry", categories=rules, variables={"said": said})
+    assert (result.errors, result.final_response) == ((), "sorry")
+
+
+def test_the_content_of_an_entry_goes_into_a_prompt(tmp_path: Path) -> None:
+    """Only that of entries that a prompt wants; what cannot be had fails the visit."""
+    (tmp_path / "notes.md").write_text("tides come twice", encoding="utf-8")
+    entries = [
+        {"name": "notes", "source_url": "file:notes.md"},
+        {"name": "lost", "source_url": "file:lost.md"},
+    ]
+    task = compose_task(
+        "START --> P0 --> END",
+        "{{registry:notes.content}} by {{registry:notes}}",
+        resource_registry={"entries": entries},
+    )
+    path = tmp_path / "task.json"
+    path.write_text(json.dumps(task), encoding="utf-8")
+    assert run_task(path).final_response == "tides come twice by file:notes.md"
+    task["prompts"][0]["template"] = "{{registry:lost.content}}"
+    path.write_text(json.dumps(task), encoding="utf-8")
+    result = run_task(path)
+    assert (result.success, result.reason) == (False, "failed")
+    assert "lost.md" in result.errors[0]
 
 
 def test_the_conversation_of_a_run_has_the_goal_and_what_came_of_it(tmp_path: Path) -> None:

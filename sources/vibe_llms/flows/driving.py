@@ -26,8 +26,9 @@ from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.flows.categorizing import Category, categorize
 from vibe_llms.flows.checking import TaskCheck
-from vibe_llms.flows.graphs import Exits, NodeKind
-from vibe_llms.flows.interpolation import TemplateScope, render_template
+from vibe_llms.flows.contents import RegistryContents, survey_contents
+from vibe_llms.flows.graphs import Exits, FlowNode, NodeKind
+from vibe_llms.flows.interpolation import Template, TemplateScope, render_template
 from vibe_llms.flows.invoking import render_arguments
 from vibe_llms.flows.judging import Judge
 from vibe_llms.flows.machine import ENGAGED, Pass, Stop, Visit, choose, decide, escape, find_round
@@ -99,7 +100,7 @@ class FlowDriver:
     run_subflow: RunSubflow
     config: AdapterConfig
     variables: Mapping[str, JsonValue]
-    contents: Mapping[str, str]
+    contents: RegistryContents
     predicates: Predicates
     tell: Callable[[VisitEvent], object] | None = None
     spending: Spending = Spending()
@@ -223,9 +224,9 @@ class FlowDriver:
 
     async def _engage(self, visit: Visit, identity: str) -> VisitOutcome:
         node, branch, visitor = visit.node, visit.branch, self.visitor
-        scope = self._compose_scope(branch)
         listener = self._listen(visit)
         try:
+            scope = await self._compose_scope(visit)
             if node.kind is NodeKind.TOOL:
                 invocation = self.check.invocations[node.id]
                 arguments = render_arguments(invocation, scope)
@@ -244,25 +245,31 @@ class FlowDriver:
     async def _conclude(self, visit: Visit, outcome: VisitOutcome) -> NodeFinishedEvent | _Rest:
         """Finds out where the flow goes on after a visit; or why it cannot."""
         node, exits = visit.node, self.state.flow.exits[visit.node.id]
-        spending, category, detail = outcome.spending, None, outcome.failure
+        spending, category = outcome.spending, None
+        detail, error = outcome.failure, outcome.error
         if outcome.failure or (outcome.limit and exits.limit):
             edges = escape(exits, is_limit=bool(outcome.limit))
             detail = detail or f"The limit {outcome.limit} was reached."
         elif exits.choices:
             said = visit.branch.response if outcome.response is None else outcome.response
-            category, cost = await self._categorize(visit, said, exits)
-            spending += cost
-            edges = choose(exits, category.name)
-            if not edges:
-                edges = escape(exits, is_limit=False)
-                detail = f"{category.evidence} {node.id} has no edge for that."
+            try:
+                category, cost = await self._categorize(visit, said, exits)
+            except ConverseError as caught:
+                edges, detail, error = escape(exits, is_limit=False), str(caught), caught
+            else:
+                spending += cost
+                edges = choose(exits, category.name)
+                if not edges:
+                    edges = escape(exits, is_limit=False)
+                    detail = f"{category.evidence} {node.id} has no edge for that."
         else:
             edges = exits.onward
         if not edges:
             self.spending += spending
             reason: FlowReason = "limit" if outcome.limit else "failed"
-            limit, error = outcome.limit, outcome.error
-            return _Rest(reason=reason, node=node.id, limit=limit, detail=detail, error=error)
+            return _Rest(
+                reason=reason, node=node.id, limit=outcome.limit, detail=detail, error=error
+            )
         return NodeFinishedEvent(
             node=node.id,
             visit=visit.number,
@@ -359,10 +366,12 @@ class FlowDriver:
 
         return hear
 
-    def _compose_scope(self, branch: Branch) -> TemplateScope:
+    async def _compose_scope(self, visit: Visit) -> TemplateScope:
         state, task = self.state, self.check.task
+        wanted = survey_contents(self._survey_templates(visit.node))
+        contents = await self.contents.acquire(wanted)
         registry = {
-            entry.name: {**entry.survey_fields(), CONTENT: self.contents.get(entry.name, "")}
+            entry.name: {**entry.survey_fields(), CONTENT: contents.get(entry.name, "")}
             for entry in task.resource_registry.entries
         }
         return TemplateScope(
@@ -370,8 +379,16 @@ class FlowDriver:
             registry=registry,
             # What was not said yet is empty: the check has warned of it.
             responses={**dict.fromkeys(state.flow.nodes, ""), **state.responses},
-            loop=find_round(branch, state, self.config.max_iterations),
+            loop=find_round(visit.branch, state, self.config.max_iterations),
         )
+
+    def _survey_templates(self, node: FlowNode) -> Sequence[Template]:
+        """Returns the templates that a visit of a node renders."""
+        if node.prompt is not None:
+            return [self.check.templates[node.prompt]]
+        invocation = self.check.invocations.get(node.id)
+        values = () if invocation is None else invocation.arguments.values()
+        return [value for value in values if isinstance(value, Template)]
 
     def _compose_context(self) -> PredicateContext:
         return PredicateContext(variables=self.variables, responses=self.state.responses)

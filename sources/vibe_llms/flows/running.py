@@ -17,6 +17,7 @@ from vibe_llms.events.bus import EventBus
 from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
 from vibe_llms.exceptions import ConfigurationError, ConverseError, UnknownConversationError
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
+from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
 from vibe_llms.flows.machine import Visit
 from vibe_llms.flows.predicates import Predicates, survey_predicates
@@ -27,6 +28,7 @@ from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import SCRIPTED, ResourceLlm, Task
 from vibe_llms.flows.visiting import TAG, Visitor, VisitOutcome
 from vibe_llms.instruments.models import Model
+from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.plain import JsonValue
@@ -132,7 +134,14 @@ class TaskRun:
                 run_subflow=functools.partial(self._run_subflow, check),
                 config=self.config,
                 variables={**check.task.variables, **self.given},
-                contents={},
+                contents=RegistryContents(
+                    registry=check.task.resource_registry,
+                    folder=check.task.folder,
+                    bounds=PageBounds(
+                        schemes=("https",),
+                        private_hosts=survey_private_hosts(self.adapter.application.configuration),
+                    ),
+                ),
                 predicates=predicates,
                 tell=bus,
             )
