@@ -138,9 +138,10 @@ class Application:
         """
         resolved = self.resolve_address(address)
         shared = await self._access_client(resolved.provider, holder or self)
-        if resolved.name not in shared.models:
-            shared.models[resolved.name] = await shared.client.access_model(resolved.name)
-        return shared.models[resolved.name]
+        model = shared.models.get(resolved.name)
+        if model is None:
+            model = shared.models[resolved.name] = await shared.client.access_model(resolved.name)
+        return model
 
     async def survey_models(
         self, provider: str, *, refresh: bool = False
@@ -287,14 +288,15 @@ class Application:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        if (provider, loop) not in self._clients:
+        shared = self._clients.get((provider, loop))
+        if shared is None:
             await self._forget_dead_loops()
             loaded = await asyncio.to_thread(self.plugins.load_provider, provider)
             if (provider, loop) not in self._clients:  # somebody else may have been quicker
                 with locating(self.configuration):
                     self._clients[provider, loop] = _Shared(loaded.produce_client())
                 await self._close_at_end(loop)
-        shared = self._clients[provider, loop]
+            shared = self._clients[provider, loop]
         shared.holders.add(holder)
         return shared
 

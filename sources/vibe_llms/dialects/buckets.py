@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping
-from typing import Any
 
 Counts = Mapping[str, int | None]
 
 
-def read_count(account: Mapping[str, Any], *path: str) -> int | None:
-    """Returns a count of an account; ``None`` where there is none, or what is no count.
+def read_counts(account: object, *names: str) -> list[int | None]:
+    """Returns counts of an account, or of a part of one; ``None`` for what is not there, or none.
 
     Args:
-        path: Of names, from the account inwards.
+        account: As JSON has it; mostly there is no part, so that nothing at all may be given.
     """
-    value: Any = account
-    for name in path:
-        if not isinstance(value, dict):  # as JSON has it; mostly it is not there
-            return None
-        value = value.get(name)
-    return value if value.__class__ is int and 0 <= value < 2**63 else None
+    if not isinstance(account, dict):
+        return [None] * len(names)
+    return [
+        value if value.__class__ is int and 0 <= value < 2**63 else None
+        for value in map(account.get, names)
+    ]
+
+
+def read_count(account: object, name: str) -> int | None:
+    """Returns one count of an account; see :func:`read_counts`."""
+    return read_counts(account, name)[0]
 
 
 def find_beside(total: int | None, wholes: Collection[int | None], parts: Counts) -> frozenset[str]:
@@ -56,6 +60,8 @@ def split_count(
     Args:
         beside: The names of parts which are known to be counted beside the whole.
     """
+    if not any(parts.values()):  # as of many answers
+        return whole, dict(parts)
     rest, split = whole, dict[str, int | None]()
     for name, count in parts.items():
         is_within = count is not None and whole is not None and 0 < count <= whole

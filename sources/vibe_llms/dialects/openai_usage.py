@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.dialects.buckets import find_beside, read_count, split_count
+from vibe_llms.dialects.buckets import find_beside, read_counts, split_count
 from vibe_llms.dialects.extras import write_json
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.trusting import trust
@@ -20,23 +20,23 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
     Args:
         asked, answered: The names of the totals; what is within them stands in ``…_details``.
     """
-    outer, inner = f"{asked}_details", f"{answered}_details"
-    read = read_count(native, outer, "cached_tokens")
-    if read is None:
-        read = read_count(native, "prompt_cache_hit_tokens")
-    thought = read_count(native, inner, "reasoning_tokens")
-    taken = {
-        "read": read,
-        "written": read_count(native, outer, "cache_write_tokens"),
-        "heard": read_count(native, outer, "audio_tokens") or None,
-    }
-    given = {"thought": thought, "spoken": read_count(native, inner, "audio_tokens") or None}
-    totals = read_count(native, asked), read_count(native, answered)
-    beside = find_beside(read_count(native, "total_tokens"), totals, {**given, **taken})
-    rest, taken = split_count(totals[0], taken, beside)
-    said, given = split_count(totals[1], given, beside)
+    prompt, completion, total, hit, alone = read_counts(
+        native, asked, answered, "total_tokens", "prompt_cache_hit_tokens", "reasoning_tokens"
+    )
+    read, written, heard = read_counts(
+        native.get(f"{asked}_details"), "cached_tokens", "cache_write_tokens", "audio_tokens"
+    )
+    thought, spoken = read_counts(
+        native.get(f"{answered}_details"), "reasoning_tokens", "audio_tokens"
+    )
+    read = hit if read is None else read
+    taken = {"read": read, "written": written, "heard": heard or None}
+    given = {"thought": thought, "spoken": spoken or None}
+    beside = find_beside(total, (prompt, completion), {**given, **taken})
+    rest, taken = split_count(prompt, taken, beside)
+    said, given = split_count(completion, given, beside)
     if thought is None:
-        given["thought"] = read_count(native, "reasoning_tokens")
+        given["thought"] = alone
     return trust(
         Usage,
         input_tokens=rest,

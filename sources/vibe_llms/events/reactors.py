@@ -12,6 +12,7 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -60,6 +61,17 @@ class ConversationReactors:
     failure: Reactor[ConversationFailedEvent] | None = None
     deallocator: Reactor[ConversationEndedEvent] | None = None
 
+    @cached_property
+    def _listeners(self) -> tuple[_Listeners, _Listeners]:
+        """The plain and the asynchronous ones by what they hear; each answer asks for them."""
+        plain: _Listeners = {}
+        asynchronous: _Listeners = {}
+        for event_class, field in _FIELDS.items():
+            for listener in _survey(self, field):
+                home = asynchronous if listener.is_asynchronous else plain
+                home.setdefault(event_class, []).append(listener)
+        return plain, asynchronous
+
 
 _AnyReactor: TypeAlias = Callable[[ConversationEvent], object]
 _FIELDS: dict[type[ConversationEvent], str] = {
@@ -70,6 +82,7 @@ _FIELDS: dict[type[ConversationEvent], str] = {
     ConversationFailedEvent: "failure",
     ConversationEndedEvent: "deallocator",
 }
+_Listeners: TypeAlias = "dict[type[ConversationEvent], list[_Listener]]"
 _NOBODY: list[_Listener] = []
 _warned: WeakKeyDictionary[ConversationReactors, set[int]] = WeakKeyDictionary()
 """Which callables of which reactors have had their warning, by ``id``."""
@@ -156,15 +169,10 @@ class ReactorsDispatcher:
     """
 
     def __init__(self, reactors: ConversationReactors, *, limits: Limits | None = None) -> None:
-        self._plain: dict[type, list[_Listener]] = {}
-        self._asynchronous: dict[type, list[_Listener]] = {}
-        for event_class, field in _FIELDS.items():
-            for listener in _survey(reactors, field):
-                home = self._asynchronous if listener.is_asynchronous else self._plain
-                home.setdefault(event_class, []).append(listener)
+        self._plain, self._asynchronous = reactors._listeners
         self._queue_limit = (limits or Limits()).reactor_queue_events
         self._waiting: deque[_Waiting] = deque()
-        self._room = asyncio.Event()
+        self._room: asyncio.Event | None = None  # until somebody waits for some
         self._worker: asyncio.Task[None] | None = None
 
     def wants(self, event_class: type[ConversationEvent]) -> bool:
@@ -199,9 +207,10 @@ class ReactorsDispatcher:
 
     async def wait_for_room(self) -> None:
         """Waits until the queue of the asynchronous reactors is no longer full."""
+        room = self._room = self._room or asyncio.Event()
         while self.is_full:
-            self._room.clear()
-            await self._room.wait()
+            room.clear()
+            await room.wait()
 
     def runs_in(self, task: asyncio.Task[object] | None) -> bool:
         """Tells whether a task is the one that calls the asynchronous reactors."""
@@ -250,7 +259,7 @@ class ReactorsDispatcher:
         try:
             while self._waiting:
                 waiting = self._waiting.popleft()
-                self._room.set()
+                self._tell_room()
                 event = waiting.produce()
                 for listener in waiting.listeners:
                     await _call(listener, event, waiting.begun)
@@ -258,6 +267,10 @@ class ReactorsDispatcher:
             self._waiting.clear()  # nobody will come for them, and nobody may wait for that
             raise
         finally:
+            self._tell_room()
+
+    def _tell_room(self) -> None:
+        if self._room is not None:
             self._room.set()
 
     async def _drain(self, seconds: float) -> None:

@@ -7,8 +7,10 @@ from typing import Final, Protocol, TypeAlias, cast
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister, UserCanister
-from vibe_llms.messages.contents import AnyContent, Native
-from vibe_llms.plain import JsonObject
+from vibe_llms.messages.contents import AnyContent, Native, TextualContent
+from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.messages.trusting import trust
+from vibe_llms.plain import JsonObject, is_whole
 
 
 class HasCanisters(Protocol):
@@ -42,7 +44,7 @@ _CANISTERS = tuple(CANISTER_CLASSES.values())
 def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     """Returns the canisters that an input amounts to, oldest first."""
     if prompt.__class__ is str:
-        return (UserCanister(prompt),)
+        return (_say(prompt),)
     if isinstance(prompt, _CANISTERS):
         return (prompt,)
     if prompt == [] or prompt == ():
@@ -53,6 +55,18 @@ def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     if isinstance(items, Sequence) and items and isinstance(items[0], _CANISTERS):
         return tuple(cast(Sequence[AnyCanister], items))
     return (UserCanister(cast("str | AnyContent | Sequence[AnyContent]", prompt)),)
+
+
+def _say(text: str) -> UserCanister:
+    """Makes what a user says of a text; that is most of what is said, and quickly checked."""
+    if not is_whole(text):
+        return UserCanister(text)  # which says where it is broken
+    return trust(
+        UserCanister,
+        timestamp=access_now(),
+        content=(trust(TextualContent, text=text),),
+        id=produce_identity(),
+    )
 
 
 def produce_native(given: JsonObject | Native | None) -> Native | None:

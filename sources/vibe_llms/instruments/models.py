@@ -27,11 +27,17 @@ from vibe_llms.asynchrony import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.events.reactors import ConversationReactors, join_reactors
 from vibe_llms.exceptions import RequestError
-from vibe_llms.instruments.inputs import Input, gather_canisters
+from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters
 from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_options, compose_fields
 from vibe_llms.instruments.options import RequestOptions as RequestOptions
-from vibe_llms.messages.canisters import SupervisorCanister
-from vibe_llms.messages.requests import Request, RequestFields, Response, WindowPolicy
+from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
+from vibe_llms.messages.requests import (
+    Request,
+    RequestFields,
+    Response,
+    WindowPolicy,
+    replace_canisters,
+)
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, TokenCount
 from vibe_llms.providers.synchrony import SyncStream
@@ -83,6 +89,7 @@ class Model(Closing):
         self.strict = strict
         self._window = window
         self._lenient = lenient
+        self._pattern: tuple[object, Request] | None = None
 
     @property
     def window(self) -> WindowPolicy:
@@ -135,6 +142,8 @@ class Model(Closing):
             RequestError: There is nothing to answer.
             TypeError: There is no such option.
         """
+        if not options and prompt.__class__ is str:
+            return replace_canisters(self._access_pattern(), gather_canisters(prompt))
         check_options(options)
         if isinstance(prompt, Request):
             if options:
@@ -154,6 +163,20 @@ class Model(Closing):
             **self.compose_fields(options),
             conversation_id=getattr(prompt, "id", "") if hasattr(prompt, "canisters") else "",
         )
+
+    def _access_pattern(self) -> Request:
+        """Returns what all requests for a text begin as: most that it says was said before."""
+        application = self.application
+        # As text, for `True` is not `1`; and what the caller has given may be changed in place.
+        own = (self.address, self.strict, self._window, self._lenient, repr(self.controls))
+        pattern = self._pattern
+        if pattern is None or pattern[0] != (application, own):
+            request = Request(
+                canisters=(UserCanister(PLACEHOLDER),),
+                **self.compose_fields({}),
+            )
+            self._pattern = pattern = ((application, own), request)
+        return pattern[1]
 
     async def ask(
         self, prompt: Input | Request, *, stream: bool = True, **options: Unpack[RequestOptions]

@@ -32,9 +32,9 @@ def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
     source is cited). An empty line parts canisters, what a model says before and after it
     reasoned or showed something, and the texts of anybody else.
     """
-    if isinstance(canisters, Iterable):
-        return BOUNDARY.join(text for text in map(text_of, canisters) if text)
     if not isinstance(canisters, AssistantCanister):
+        if isinstance(canisters, Iterable):
+            return BOUNDARY.join(filter(None, map(text_of, canisters)))
         texts = (item.text for item in canisters.content if isinstance(item, TextualContent))
         return BOUNDARY.join(filter(None, texts))
     pieces: list[str] = []

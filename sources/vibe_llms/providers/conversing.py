@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Generic, TypeVar, cast
 
 import attrs
@@ -104,8 +105,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
         streaming = stream and self._can_stream
         if reactors is None:
             return await self._receive(request, streaming=streaming)
-        async with self._answer(request, reactors, streaming=streaming) as answer:
-            return await answer.response()
+        return await self._answer(request, reactors, streaming=streaming).receive_whole()
 
     @property
     def _can_stream(self) -> bool:
@@ -115,10 +115,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
     async def _receive(self, request: Request, *, streaming: bool) -> Response:
         """Answers a request that nobody follows."""
         assembler = self._produce_assembler()
-
-        async def open_source() -> Translation[EventSource]:
-            return await self._open_fitting(request, assembler, streaming=streaming)
-
+        open_source = partial(self._open_fitting, request, assembler, streaming=streaming)
         return await receive_whole(request, assembler, open_source)
 
     def translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
@@ -154,15 +151,14 @@ class ModelBase(abc.ABC, Generic[_Native]):
             native, losses = cast(_Native, body), (*losses, *overruled)
         return Translation(native, (*losses, *translation.losses))
 
-    async def _open_fitting(
+    def _open_fitting(
         self, request: Request, assembler: Assembler, *, streaming: bool
-    ) -> Translation[EventSource]:
+    ) -> Awaitable[Translation[EventSource]]:
         if request.window == "stop":
-            return await self.open(request, streaming=streaming)
+            return self.open(request, streaming=streaming)
         from vibe_llms.providers.windows import Fitting
 
-        fitting = Fitting(self, request, assembler, streaming=streaming)
-        return await fitting.open()
+        return Fitting(self, request, assembler, streaming=streaming).open()
 
     async def open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
         """Translates and sends a request as it is. Raises ConverseError."""
@@ -183,10 +179,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
         self, request: Request, reactors: ConversationReactors | None, *, streaming: bool
     ) -> ResponseStream:
         assembler = self._produce_assembler()
-
-        async def open_source() -> Translation[EventSource]:
-            return await self._open_fitting(request, assembler, streaming=streaming)
-
+        open_source = partial(self._open_fitting, request, assembler, streaming=streaming)
         return ResponseStream(
             request=request,
             assembler=assembler,

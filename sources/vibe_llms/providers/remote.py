@@ -6,13 +6,15 @@ client and model here do the rest: settings, key, transport, retries, limits and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import attrs
 
 from vibe_llms.asynchrony import finish
+from vibe_llms.dialects.processors import Decoder
+from vibe_llms.events.stream import NativeEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
@@ -41,6 +43,7 @@ from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.frames import Framer
 
 if TYPE_CHECKING:
+    from vibe_llms.providers.borders import EventCleaner
     from vibe_llms.providers.surveys import SurveyedModel
 
 CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
@@ -224,10 +227,19 @@ class RemoteClient:
         Raises:
             ConverseError: It could not be sent, or the answer is an error.
         """
+        vendor = self.vendor
         try:
-            return await self._send(method, path, body, model, turn)
+            request = self._compose(method, path, body)
+            if turn is not None:
+                await turn.take(len(request.body))
+            exchange = await self._access_transport().send(request)
+            if turn is not None:
+                turn.learn(exchange.headers)
+            if exchange.status < 400:
+                return exchange
+            raise await self._read_error(exchange, model)
         except ConverseError as error:
-            advise_of_server(error, self.vendor.server_command and self.vendor.advise_server())
+            advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
 
     def clean(self, error: ConverseError) -> ConverseError:
@@ -245,32 +257,25 @@ class RemoteClient:
         key = () if self._key is None else (self._key,)
         return [*key, *settings.headers.values(), *passwords]
 
-    async def _send(
-        self, method: str, path: str, body: JsonObject | None, model: str, turn: Ticket | None
-    ) -> Exchange:
+    def _compose(self, method: str, path: str, body: JsonObject | None) -> WireRequest:
         vendor = self.vendor
-        native = body or {}
-        headers = {"accept": "*/*", **vendor.compose_headers(self.require_key(), native)}
+        headers = {"accept": "*/*", **vendor.compose_headers(self.require_key(), body or {})}
         if body is not None:
             headers["content-type"] = "application/json"
-        request = WireRequest(
+        return WireRequest(
             method=method,
             url=vendor.settings.base_url + path,
             headers={**headers, **vendor.settings.headers},
             body=b"" if body is None else _encode(vendor.prepare_body(body)),
         )
-        if turn is not None:
-            await turn.take(len(request.body))
-        exchange = await self._access_transport().send(request)
-        if turn is not None:
-            turn.learn(exchange.headers)
-        if exchange.status < 400:
-            return exchange
-        status, answered = exchange.status, exchange.headers
+
+    async def _read_error(self, exchange: Exchange, model: str) -> ConverseError:
+        """Returns what an answer with the status of an error means."""
+        vendor, status, answered = self.vendor, exchange.status, exchange.headers
         problem = await read_problem(exchange)
         error = vendor.produce_error(problem, model, status=status, headers=answered)
         advise_of_key(error, self.provider.name, vendor.key_variables)
-        raise error
+        return error
 
     def require_key(self) -> Secret | None:
         """Returns the key, ``None`` where none is needed. Raises ConfigurationError."""
@@ -317,6 +322,7 @@ class RemoteModel(ModelBase[JsonObject]):
         # A vendor that composes the body in its own way may look at the words.
         is_usual = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
         self._write = Moulds(self._translate).nativize if is_usual else self._translate
+        self._read_usual = vendor.find_usual_reader()
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
@@ -339,67 +345,74 @@ class RemoteModel(ModelBase[JsonObject]):
 
         What is not streamed is sent here: it mostly comes at once, and as one text.
         """
-        context = self._vendor.context
 
         def attempt() -> EventSource:
-            return _Attempt(self._client, self._descriptor, native, streaming).produce_source(
-                request
-            )
+            return _Attempt(
+                self._client, self._descriptor, native, request, streaming
+            ).produce_source()
 
-        source = attempt()
-        if not streaming and isinstance(source, WireSource):
-            answer = await self._receive_usual(source)
-            if answer is not None:
-                return answer
+        source, read = attempt(), self._read_usual
+        if not streaming and read is not None and isinstance(source, WireSource):
+            provider = self._descriptor.provider
+            try:
+                said = await source.receive_usual(read)
+            except BaseException:  # cancelled, mostly
+                await finish(close_quietly(source, provider))
+                raise
+            if said is not None and len(said.text) <= self._limits.content_characters:
+                return UsualAnswer(
+                    said, provider=provider, protocol=self.protocol, request_id=source.request_id
+                )
+        context = self._vendor.context
         policy = RetryPolicy.of(context.limits)
         return RetryingSource(attempt, policy, clock=context.clock, source=source)
-
-    async def _receive_usual(self, source: WireSource) -> UsualAnswer | None:
-        """Returns an answer that came at once and is as most are; else the source goes on."""
-        provider = self._descriptor.provider
-        try:
-            said = await source.receive_usual()
-        except BaseException:  # cancelled, mostly
-            await finish(close_quietly(source, provider))
-            raise
-        if said is None or len(said.text) > self._limits.content_characters:
-            return None
-        return UsualAnswer(
-            said, provider=provider, protocol=self.protocol, request_id=source.request_id
-        )
 
 
 class _Attempt:
     """One try of a request: waits for its turn, sends, and reads the answer."""
 
     def __init__(
-        self, client: RemoteClient, model: ModelDescriptor, native: JsonObject, streaming: bool
+        self,
+        client: RemoteClient,
+        model: ModelDescriptor,
+        native: JsonObject,
+        request: Request,
+        streaming: bool,
     ) -> None:
         self._client, self._model = client, model
-        self._native, self._streaming = native, streaming
+        self._native, self._request, self._streaming = native, request, streaming
         self._ticket = Ticket(client.limiter)
+        self._cleaner: EventCleaner | None = None
 
-    def produce_source(self, request: Request) -> EventSource:
+    def produce_source(self) -> EventSource:
         """Returns a source which sends when it is first read."""
-        from vibe_llms.providers.borders import EventCleaner
-
         client, vendor = self._client, self._client.vendor
         source = WireSource(
             self._open,
-            vendor.produce_decoder(self._model, request),
+            self._produce_decoder,
             self._produce_framer,
             content_type=CONTENT_TYPES[vendor.framing] if self._streaming else "application/json",
             request_id_headers=vendor.request_id_headers,
             clean=self._clean,
-            scrub=EventCleaner(client.list_secrets).clean,
+            scrub=self._scrub,
         )
         return SettlingSource(source, self._ticket) if client.limiter.counts_tokens else source
 
-    async def _open(self) -> Exchange:
+    def _open(self) -> Awaitable[Exchange]:
         path = self._client.vendor.compose_path(self._model, streaming=self._streaming)
-        return await self._client.send(
+        return self._client.send(
             "POST", path, self._native, model=self._model.name, turn=self._ticket
         )
+
+    def _produce_decoder(self) -> Decoder:
+        return self._client.vendor.produce_decoder(self._model, self._request)
+
+    def _scrub(self, event: NativeEvent) -> NativeEvent:
+        if self._cleaner is None:  # most answers hold nothing that nobody has understood
+            from vibe_llms.providers.borders import EventCleaner
+
+            self._cleaner = EventCleaner(self._client.list_secrets)
+        return self._cleaner.clean(event)
 
     def _clean(self, error: ConverseError) -> ConverseError:
         self._ticket.heed(error)

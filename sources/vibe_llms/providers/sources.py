@@ -54,7 +54,7 @@ class WireSource:
 
     Args:
         open_exchange: Sends the request; its answer has a status that is no error.
-        decoder: A fresh one.
+        produce_decoder: Makes one for this answer, when it comes.
         produce_framer: Makes the framer of a streamed answer.
         content_type: What is asked for: JSON, or the kind of a stream. What comes instead is
             taken for what it is.
@@ -66,7 +66,7 @@ class WireSource:
     def __init__(
         self,
         open_exchange: Callable[[], Awaitable[Exchange]],
-        decoder: Decoder,
+        produce_decoder: Callable[[], Decoder],
         produce_framer: Callable[[], Framer],
         *,
         content_type: str,
@@ -75,8 +75,9 @@ class WireSource:
         scrub: Callable[[NativeEvent], NativeEvent] = _keep,
     ) -> None:
         self._open_exchange = open_exchange
-        self._decoder = decoder
-        self._may_be_complete = hasattr(decoder, "is_complete")
+        self._produce_decoder = produce_decoder
+        self._decoder: Decoder | None = None
+        self._may_be_complete = False
         self._produce_framer = produce_framer
         self._content_type = content_type
         self._request_id_headers = request_id_headers
@@ -90,36 +91,37 @@ class WireSource:
         self._ended = False
         self._has_rest = False
 
-    async def receive_usual(self) -> Usual | None:
+    async def receive_usual(self, read: Callable[[bytes], Usual | None]) -> Usual | None:
         """Returns what an answer says that came at once and is as most are.
 
         ``None`` is for any other, and for what went wrong: then :meth:`receive` goes on from here.
+
+        Args:
+            read: Reads such an answer, and returns ``None`` for any other.
         """
-        read = getattr(self._decoder, "read_usual", None)
-        if read is None:
-            return None
         try:
-            exchange = self._exchange = await self._open()
+            exchange = await self._open_exchange()
+            self._take(exchange)
             self._beginning = strip_beginning(await exchange.receive())
         except ConverseError as error:
             self._error = error
             return None
-        has_all = getattr(exchange, "is_spent", False)
-        said: Usual | None = read(self._beginning) if has_all else None
-        return said
+        return read(self._beginning) if getattr(exchange, "is_spent", False) else None
 
     async def receive(self) -> Sequence[StreamEvent] | None:
         """Returns the next events, at least one; None at the end. Raises ConverseError."""
         try:
             if self._error is not None:
                 raise self._error
-            if self._exchange is None:
-                self._exchange = await self._open()
+            exchange = self._exchange
+            if exchange is None:
+                exchange = await self._open_exchange()
+                self._take(exchange)
             events: list[StreamEvent] = []
             if self._framer is None and not self._ended:
-                events += await self._begin(self._exchange)
+                events += await self._begin(exchange)
             while not events and not self._ended:
-                self._read(await self._exchange.receive(), events)
+                self._read(await exchange.receive(), events)
         except ConverseError as error:
             if self._exchange is not None and type(error) is RequestError:
                 blame = _blame_vendor(error)
@@ -156,12 +158,14 @@ class WireSource:
                         pass
         await self._exchange.close()
 
-    async def _open(self) -> Exchange:
-        exchange = await self._open_exchange()
+    def _take(self, exchange: Exchange) -> None:
+        """Takes an answer, and how the vendor names the exchange."""
+        self._exchange = exchange
         headers = exchange.headers
-        names = (headers[name] for name in self._request_id_headers if name in headers)
-        self._request_id = next(names, None)
-        return exchange
+        for name in self._request_id_headers:
+            if name in headers:
+                self._request_id = headers[name]
+                return
 
     async def _begin(self, exchange: Exchange) -> list[StreamEvent]:
         """Looks how the answer begins; returns what that brought, or all of one that is whole."""
@@ -175,6 +179,8 @@ class WireSource:
         if form is Form.FOREIGN:
             expected = dict.fromkeys((JSON, self._content_type))
             raise await refuse_answer(exchange, tuple(expected), self._beginning)
+        decoder = self._decoder = self._produce_decoder()
+        self._may_be_complete = hasattr(decoder, "is_complete")
         beginning, self._beginning = self._beginning, b""
         events: list[StreamEvent] = []
         if form is Form.STREAM:
@@ -186,12 +192,14 @@ class WireSource:
             return events
         body = beginning if is_over else beginning + await exchange.read()
         self._ended = True
-        return self._decoder.decode_response(body)
+        return decoder.decode_response(body)
 
     def _read(self, data: bytes, events: list[StreamEvent]) -> None:
         """Adds the events of some bytes. What came before an error counts, and comes first."""
-        framer, decoder, decode = self._framer, self._decoder, self._decoder.decode
+        framer, decoder = self._framer, self._decoder
         assert framer is not None
+        assert decoder is not None
+        decode = decoder.decode
         is_cut = not data and framer.has_pending
         try:
             for frame in framer.feed(data) if data else framer.finish():

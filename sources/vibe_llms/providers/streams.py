@@ -138,6 +138,17 @@ class ResponseStream(Closing):
         error.keep_arrived(self.canisters)
         raise error
 
+    async def receive_whole(self) -> Response:
+        """Receives everything and returns the response, where nobody else has the stream.
+
+        Raises:
+            ConverseError: The response failed; its ``arrived`` are the canisters that had come.
+        """
+        while await self._receive() is not None:  # which ends the stream, however that ends
+            pass
+        assert self._response is not None  # nobody else could close it
+        return self._response
+
     async def close(self) -> None:
         """Stops the response where it is, whoever waits for it. May be called again."""
         reader = self._reader

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 
 from vibe_llms.dialects.processors import Decoder, Dialect
+from vibe_llms.dialects.usual import Usual
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
@@ -135,6 +136,15 @@ class Vendor(abc.ABC):
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
         """Makes the decoder of one response to the request."""
         return self.dialect.Decoder(provider=model.provider, model=model.name)
+
+    def find_usual_reader(self) -> Callable[[bytes], Usual | None] | None:
+        """Returns what reads a whole answer at once that is as most are; mostly the dialect's own.
+
+        ``None`` where there is none, as where the vendor has a decoder of its own.
+        """
+        if type(self).produce_decoder is not Vendor.produce_decoder:
+            return None
+        return getattr(self.dialect.Decoder, "read_usual", None)
 
     def produce_error(
         self, body: JsonObject | str, model: str, *, status: int, headers: Mapping[str, str]

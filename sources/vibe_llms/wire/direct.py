@@ -70,7 +70,19 @@ class DirectTransport:
         watch = failures.Watch(address, timeouts, pool.loop.time())
         failure: ConverseError | None = None
         try:
-            connection = await self._perform(request, watch, pool)
+            head, target, proxy = self._compose(request, address)
+            connection = pool.take(address) or await self._connect(pool, watch, target, proxy)
+            try:
+                connection.ask(
+                    head,
+                    request.body,
+                    is_bodiless=head.startswith(b"HEAD "),
+                    deadline=watch.begun + _or_never(timeouts.total_seconds),
+                )
+                await connection.wait_until_ready(timeouts.first_byte_seconds, "first-byte")
+            except BaseException:
+                connection.leave()
+                raise
             exchange = DirectExchange(connection, pool, watch, self._limits.response_bytes)
         except Exception as error:
             failure = failures.translate(error, watch, Stage.SEND)
@@ -82,30 +94,17 @@ class DirectTransport:
             raise refuse_redirection(address, exchange.status, location)
         return exchange
 
-    async def _perform(self, request: WireRequest, watch: failures.Watch, pool: Pool) -> Connection:
-        """Returns a connection on which the head of the answer has come."""
-        method = request.method.upper()
+    def _compose(
+        self, request: WireRequest, address: str
+    ) -> tuple[bytes, heads.Target, heads.Target | None]:
+        """Returns the head of a request, where it goes, and through which proxy, if any."""
         target = heads.parse_target(request.url)
-        through = self._proxies.access(request.url, watch.address)
+        through = self._proxies.access(request.url, address)
         proxy = None if through is None else heads.parse_target(through)
         handed = None if target.is_secure else proxy
-        head = heads.compose_head(method, target, request.headers, len(request.body), proxy=handed)
-        connection = pool.take(watch.address)
-        if connection is None:
-            connection = await self._connect(pool, watch, target, proxy)
-        timeouts = watch.timeouts
-        try:
-            connection.ask(
-                head,
-                request.body,
-                is_bodiless=method == "HEAD",
-                deadline=watch.begun + _or_never(timeouts.total_seconds),
-            )
-            await connection.wait_until_ready(timeouts.first_byte_seconds, "first-byte")
-        except BaseException:
-            connection.leave()
-            raise
-        return connection
+        method, size = request.method.upper(), len(request.body)
+        head = heads.compose_head(method, target, request.headers, size, proxy=handed)
+        return head, target, proxy
 
     async def _connect(
         self, pool: Pool, watch: failures.Watch, target: heads.Target, proxy: heads.Target | None

@@ -253,3 +253,50 @@ def test_an_address_means_the_same_whenever_it_is_read(application: Application)
         first = application.resolve_address(address)
         assert application.resolve_address(address) == first
     assert str(application.resolve_address("")) == "scripted:echo"
+
+
+def test_requests_for_texts_say_what_any_request_says(application: Application) -> None:
+    """What all of them have in common is kept, and nobody can tell."""
+    model = Model(application=application, temperature=0.5, strict=True, window="drop")
+    texts = ["one", "two\n", "", "été"]
+
+    for text in texts:
+        quick = model.request(text)
+        slow = model.request([text])  # several contents, of which there is one
+        (said,), (word,) = quick.canisters, slow.canisters
+        assert quick.controls == {"temperature": 0.5, "top_k": 3}
+        assert (quick.strict, quick.window, quick.model) == (True, "drop", "scripted:echo")
+        fields = {"canisters": (), "conversation_id": ""}
+        assert quick.__dict__ | fields == slow.__dict__ | fields
+        assert said.content == word.content
+        assert list(said.__dict__) == list(word.__dict__)
+        assert said.timestamp.tzinfo is word.timestamp.tzinfo  # type: ignore[union-attr]
+    assert len({model.request("one").canisters[0].id for _ in range(3)}) == 3
+
+
+def test_what_is_changed_of_a_model_holds_from_the_next_request_on(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its controls, as plain data which Python holds for equal, its address, its strictness."""
+    model = Model(application=application, seed=1)
+    assert model.request("x").controls["seed"] is not True
+
+    model.controls["seed"] = True
+    assert model.request("x").controls["seed"] is True
+    model.controls["temperature"] = 0.1
+    assert model.request("x").controls["temperature"] == 0.1
+    model.strict = True
+    assert model.request("x").strict
+    model.address = "scripted:other"
+    assert model.request("x").model == "scripted:other"
+
+    other = Application(application.configuration)
+    monkeypatch.setattr(model, "_given_application", other)
+    monkeypatch.setitem(other.__dict__, "controls", {"top_k": 4})
+    assert model.request("x").controls["top_k"] == 4
+
+
+def test_half_a_surrogate_pair_is_refused_in_a_prompt(application: Application) -> None:
+    """No text can be written with it."""
+    with pytest.raises(RequestError, match="half of a surrogate pair"):
+        Model(application=application).request("\ud800")

@@ -416,7 +416,7 @@ async def read_source(decoder: Words, chunks: AsyncIterable[bytes]) -> list[str]
         return await counterpart.transport.send(request)
 
     source = WireSource(
-        open_exchange, decoder, lambda: SseFramer(LIMITS), content_type="text/event-stream"
+        open_exchange, lambda: decoder, lambda: SseFramer(LIMITS), content_type="text/event-stream"
     )
     texts = []
     while (events := await source.receive()) is not None:
@@ -492,7 +492,7 @@ async def test_a_line_that_the_end_cuts_is_a_truncated_stream(
 
     source = WireSource(
         open_exchange,
-        OllamaDecoder(provider="ollama"),
+        lambda: OllamaDecoder(provider="ollama"),
         lambda: NdjsonFramer(LIMITS),
         content_type="application/x-ndjson",
     )

@@ -124,27 +124,38 @@ class Connection(asyncio.Protocol):
             seconds: How long at most; then the fault is :class:`Overdue`.
             phase: What of the exchange this is.
         """
-        if self._waiter is not None:
-            raise RuntimeError("two tasks wait for one answer")
-        self._phase = phase
-        self._due = inf if seconds is None else self._loop.time() + seconds
-        self._set_timer()
-        self._waiter = self._loop.create_future()
+        due = inf if seconds is None else self._loop.time() + seconds
+        waiter = self._expect(due, phase)
         try:
-            await self._waiter
+            await waiter
         finally:
-            self._waiter = None
-            self._due = inf
+            self._forget_waiter()
 
     async def wait_until_ready(self, seconds: float | None, phase: str) -> None:
         """Waits until the head of the answer is there. Raises the fault where none will be."""
-        due = None if seconds is None else self._loop.time() + seconds
+        due = inf if seconds is None else self._loop.time() + seconds
         while not self.answer.is_ready:
             if self.fault is not None:
                 raise self.fault
-            await self.wait(seconds, phase)
-            if due is not None:
-                seconds = due - self._loop.time()
+            waiter = self._expect(due, phase)
+            try:
+                await waiter
+            finally:
+                self._forget_waiter()
+
+    def _expect(self, due: float, phase: str) -> asyncio.Future[None]:
+        """Returns what is done when something has come; then it is to be forgotten."""
+        if self._waiter is not None:
+            raise RuntimeError("two tasks wait for one answer")
+        self._phase = phase
+        self._due = due
+        self._set_timer()
+        waiter = self._waiter = self._loop.create_future()
+        return waiter
+
+    def _forget_waiter(self) -> None:
+        self._waiter = None
+        self._due = inf
 
     @property
     def is_over(self) -> bool:
