@@ -64,7 +64,7 @@ class ApprovalGate:
     async def _find_answer(self, request: ApprovalRequest) -> Approval | None:
         for approval in self._answers:
             if approval.digest == request.digest:
-                self._answers.remove(approval)
+                self._answers.remove(approval)  # for one call: an equal one is asked about again
                 return approval
         if self._approver is None:
             return None
@@ -88,7 +88,7 @@ class ApprovalGate:
         )
 
     async def _keep(self, key: str, request: ApprovalRequest, approval: Approval) -> None:
-        settle(request, approval)
+        settle(request, approval)  # refuses an answer that does not fit what was asked
         event = produce_answer(key, request, approval)
         await self._context.emit(event, durable=True)
         self._record.note(event)

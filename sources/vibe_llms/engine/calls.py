@@ -71,6 +71,7 @@ async def examine_owed(
             invoker = registry.access(canister.name)
         except UnknownNameError:
             continue
+        # Only what somebody is asked about: all else is examined when it is executed.
         if canister.id in record.misfits or not _needs_answer(canister, invoker, record):
             continue
         arguments = read_arguments(canister)

@@ -137,7 +137,7 @@ class Driver:
         except asyncio.CancelledError:
             await self._conclude(End(reason=Reason.CANCELLED))
             raise
-        except Exception as error:
+        except Exception as error:  # a fault of ours or of a plugin: the log says how it ended
             await self._conclude(End(reason=Reason.FAILED, detail=repr(error)))
             raise
         else:
@@ -172,7 +172,7 @@ class Driver:
                     return command
                 case Await():
                     paused, deadline = await self._context.now(), clock.when()
-                    clock.reschedule(None)
+                    clock.reschedule(None)  # a person takes the time that it takes
                     if left := await self._gate.ask(command.calls):
                         return left
                     waited = await self._context.now() - paused
@@ -194,6 +194,7 @@ class Driver:
     async def _ask(self, command: Generate) -> bool:
         """Lets the model be asked; returns whether it said nothing at all."""
         self._command = command
+        # What is answered names the step, so that it is the same step in a run that is taken up.
         key = self._journal.canisters[command.length - 1].id
         arguments: JsonObject = {"turn": self._readings.steps + 1}
         receipt = await self._context.step(GENERATE_OPERATION, arguments, key=f"model/{key}")

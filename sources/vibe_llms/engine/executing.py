@@ -53,6 +53,8 @@ class Executor:
         self._record = record
         self._readings = readings
         self._groups: dict[str, Sequence[Call]] = {}
+        # Calls of the turn whose results the conversation lacks, in their order: a result waits
+        # in the record until those before it are there.
         self._owed: list[str] = []
         self._door = asyncio.Lock()
 
@@ -105,6 +107,8 @@ class Executor:
             self._readings.invocations += 1
             self._readings.faults += is_fault
             self._record.note(event)
+            # Delivered at once, the conversation keeps it. One that has to wait for others is in
+            # the log alone until then, and a side effect that is forgotten would be repeated.
             await self._context.emit(event, durable=self._is_held(call))
         await self._deliver()
         return {"is_error": outcome.is_error}
@@ -139,6 +143,7 @@ class Executor:
             idempotency_key=context.idempotency_key,
         )
         self._record.note(event)
+        # Before it begins: where the log does not say so, nothing can have taken effect.
         await self._context.emit(event, durable=invoker.effect is Effect.ONCE)
         outcome = await perform_fitting(invoker, arguments, context)
         return _mark_edit(call, outcome), outcome.is_error
@@ -156,6 +161,7 @@ class Executor:
         return InvocationContext(
             invocation_id=canister.invocation_id,
             run_id=self._context.run_id,
+            # The same when a crash has it executed again, and another in each fork.
             idempotency_key=f"{self._journal.conversation_id}/{canister.id}",
             listener=tell,
         )
@@ -164,7 +170,7 @@ class Executor:
         """Adds to the conversation those results that nothing before them is waiting for."""
         if not self._owed or self._owed[0] not in self._record.results:
             return
-        async with self._door:
+        async with self._door:  # several end at once; appended side by side they would mix
             ready: list[ResultCanister] = []
             for key in self._owed:
                 if key not in self._record.results:

@@ -78,7 +78,7 @@ class Generator:
         self._readings = readings
         self._request: Request | None = None
         self._arrived: tuple[AnyCanister, ...] = ()
-        self._occupied = 0
+        self._occupied = 0  # of the model's window, in tokens, by the last answer that said so
 
     async def generate(self, command: Generate, turn: int) -> int:
         """Asks the model once, and adds what it says to the conversation.
@@ -90,11 +90,12 @@ class Generator:
             ConverseError: No answer, or not to its end; what had arrived is in the conversation.
         """
         if await self._registry.refresh():
-            self._request = None
+            self._request = None  # it describes invocables that are no more
         request = self._compose(command)
         event = GenerationStartedEvent(
             key=request.canisters[-1].id, turn=turn, model=self._asking.address
         )
+        # From here on it may be billed: that must be known also when the power fails.
         await self._context.emit(event, durable=True)
         started = await self._context.now()
         self._arrived = ()
@@ -117,11 +118,12 @@ class Generator:
                     async for event in stream:
                         self._context.tell(event)
                 return await stream.response()
-            finally:
+            finally:  # also of an answer that breaks off, which was paid for as well
                 self._arrived = stream.canisters
 
     def _compose(self, command: Generate) -> Request:
         """Makes the request: the one before, with what was said since, where that holds."""
+        # A request that only grows is encoded, and read by the vendor's cache, from where it grew.
         known, canisters = self._request, self._journal.canisters
         is_whole = command.length == len(canisters)
         choice = self._choose(canisters[command.length - 1])
@@ -137,6 +139,7 @@ class Generator:
 
     def _choose(self, last: AnyCanister) -> str:
         choice = self._asking.fields.get("invocation_choice", "auto")
+        # A model that has to invoke something in each turn would never answer.
         return "auto" if last.role == "result" and choice != "none" else choice
 
     def _produce(
@@ -157,6 +160,7 @@ class Generator:
         window = attributes.access_value("context_window_tokens") if self._occupied else None
         if not isinstance(window, int):
             return request
+        # What is left out is chosen anew each time: the request that is kept stays whole.
         trimmed = trim_stale(
             request.canisters,
             self._registry.access_deduplicator,

@@ -72,6 +72,7 @@ def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
             return Await(tuple(call for call in situation.calls if call.waits))
         case State.EXECUTE:
             room, limit = find_room(readings, limits)
+            # Where the room ends within a turn, the next decision finds none, and stops.
             return _stop(limit, limits) if limit else Execute(tuple(situation.calls[:room]))
         case State.TERMINATE:
             return _conclude(situation)
@@ -84,6 +85,7 @@ def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
 def _generate(situation: Situation) -> Generate:
     if situation.tail.is_broken_off:
         return Generate(situation.tail.start)
+    # After a pause, and after what the vendor has executed, the last word is the model's own.
     return Generate(situation.length, is_continuation=not is_answerable(situation.tail.last))
 
 

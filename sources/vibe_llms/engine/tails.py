@@ -97,6 +97,7 @@ def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
     """Returns where the turn begins that ends before an index."""
     start = end
     while start and _is_of_model(canisters[start - 1]):
+        # Two answers may follow each other with no input between them, as after a pause.
         if start < end and _access_turn(canisters[start - 1]) != _access_turn(canisters[end - 1]):
             break
         start -= 1
@@ -139,4 +140,5 @@ def _find_stop_reason(turn: Sequence[AnyCanister]) -> StopReason | None:
         if origin is not None:
             stop_reason: StopReason = origin.stop_reason
             return stop_reason
+    # Written by a program, or imported: a turn of a model of which nothing else is known.
     return StopReason.UNKNOWN if turn else None
