@@ -15,8 +15,9 @@ from vibe_llms.asynchrony import access_portal
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.flows.checking import TaskCheck
 from vibe_llms.flows.reading import Written, examine_task
-from vibe_llms.flows.records import read_record
+from vibe_llms.flows.records import FlowRecord, read_record
 from vibe_llms.flows.results import AdapterResult, refuse
 from vibe_llms.flows.running import FlowListener, TaskRun, begin_conversation
 from vibe_llms.flows.settings import AdapterConfig
@@ -76,6 +77,18 @@ class UniversalAdapter:
         """The application in which models and tools are found."""
         return self._given_application or access_application()
 
+    async def check(self, task: Written) -> TaskCheck:
+        """Looks for all that is wrong with a task, as is done before each run; nothing is asked.
+
+        What it may invoke is connected for that, and nothing of it invoked.
+
+        Raises:
+            ConfigurationError: There is no task to look at.
+        """
+        strict = self.config.strict_validation
+        reading = await asyncio.to_thread(examine_task, task, strict=strict)
+        return await TaskRun(self, reading, begin_conversation(reading.task), {}).look()
+
     async def execute(
         self,
         task: Written,
@@ -114,9 +127,7 @@ class UniversalAdapter:
         store = self._access_store()
         record = await asyncio.to_thread(read_record, store, run_id)
         conversation = await asyncio.to_thread(Conversation.restore, store, run_id)
-        settings = {**record.started.settings, **self.config.export()}
-        config = AdapterConfig(**cast("Any", settings))
-        given = record.started.variables
+        given, config = record.started.variables, self._compose_config(record)
         return await TaskRun(self, record.reading, conversation, given, config=config).perform()
 
     async def fork(
@@ -129,6 +140,8 @@ class UniversalAdapter:
         task: Written | None = None,
     ) -> AdapterResult:
         """Runs anew from a node on: what was before it holds, what is from there on may be other.
+
+        Its bounds are those of the run, but for those that this adapter's config changes.
 
         Args:
             node: The id of the node.
@@ -149,7 +162,14 @@ class UniversalAdapter:
             )
         given = {**record.started.variables, **(variables or {})}
         before, conversation = record.cut(node, visit), begin_conversation(reading.task)
-        return await TaskRun(self, reading, conversation, given, before=before).perform()
+        config = self._compose_config(record)
+        return await TaskRun(
+            self, reading, conversation, given, before=before, config=config
+        ).perform()
+
+    def _compose_config(self, record: FlowRecord) -> AdapterConfig:
+        settings = {**record.started.settings, **self.config.export()}
+        return AdapterConfig(**cast("Any", settings))
 
     def _access_store(self) -> ConversationStore:
         if self.store is None:

@@ -13,13 +13,21 @@ import attrs
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
-from vibe_llms.exceptions import ConfigurationError, ConverseError, UnknownConversationError
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    Finding,
+    UnknownConversationError,
+    UnknownNameError,
+)
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
 from vibe_llms.flows.machine import Visit
+from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.predicates import Predicates, survey_predicates
 from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.results import AdapterResult, produce_result, refuse
@@ -28,6 +36,7 @@ from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import SCRIPTED, ResourceLlm, Task
 from vibe_llms.flows.visiting import TAG, Visitor, VisitOutcome
 from vibe_llms.instruments.models import Model
+from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
@@ -45,12 +54,19 @@ FlowListener: TypeAlias = Callable[[FlowEvent | VisitEvent], object]
 _KEYS = ("api_key", "api_key_file")
 
 
-def begin_conversation(task: Task, run_id: str | None = None) -> Conversation:
-    """Makes the conversation of a flow: the goal, and in the end what came of it."""
+def begin_conversation(
+    task: Task, run_id: str | None = None, whole: str | None = None
+) -> Conversation:
+    """Makes the conversation of a flow: the goal, and in the end what came of it.
+
+    Args:
+        run_id: Its id; a new one by default.
+        whole: The id of the flow's run of which this one is a part.
+    """
     return Conversation(
         id=run_id,
         canisters=[UserCanister(task.goal.description)],
-        metadata=ConversationMetadata(tags=(TAG,)),
+        metadata=ConversationMetadata(tags=(TAG,) if whole is None else (TAG, PART_TAG + whole)),
     )
 
 
@@ -84,19 +100,33 @@ class TaskRun:
     def _take_listener(self) -> FlowListener | None:
         return self.adapter.listener
 
+    async def look(self) -> TaskCheck:
+        """Looks for all that is wrong with it; what it may invoke is connected for that."""
+        reading, predicates = await self._survey()
+        known = Surroundings(predicates=predicates)
+        try:
+            async with self._connect(reading.task) as registry:
+                known = attrs.evolve(known, tools=_survey_tools(registry))
+        except UnknownNameError:
+            pass  # among the findings already
+        except ConverseError as error:
+            failure = Finding(place=reading.document.place, message=str(error))
+            reading = attrs.evolve(reading, errors=(*reading.errors, failure))
+        return check_task(reading, known)
+
     async def perform(self) -> AdapterResult:
         """Runs it, or what is left of it; with a mistake in it nothing is sent."""
         application = self.adapter.application
-        predicates = await asyncio.to_thread(survey_predicates, application.plugins)
+        reading, predicates = await self._survey()
         known = Surroundings(variables=self.given, predicates=predicates)
-        check = check_task(self.reading, known)
+        check = check_task(reading, known)
         try:
             check.access_flow()  # before anything is connected
             async with self._connect(check.task) as registry:
-                tools = {each.invoker.name: each.invoker for each in registry.survey()}
-                check = check_task(self.reading, attrs.evolve(known, tools=tools))
+                check = check_task(reading, attrs.evolve(known, tools=_survey_tools(registry)))
                 check.access_flow()
-                async with access_model(application, check.task.resource_llm) as model:
+                llm = check.task.resource_llm
+                async with access_model(application, llm, self.config.model) as model:
                     visitor = Visitor(
                         model=model,
                         registry=registry,
@@ -110,6 +140,14 @@ class TaskRun:
             return refuse(error.findings, check.warnings)
         except ConverseError as error:
             return refuse((), check.warnings, error)
+
+    async def _survey(self) -> tuple[TaskReading, Predicates]:
+        """Returns the task with what it names and nobody has, and the predicates of plugins."""
+        application, is_asked = self.adapter.application, self.config.model is None
+        unknown = find_unknown_names(self.reading, application.configuration, is_asked=is_asked)
+        reading = attrs.evolve(self.reading, errors=(*self.reading.errors, *unknown))
+        predicates = await asyncio.to_thread(survey_predicates, application.plugins)
+        return reading, predicates
 
     async def _drive(
         self,
@@ -162,7 +200,7 @@ class TaskRun:
         """Runs the task that a node names, as a run of its own; what was begun goes on."""
         place = check.subflows[visit.node.id].task.place
         reading = await asyncio.to_thread(examine_task, place, strict=self.reading.strict)
-        conversation = begin_conversation(reading.task, identity)
+        conversation = begin_conversation(reading.task, identity, self.conversation.id)
         if self.adapter.store is not None:
             with suppress(UnknownConversationError):
                 conversation = await asyncio.to_thread(
@@ -202,14 +240,24 @@ class TaskRun:
         )
 
 
+def _survey_tools(registry: Registry) -> Mapping[str, Invoker]:
+    return {each.invoker.name: each.invoker for each in registry.survey()}
+
+
 @asynccontextmanager
-async def access_model(application: Application, llm: ResourceLlm) -> AsyncIterator[Model]:
-    """Gives the model of a task; with a key of its own where the task names one."""
-    own = application
-    if llm.api_key_env is not None and not llm.address.startswith(f"{SCRIPTED}:"):
+async def access_model(
+    application: Application, llm: ResourceLlm, address: str | None = None
+) -> AsyncIterator[Model]:
+    """Gives the model of a task; with a key of its own where the task names one.
+
+    Args:
+        address: Of another model, which takes its place and answers by the same controls.
+    """
+    own, is_own = application, address is None and not llm.address.startswith(f"{SCRIPTED}:")
+    if llm.api_key_env is not None and is_own:
         provider = application.configuration.follow_aliases(llm.provider)
         own = Application(_name_key(application.configuration, provider, llm.api_key_env))
-    model = Model(llm.address, application=own, **cast("Any", llm.controls))
+    model = Model(address or llm.address, application=own, **cast("Any", llm.controls))
     try:
         yield model
     finally:

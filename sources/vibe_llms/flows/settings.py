@@ -30,6 +30,7 @@ class AdapterConfig:
             start. ``None`` for as many as it takes, as with those that follow.
         max_tokens: How many tokens it may use, input and output.
         max_cost_cents: What it may cost, in US cents.
+        model: Is asked in place of the one that the task names, as ``provider:model``.
     """
 
     max_iterations: Count = 1000
@@ -40,6 +41,7 @@ class AdapterConfig:
     max_requests: Count | None = None
     max_tokens: Count | None = None
     max_cost_cents: Annotated[float, _CENTS] | None = None
+    model: str | None = None
 
     def __attrs_post_init__(self) -> None:
         require(self, "config")

@@ -16,6 +16,7 @@ import attrs
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.stream import StreamEvent
@@ -47,7 +48,7 @@ Listener = Callable[[LogEvent | StreamEvent], object]
 _CUT = "max_tokens"
 
 TAG = "flow"
-"""What the conversations of flows are tagged with, and their visits with the flow's id besides."""
+"""What the conversations of flows are tagged with, and their visits with whose part they are."""
 
 
 @frozen(kw_only=True)
@@ -184,7 +185,8 @@ class Visitor:
                 if not len(found):  # begun, and cut off before anything was said
                     found.add_canisters(canisters)
                 return found
-        metadata = ConversationMetadata(tags=(TAG, self.flow_id), model=self.model.address)
+        tags = (TAG, PART_TAG + self.flow_id)
+        metadata = ConversationMetadata(tags=tags, model=self.model.address)
         return Conversation(id=identity, canisters=canisters, metadata=metadata)
 
 

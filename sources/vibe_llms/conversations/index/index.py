@@ -57,15 +57,18 @@ class ConversationIndex:
         self._database = os.path.abspath(database)
         self._progress = progress
 
-    def survey(self, *, limit: int | None = DEFAULT_LIMIT) -> list[ConversationRow]:
+    def survey(
+        self, *, limit: int | None = DEFAULT_LIMIT, parts: bool = False
+    ) -> list[ConversationRow]:
         """Returns conversations, the one in which something was last said first.
 
         Args:
             limit: How many at most; ``None`` for all.
+            parts: Also those that are parts of others.
         """
 
         def question(connection: sqlite3.Connection) -> list[ConversationRow]:
-            identities = survey_newest(connection, limit)
+            identities = survey_newest(connection, limit, parts=parts)
             refresh_metadata(connection, self._conversations, identities)
             with snapshot(connection):
                 return read_rows(connection, identities)
@@ -73,7 +76,12 @@ class ConversationIndex:
         return self._answer(question)
 
     def search(
-        self, query: str, *, limit: int = DEFAULT_LIMIT, role: str | None = None
+        self,
+        query: str,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        role: str | None = None,
+        parts: bool = False,
     ) -> list[SearchHit]:
         """Returns the canisters that hold all words of the query, the best match first.
 
@@ -88,6 +96,7 @@ class ConversationIndex:
             query: As a person typed it; nothing in it is an error.
             limit: How many at most.
             role: Only canisters of this role.
+            parts: Also in conversations that are parts of others.
 
         Raises:
             UnknownNameError: There is no such role.
@@ -99,10 +108,10 @@ class ConversationIndex:
 
         def question(connection: sqlite3.Connection) -> list[SearchHit]:
             with snapshot(connection):
-                hits = search_places(connection, match, limit)
+                hits = search_places(connection, match, limit, parts=parts)
             if refresh_metadata(connection, self._conversations, {hit.id for hit in hits}):
                 with snapshot(connection):
-                    hits = search_places(connection, match, limit)
+                    hits = search_places(connection, match, limit, parts=parts)
             return hits
 
         return self._answer(question)

@@ -12,15 +12,24 @@ DEFAULT_LIMIT: Final = 20
 class Index(Protocol):
     """Lists and searches the conversations of a store. Calls may block."""
 
-    def survey(self, *, limit: int | None = DEFAULT_LIMIT) -> list[ConversationRow]:
+    def survey(
+        self, *, limit: int | None = DEFAULT_LIMIT, parts: bool = False
+    ) -> list[ConversationRow]:
         """Returns conversations, the one in which something was last said first.
 
         Args:
             limit: How many at most; ``None`` for all.
+            parts: Also those that are parts of others, by a tag that begins with
+                :data:`~vibe_llms.conversations.tags.PART_TAG`.
         """
 
     def search(
-        self, query: str, *, limit: int = DEFAULT_LIMIT, role: str | None = None
+        self,
+        query: str,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        role: str | None = None,
+        parts: bool = False,
     ) -> list[SearchHit]:
         """Returns the canisters that hold all words of the query, the best match first.
 
@@ -35,6 +44,7 @@ class Index(Protocol):
             query: As a person typed it; nothing in it is an error.
             limit: How many at most.
             role: Only canisters of this role.
+            parts: As in :meth:`survey`.
 
         Raises:
             UnknownNameError: There is no such role.

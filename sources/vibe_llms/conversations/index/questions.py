@@ -11,9 +11,13 @@ from typing import NamedTuple
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.database import KEY_SHIFT
 from vibe_llms.conversations.index.words import MARK_END, MARK_START, restore_text
+from vibe_llms.conversations.tags import PART_TAG
 
 SNIPPET_WORDS = 24
 RANKED_LIMIT = 5000
+
+_PART = f'%"{PART_TAG}%'
+"""Tags, as JSON, of which one says that the conversation is a part of another."""
 
 _POSITIONS = (1 << KEY_SHIFT) - 1
 
@@ -52,11 +56,13 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("COMMIT")
 
 
-def survey_newest(connection: sqlite3.Connection, limit: int | None) -> list[str]:
+def survey_newest(
+    connection: sqlite3.Connection, limit: int | None, *, parts: bool = False
+) -> list[str]:
     """Returns the ids of conversations, those first in which something was last said."""
     rows = connection.execute(
-        "SELECT id FROM conversations ORDER BY updated DESC, id LIMIT ?",
-        (-1 if limit is None else limit,),
+        "SELECT id FROM conversations WHERE ? OR tags NOT LIKE ? ORDER BY updated DESC, id LIMIT ?",
+        (parts, _PART, -1 if limit is None else limit),
     )
     return [identity for (identity,) in rows]
 
@@ -99,15 +105,19 @@ def _read_moment(moment_ns: int) -> datetime:
     return datetime.fromtimestamp(moment_ns / 1e9, UTC)
 
 
-def search_places(connection: sqlite3.Connection, match: str, limit: int) -> list[SearchHit]:
+def search_places(
+    connection: sqlite3.Connection, match: str, limit: int, *, parts: bool = False
+) -> list[SearchHit]:
     """Returns the canisters that match best, the best first.
 
     Of very many that match, only those in the newest conversations are compared.
     """
     best = connection.execute(
         "SELECT place FROM (SELECT rowid AS place, bm25(texts, 1.0, 0.0) AS badness FROM texts"
-        " WHERE texts MATCH ? ORDER BY rowid DESC LIMIT ?) ORDER BY badness, place DESC LIMIT ?",
-        (match, RANKED_LIMIT, limit),
+        " WHERE texts MATCH ? AND (? OR rowid >> ? NOT IN"
+        " (SELECT key FROM conversations WHERE tags LIKE ?))"
+        " ORDER BY rowid DESC LIMIT ?) ORDER BY badness, place DESC LIMIT ?",
+        (match, parts, KEY_SHIFT, _PART, RANKED_LIMIT, limit),
     ).fetchall()
     known: dict[str, Ancestry] = {}
     return [_read_hit(connection, match, place, known) for (place,) in best]

@@ -15,6 +15,7 @@ from vibe_llms.conversations.index.words import compose_match, restore_text
 from vibe_llms.conversations.lookup import survey_dated
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.tags import is_part
 from vibe_llms.exceptions import StoreError
 
 
@@ -33,9 +34,12 @@ class ReadingIndex:
     def __init__(self, store: ConversationStore) -> None:
         self._store = store
 
-    def survey(self, *, limit: int | None = DEFAULT_LIMIT) -> list[ConversationRow]:
+    def survey(
+        self, *, limit: int | None = DEFAULT_LIMIT, parts: bool = False
+    ) -> list[ConversationRow]:
         """Returns conversations, the one in which something was last said first."""
-        dated = sorted(survey_dated(self._store), key=lambda each: (_reverse(each[0]), each[1]))
+        found = [each for each in survey_dated(self._store) if parts or not is_part(each[2].tags)]
+        dated = sorted(found, key=lambda each: (_reverse(each[0]), each[1]))
         return [self._describe(identity, metadata) for _, identity, metadata in dated[:limit]]
 
     def _describe(self, identity: str, metadata: ConversationMetadata) -> ConversationRow:
@@ -65,11 +69,18 @@ class ReadingIndex:
         return [place for place in map(read_place, lines) if place is not None]
 
     def search(
-        self, query: str, *, limit: int = DEFAULT_LIMIT, role: str | None = None
+        self,
+        query: str,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        role: str | None = None,
+        parts: bool = False,
     ) -> list[SearchHit]:
         """Returns the canisters that hold all words of the query, the best match first."""
         match = compose_match(query, role)
-        found = sorted(survey_dated(self._store), key=lambda each: each[:2])
+        dated = survey_dated(self._store)
+        kept = (each for each in dated if parts or not is_part(each[2].tags))
+        found = sorted(kept, key=lambda each: each[:2])
         histories = {identity: self._read_places(identity) for _, identity, _ in found}
         with open_memory() as connection:
             for key, (_, identity, metadata) in enumerate(found, 1):

@@ -83,6 +83,25 @@ def survey_conversations(incomplete: str) -> Candidates:
     return [(row.id, row.name or row.first_words) for row in rows if row.id.startswith(incomplete)]
 
 
+def survey_flow_runs(incomplete: str) -> Candidates:
+    """The latest runs of flows by their ids, with their goals."""
+    from vibe_llms.flows.visiting import TAG
+
+    rows = open_index().survey(limit=200)
+    return [
+        (row.id, row.name or row.first_words)
+        for row in rows
+        if TAG in row.tags and row.id.startswith(incomplete)
+    ]
+
+
+def survey_examples(incomplete: str) -> Candidates:
+    """The examples of tasks, with their goals."""
+    from vibe_llms.flows.examples import survey_examples as survey
+
+    return _select({each.name: each.summary for each in survey()}, incomplete)
+
+
 def survey_providers(incomplete: str) -> Candidates:
     """Providers, and their other names."""
     configuration = load_configuration()

@@ -52,6 +52,8 @@ ROLE = _Completed("text", "roles")
 SERVER = _Completed("text", "servers", is_path=True)
 SETTING = _Completed("setting", "settings")
 SKILL = _Completed("text", "skills", is_path=True)
+EXAMPLE = _Completed("text", "examples")
+FLOW_RUN = _Completed("id", "flow_runs")
 
 
 class Command(click.Command):

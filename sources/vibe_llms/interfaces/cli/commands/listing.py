@@ -11,11 +11,13 @@ from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 @command("list")
 @click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
-@click.option("--all", "-a", "everything", is_flag=True, help="List all of them.")
+@click.option(
+    "--all", "-a", "everything", is_flag=True, help="List all of them, the visits of flows too."
+)
 @json_option
 def list_(limit: int, everything: bool, as_json: bool) -> None:
     """List conversations, the one in which something was last said first."""
-    rows = open_index().survey(limit=None if everything else limit)
+    rows = open_index().survey(limit=None if everything else limit, parts=everything)
     if as_json:
         write_json([row._asdict() for row in rows])
         return

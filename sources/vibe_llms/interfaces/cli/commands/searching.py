@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
 @click.option("--role", type=ROLE, help="Only what this role said, such as user or assistant.")
+@click.option("--all", "-a", "everything", is_flag=True, help="In the visits of flows, too.")
 @json_option
-def search(words: tuple[str, ...], limit: int, role: str | None, as_json: bool) -> None:
+def search(
+    words: tuple[str, ...], limit: int, role: str | None, everything: bool, as_json: bool
+) -> None:
     """Search for words in all conversations, the best match first.
 
     All words must be in one message. Words in double quotes are a phrase; a star at the end of
     a word stands for any ending.
     """
     index = open_index()
-    hits = index.search(repair(" ".join(words)), limit=limit, role=role)
+    hits = index.search(repair(" ".join(words)), limit=limit, role=role, parts=everything)
     if as_json:
         write_json([hit._asdict() for hit in hits])
         return

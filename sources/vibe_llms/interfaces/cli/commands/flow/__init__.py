@@ -1,0 +1,1 @@
+"""The commands below ``vibe flow``, one module each; ``group`` puts them together."""

@@ -1,0 +1,66 @@
+"""``vibe flow new``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vibe_llms.interfaces.cli.options import EXAMPLE, command
+from vibe_llms.interfaces.cli.output import note, write_table
+from vibe_llms.interfaces.cli.program import compose_again, compose_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vibe_llms.flows.examples import Example
+
+
+@command("new")
+@click.argument("file", required=False, type=click.Path())
+@click.option(
+    "--from",
+    "example",
+    type=EXAMPLE,
+    metavar="EXAMPLE",
+    help="The example to begin from; simple_qa_task by default.",
+)
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def new(file: str | None, example: str | None, force: bool) -> None:
+    """Write an example to FILE, to begin a task of your own from; without FILE, list them.
+
+    \b
+        vibe flow new
+        vibe flow new mine.json --from research_task
+    """
+    from vibe_llms.flows.examples import FIRST, access_example, survey_examples
+
+    if file is None:
+        rows = ((each.name, each.path.suffix[1:], each.summary) for each in survey_examples())
+        write_table(rows, headers=("example", "form", "what it does"), styles=("cyan", "dim"))
+        return
+    path = _write(access_example(example or FIRST), file, force=force)
+    note(f"Written: {path}")
+    note(f"Check it: {compose_command('flow', 'check', str(path))}")
+    note(f"Run it: {compose_command('flow', 'run', str(path))}")
+
+
+def _write(example: Example, file: str, *, force: bool) -> Path:
+    from pathlib import Path
+
+    from vibe_llms.files import write_file
+
+    path = Path(file)
+    if not path.suffix:
+        path = path.with_name(path.name + example.path.suffix)
+    if path.suffix.lower() != example.path.suffix:
+        raise click.UsageError(
+            f"{example.name} is written as {example.path.suffix[1:].upper()}; "
+            f"name the file so: {path.with_suffix(example.path.suffix)}"
+        )
+    if path.exists() and not force:
+        raise click.UsageError(
+            f"{path} is there already. To write over it: {compose_again('--force')}"
+        )
+    write_file(path, example.path.read_bytes())
+    return path

@@ -1,0 +1,44 @@
+"""``vibe flow fork``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.flows.options import run_argument, run_options, variables_argument
+from vibe_llms.interfaces.cli.options import command, parse_controls
+
+if TYPE_CHECKING:
+    from vibe_llms.flows.adapter import UniversalAdapter
+    from vibe_llms.flows.results import AdapterResult
+
+
+@command("fork")
+@run_argument
+@click.argument("node")
+@variables_argument
+@click.option(
+    "--visit",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Which visit of the node is the first that is made anew; 1 by default.",
+)
+@run_options
+def fork(identity: str, node: str, variables: tuple[str, ...], visit: int, **options: Any) -> int:
+    """Run anew from NODE on: a run of its own, in which holds what RUN had said before that.
+
+    \b
+        vibe flow fork abcd P1 tone=stern
+    """
+    from vibe_llms.interfaces.cli.access import resolve_identity
+    from vibe_llms.interfaces.cli.flows.performing import load_flow_application, perform
+
+    application = load_flow_application(options)
+    run_id = resolve_identity(application.store, identity)
+    given = parse_controls(variables, kind="variable", example="topic=tides")
+
+    async def work(adapter: UniversalAdapter) -> AdapterResult:
+        return await adapter.fork(run_id, node, visit=visit, variables=given)
+
+    return perform(options, work, application=application)

@@ -1,0 +1,159 @@
+"""Performs the run of a flow for a command, shows it meanwhile, and tells what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from vibe_llms.flows.adapter import UniversalAdapter
+from vibe_llms.flows.results import AdapterResult
+from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.errors import ExitCode, classify_error
+from vibe_llms.interfaces.cli.flows.lines import LineView
+from vibe_llms.interfaces.cli.flows.options import BOUNDS
+from vibe_llms.interfaces.cli.interrupts import run
+from vibe_llms.interfaces.cli.output import mark_error, note, sanitize, write, write_json
+from vibe_llms.interfaces.cli.program import compose_command
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+
+Perform = Callable[[UniversalAdapter], Awaitable[AdapterResult]]
+
+
+def perform(
+    options: Mapping[str, Any],
+    work: Perform,
+    *,
+    strict: bool = True,
+    application: Application | None = None,
+) -> int:
+    """Performs a run and shows it; the final response goes to standard output, all else beside it.
+
+    Args:
+        options: Those of ``run_options``.
+        work: What is performed, with the adapter that the options describe.
+        strict: Whether what is harmless in a task is an error.
+        application: Where it is loaded already.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConverseError: The run did not begin.
+        KeyboardInterrupt: Ctrl-C was pressed; how to go on has been said.
+    """
+    config = AdapterConfig(
+        strict_validation=strict,
+        model=options["model"],
+        **{name: options[name] for name in BOUNDS if options[name] is not None},
+    )
+    if application is None:
+        application = load_flow_application(options)
+    view = LineView()
+    try:
+        result = run(_perform(application, config, options, view, work))
+    except KeyboardInterrupt:
+        if view.run_id:
+            note(f"Stopped. {_advise(view.run_id)}")
+        raise
+    return _tell_end(result, as_json=options["as_json"])
+
+
+def load_flow_application(options: Mapping[str, Any]) -> Application:
+    """Builds the application for a command that runs a flow."""
+    application = load_application(yes=options["yes"], approver=options["approver"])
+    tell_untrusted(application.configuration)
+    return application
+
+
+async def _perform(
+    application: Application,
+    config: AdapterConfig,
+    options: Mapping[str, Any],
+    view: LineView,
+    work: Perform,
+) -> AdapterResult:
+    from vibe_llms.interfaces.cli.approving import TerminalApprover
+    from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
+
+    policy = await application.produce_approver()
+    approver = TerminalApprover(split_names(options["allowed"]), view, policy=policy)
+    named = split_names(options["tools"])
+    try:
+        tools = await produce_ensembles(application, named, named)
+        if options["servers"]:
+            tools += await application.produce_mcp_ensembles(options["servers"], approver=approver)
+        adapter = UniversalAdapter(
+            config,
+            tools=tools,
+            application=application,
+            store=application.store,
+            approver=approver,
+            listener=view.hear,
+        )
+        return await work(adapter)
+    finally:
+        view.close()
+        await application.close()
+
+
+def _tell_end(result: AdapterResult, *, as_json: bool) -> int:
+    for warning in result.warnings:
+        note(f"Warning: {warning}")
+    if result.reason == "refused" and result.error is not None:
+        raise result.error
+    if as_json:
+        write_json(export_result(result))
+    elif result.success:
+        write(result.final_response)
+    if not result.success:
+        if not as_json:
+            for error in result.errors:
+                _complain(error)
+        note(_advise(result.run_id))
+        return _choose_code(result)
+    _tell_goal(result)
+    return ExitCode.SUCCESS if result.goal_met else ExitCode.INCOMPLETE
+
+
+def _tell_goal(result: AdapterResult) -> None:
+    for verdict in result.verification:
+        if not verdict["is_met"]:
+            note(f"Not met: {verdict['description']}: {verdict['evidence']}")
+    kept = f"Kept as {result.run_id}; look at it with: "
+    note(kept + compose_command("flow", "show", "--run", result.run_id))
+
+
+def _choose_code(result: AdapterResult) -> ExitCode:
+    match result.reason:
+        case "limit":
+            return ExitCode.LIMIT
+        case "waiting":
+            return ExitCode.CONSENT
+        case "cancelled":
+            return ExitCode.INTERRUPTED
+        case _:
+            return ExitCode.PROVIDER if result.error is None else classify_error(result.error)
+
+
+def _complain(text: str) -> None:
+    import sys
+
+    sys.stderr.write(f"{mark_error()} {sanitize(' '.join(text.split()))}\n")
+
+
+def _advise(run_id: str) -> str:
+    return f"Go on with: {compose_command('flow', 'resume', run_id)}"
+
+
+def export_result(result: AdapterResult) -> dict[str, Any]:
+    """Returns a result as plain data."""
+    kept = attrs.asdict(result, recurse=False)
+    del kept["error"]
+    kept["usage"] = None if result.usage is None else attrs.asdict(result.usage)
+    kept["verification"] = [dict(each) for each in result.verification]
+    return kept

@@ -1,0 +1,213 @@
+"""``vibe flow``: tasks are begun, checked, run, resumed and forked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flow_tasks import compose_task
+from scripting import write_script
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.flows.examples import survey_examples
+from vibe_llms.interfaces.cli.completing import survey_examples as complete_examples
+from vibe_llms.interfaces.cli.completing import survey_flow_runs
+from vibe_llms.interfaces.cli.errors import ExitCode
+
+Vibe = Callable[..., Any]
+
+CHOICE = "START --> P0 --> C{which?}\n C -->|tides| P1 --> END\n C -->|moons| END\n C --> END"
+
+
+def write_task(folder: Path, *parts: Any, name: str = "task.json", **settings: Any) -> str:
+    path = folder / name
+    path.write_text(json.dumps(compose_task(*parts, **settings)), encoding="utf-8")
+    return name
+
+
+def find_runs(home: Path) -> list[str]:
+    store = DirectoryStore(home / ".local/share/vibe-llms")
+    return [each for each in store.survey() if store.read_metadata(each).tags == ("flow",)]
+
+
+def test_the_final_response_goes_to_standard_output_and_the_way_there_beside_it(
+    vibe: Vibe, home: Path
+) -> None:
+    """So that it can be piped on; variables are given as NAME=VALUE."""
+    task = write_task(home, CHOICE, "Say {{topic}}", "Again: {{response:P0}}")
+
+    outcome = vibe("flow", "run", task, "topic=tides")
+
+    assert (outcome.code, outcome.out) == (0, "Again: Say tides\n")
+    lines = outcome.err.splitlines()
+    assert [line.split(":")[0] for line in lines[:5]] == ["P0 …", "P0", "C", "P1 …", "P1"]
+    assert "'tides'" in lines[2]
+    (run_id,) = find_runs(home)
+    assert f"Kept as {run_id}" in outcome.err
+
+
+def test_a_task_with_mistakes_is_not_run_and_all_of_them_are_told(vibe: Vibe, home: Path) -> None:
+    """With their places; nothing is kept."""
+    task = write_task(home, "START --> P0 --> P7", "{{nothing", ensembles=["ioo"])
+
+    outcome = vibe("flow", "run", task)
+
+    assert outcome.code == ExitCode.CONFIGURATION
+    assert outcome.out == ""
+    assert outcome.err.count("vibe: error: task.json:1:") >= 4
+    assert "no ensemble 'ioo'; did you mean 'io'?" in outcome.err
+    assert find_runs(home) == []
+
+
+def test_a_goal_that_is_not_met_has_an_exit_code_of_its_own(vibe: Vibe, home: Path) -> None:
+    """The response is there all the same, and what is not met is told with its evidence."""
+    condition = {"description": "42", "evaluation_type": "CONTAINS", "expected_value": "42"}
+    task = write_task(home, "START --> P0 --> END", "six times nine", conditions=[condition])
+
+    outcome = vibe("flow", "run", task)
+
+    assert (outcome.code, outcome.out) == (ExitCode.INCOMPLETE, "six times nine\n")
+    assert "Not met: 42: The final response does not contain '42'" in outcome.err
+
+
+def test_as_json_all_that_came_of_a_run_is_told(vibe: Vibe, home: Path) -> None:
+    """With the names of ``AdapterResult``."""
+    task = write_task(home, "START --> P0 --> END", "hello")
+
+    result = vibe("flow", "run", task, "--json").read_json()
+
+    assert (result["success"], result["final_response"]) == (True, "hello")
+    assert result["path"] == ["START", "P0", "END"]
+    assert [result["run_id"]] == find_runs(home)
+
+
+def test_a_run_that_reached_a_limit_is_resumed_with_a_higher_one(vibe: Vibe, home: Path) -> None:
+    """By an id that may be shortened; what was answered is not asked again."""
+    task = write_task(home, "START --> P0 --> P1 --> END", "one", "two")
+
+    outcome = vibe("flow", "run", task, "--max-requests", "1")
+    (run_id,) = find_runs(home)
+
+    assert outcome.code == ExitCode.LIMIT
+    assert "max_requests = 1 was reached before P1" in outcome.err
+    assert f"vibe flow resume {run_id}" in outcome.err
+    outcome = vibe("flow", "resume", run_id[:8], "--max-requests", "9")
+    assert (outcome.code, outcome.out) == (0, "two\n")
+    assert "P0 …" not in outcome.err
+
+
+def test_a_failure_has_the_exit_code_of_its_kind(vibe: Vibe, home: Path, tmp_path: Path) -> None:
+    """And names the node."""
+    fault = {"kind": "authentication", "at_chunk": 0}
+    script = write_script(tmp_path, {"contents": [], "fault": fault})
+    task = write_task(home, "START --> P0 --> END", "x", script=script)
+
+    outcome = vibe("flow", "run", task)
+
+    assert (outcome.code, outcome.out) == (ExitCode.PROVIDER, "")
+    assert "vibe: error: P0: " in outcome.err
+
+
+def test_another_model_can_be_asked_and_is_asked_when_the_run_goes_on(
+    vibe: Vibe, home: Path
+) -> None:
+    """Also where the task's own is not there at all, or its key."""
+    task = compose_task("START --> P0 --> P1 --> END", "a", "b")
+    task["resource_llm"] = {"provider": "nobody", "model": "x", "api_key_env": "NOBODYS_KEY"}
+    (home / "task.json").write_text(json.dumps(task), encoding="utf-8")
+
+    refused = vibe("flow", "run", "task.json")
+    cut = vibe("flow", "run", "task.json", "--model", "scripted:echo", "--max-requests", "1")
+    (run_id,) = find_runs(home)
+    resumed = vibe("flow", "resume", run_id, "--max-requests", "5")
+
+    assert refused.code == ExitCode.CONFIGURATION
+    assert "There is no provider 'nobody'" in refused.err
+    assert (cut.code, resumed.code, resumed.out) == (ExitCode.LIMIT, 0, "b\n")
+
+
+def test_a_fork_goes_its_own_way_from_a_node_on(vibe: Vibe, home: Path) -> None:
+    """With other variables, and the same model."""
+    task = write_task(home, "START --> P0 --> P1 --> END", "first", "{{response:P0}} {{word}}")
+    vibe("flow", "run", task, "word=one")
+    (run_id,) = find_runs(home)
+
+    outcome = vibe("flow", "fork", run_id, "P1", "word=two")
+
+    assert (outcome.code, outcome.out) == (0, "first two\n")
+    assert len(find_runs(home)) == 2
+    assert vibe("flow", "fork", run_id, "P1", "--visit", "7").code == ExitCode.REQUEST
+
+
+def test_what_visits_said_is_not_among_what_people_said(vibe: Vibe, home: Path) -> None:
+    """A list and a search show the run, and its visits when they are asked for."""
+    task = write_task(home, "START --> P0 --> P1 --> END", "spring tide", "neap tide")
+    vibe("flow", "run", task)
+    (run_id,) = find_runs(home)
+
+    assert [row["id"] for row in vibe("list", "--json").read_json()] == [run_id]
+    assert len(vibe("list", "--all", "--json").read_json()) == 3
+    assert [hit["id"] for hit in vibe("search", "tide", "--json").read_json()] == [run_id]
+    assert vibe("search", "spring", "--json").read_json() == []
+    assert len(vibe("search", "spring", "--all", "--json").read_json()) == 2
+    assert survey_flow_runs(run_id[:3]) == [(run_id, "Find out.")]
+
+
+def test_a_check_tells_all_findings_of_all_files(vibe: Vibe, home: Path) -> None:
+    """Warnings alone do no harm."""
+    good = write_task(home, CHOICE, "Say {{topic}}", "x", name="good.json")
+    unbounded = "START --> L([again])\n L --> P0 --> L\n L --> END"
+    odd = write_task(home, unbounded, "x", name="odd.json")
+    bad = write_task(home, "START --> P0 --> P7", "{{nothing", name="bad.json")
+
+    assert vibe("flow", "check", odd).code == 0
+    assert "Warning: odd.json:" in vibe("flow", "check", odd).err
+    outcome = vibe("flow", "check", good, bad, odd, "absent.json")
+    assert outcome.code == ExitCode.CONFIGURATION
+    assert outcome.err.count("vibe: error: bad.json:") >= 3
+    assert "absent.json" in outcome.err
+    found = vibe("flow", "check", good, bad, odd, "--json")
+    assert found.code == ExitCode.CONFIGURATION
+    assert {each["place"] for each in found.read_json()["errors"]} == {"bad.json"}
+    assert "odd.json" in {each["place"] for each in found.read_json()["warnings"]}
+
+
+def test_what_is_odd_is_an_error_unless_one_is_lenient(vibe: Vibe, home: Path) -> None:
+    """To check and to run, alike."""
+    task = write_task(home, "START --> P0 --> END\n P0 --- X[idle]\n X --> END", "x")
+
+    for action in ("check", "run"):
+        assert vibe("flow", action, task).code == ExitCode.CONFIGURATION
+        assert vibe("flow", action, task, "--lenient").code == 0
+
+
+def test_a_new_task_is_an_example_and_nothing_is_written_over(vibe: Vibe, home: Path) -> None:
+    """Without a file, all examples are listed."""
+    names = [line.split("\t")[0] for line in vibe("flow", "new").out.splitlines()]
+    assert names == [each.name for each in survey_examples()]
+    assert {"simple_qa_task", "research_task"} < set(names)
+
+    outcome = vibe("flow", "new", "mine")
+    assert (outcome.code, (home / "mine.json").is_file()) == (0, True)
+    assert "vibe flow run mine.json" in outcome.err
+    (home / "mine.json").write_text("{}", encoding="utf-8")
+    outcome = vibe("flow", "new", "mine.json", "--from", "research_task")
+    assert outcome.code == ExitCode.USAGE
+    assert "vibe flow new mine.json --from research_task --force" in outcome.err
+    assert (home / "mine.json").read_text(encoding="utf-8") == "{}"
+    assert vibe("flow", "new", "mine.json", "--from", "research_task", "--force").code == 0
+    assert "Research" in (home / "mine.json").read_text(encoding="utf-8")
+    assert vibe("flow", "new", "x.json", "--from", "use_tool").code == ExitCode.USAGE
+    assert vibe("flow", "new", "x.json", "--from", "reserch").code == ExitCode.NOT_FOUND
+    assert [name for name, _ in complete_examples("re")] == ["research_task"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",)])
+def test_the_group_says_what_it_has(vibe: Vibe, arguments: tuple[str, ...]) -> None:
+    """By itself, too."""
+    outcome = vibe("flow", *arguments)
+    assert outcome.code == 0
+    assert "resume" in outcome.out
