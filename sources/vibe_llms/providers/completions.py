@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.secrets import Secret
+from vibe_llms.tables.kinds import COUNT
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.surveys import SurveyedModel
+    from vibe_llms.providers.surveys import SurveyedModel, Told
 
 
 class CompletionsVendor(Vendor):
@@ -27,17 +26,18 @@ class CompletionsVendor(Vendor):
         """Returns the path behind the base URL, which ends in the version."""
         return "/chat/completions"
 
-    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
-        """Returns the key, where there is one."""
-        return {} if key is None else {"authorization": Secret(f"Bearer {key.reveal()}")}
-
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks for the models. Raises ConverseError."""
-        answer: Any = await client.request_json("GET", "/models")
-        listed = answer.get("data") if isinstance(answer, Mapping) else answer
-        entries = listed if isinstance(listed, list) else ()
-        models = [entry for entry in entries if isinstance(entry, Mapping) and entry.get("id")]
-        return [read_model(entry) for entry in models]
+        return await list_models(client)
+
+
+async def list_models(client: RemoteClient) -> Sequence[SurveyedModel]:
+    """Asks a service that answers like OpenAI's for its models. Raises ConverseError."""
+    answer: Any = await client.request_json("GET", "/models")
+    listed = answer.get("data") if isinstance(answer, Mapping) else answer
+    entries = listed if isinstance(listed, list) else ()
+    models = [entry for entry in entries if isinstance(entry, Mapping) and entry.get("id")]
+    return [read_model(entry) for entry in models]
 
 
 def read_model(entry: Mapping[str, Any]) -> SurveyedModel:
@@ -50,8 +50,8 @@ def read_model(entry: Mapping[str, Any]) -> SurveyedModel:
 
     names = ("max_model_len", "context_window", "context_length", "max_context_length")
     meta = entry.get("meta")
-    window = next((entry[name] for name in names if _is_count(entry.get(name))), None)
-    if window is None and isinstance(meta, Mapping) and _is_count(meta.get("n_ctx")):
+    window = next((entry[name] for name in names if COUNT.is_right(entry.get(name))), None)
+    if window is None and isinstance(meta, Mapping) and COUNT.is_right(meta.get("n_ctx")):
         window = meta["n_ctx"]  # llama.cpp
     limit = entry.get("max_completion_tokens")
     title = entry.get("name")
@@ -59,14 +59,14 @@ def read_model(entry: Mapping[str, Any]) -> SurveyedModel:
         name=str(entry["id"]),
         title=title if isinstance(title, str) and title != entry["id"] else None,
         context_window_tokens=window,
-        output_limit_tokens=limit if _is_count(limit) else None,
+        output_limit_tokens=limit if COUNT.is_right(limit) else None,
         capabilities=_read_capabilities(entry),
     )
 
 
-def _read_capabilities(entry: Mapping[str, Any]) -> dict[str, str]:
+def _read_capabilities(entry: Mapping[str, Any]) -> dict[str, Told]:
     """Returns what OpenRouter and Mistral say that a model can do."""
-    capabilities = {}
+    capabilities: dict[str, Told] = {}
     architecture = entry.get("architecture")
     if isinstance(architecture, Mapping) and isinstance(architecture.get("input_modalities"), list):
         taken = architecture["input_modalities"]
@@ -81,7 +81,3 @@ def _read_capabilities(entry: Mapping[str, Any]) -> dict[str, str]:
             name: "yes" if told[word] else "no" for word, name in named.items() if word in told
         }
     return capabilities
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -54,9 +54,7 @@ class OpenAIService(Vendor):
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Returns the key, and on whose behalf it is used."""
-        headers: dict[str, str | Secret] = {}
-        if key is not None:
-            headers["authorization"] = Secret(f"Bearer {key.reveal()}")
+        headers = dict(super().compose_headers(key, native))
         for name, variable in _BEHALVES.items():
             behalf = str(self.settings.values.get(name) or os.environ.get(variable, "")).strip()
             if behalf and self._is_itself():

@@ -10,9 +10,10 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final, Literal, TypeAlias
 
 import attrs
+import msgspec
 
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.files import read_file, replace_file
@@ -21,7 +22,9 @@ from vibe_llms.values import frozen
 
 MAXIMUM_AGE_SECONDS: Final = 86_400.0
 _FILE_NAME: Final = "models.json"
-_FORMAT: Final = 1
+
+Told: TypeAlias = Literal["yes", "no", "unknown"]
+"""What a list says of a capability."""
 
 
 @frozen(kw_only=True)
@@ -40,7 +43,7 @@ class SurveyedModel:
     title: str | None = None
     context_window_tokens: int | None = None
     output_limit_tokens: int | None = None
-    capabilities: Mapping[str, str] = attrs.field(factory=dict)
+    capabilities: Mapping[str, Told] = attrs.field(factory=dict)
 
     @property
     def learnt(self) -> dict[str, JsonValue]:
@@ -62,13 +65,13 @@ class Survey:
         models: In the vendor's order.
         fetched_at: When the vendor said so, in UTC.
         address: Whom it was asked of: scheme, host and port.
-        is_stale: It is older than was asked for, because the vendor could not be asked.
+        format: Of the file in which it is kept, as it stands here.
     """
 
-    models: tuple[SurveyedModel, ...]
-    fetched_at: datetime
+    format: Literal[1] = 1
+    fetched_at: Annotated[datetime, msgspec.Meta(tz=True)]
     address: str = ""
-    is_stale: bool = False
+    models: tuple[SurveyedModel, ...]
 
     @property
     def age_seconds(self) -> float:
@@ -81,7 +84,6 @@ async def acquire_survey(
     fetch: Callable[[], Awaitable[Sequence[SurveyedModel]]],
     *,
     address: str = "",
-    maximum_age_seconds: float = MAXIMUM_AGE_SECONDS,
     refresh: bool = False,
 ) -> Survey:
     """Returns the kept copy where it is young enough, and else asks and keeps the answer.
@@ -99,28 +101,26 @@ async def acquire_survey(
     kept = access_survey(directory)
     if kept is not None and kept.address != address:
         kept = None
-    if kept is not None and not refresh and _is_young(kept, maximum_age_seconds):
+    if kept is not None and not refresh and _is_young(kept):
         return kept
     try:
         models = tuple(await fetch())
     except ConverseError:
         if kept is None:
             raise
-        return attrs.evolve(kept, is_stale=True)
+        return kept
     survey = Survey(models=models, fetched_at=datetime.now(UTC), address=address)
     with contextlib.suppress(OSError):  # a full or read-only disk costs the next call, not this
-        _write(directory, survey)
+        directory.mkdir(parents=True, exist_ok=True)
+        replace_file(directory / _FILE_NAME, msgspec.json.encode(survey), mode=0o600)
     return survey
 
 
 def access_survey(directory: Path) -> Survey | None:
     """Reads the kept copy, of whatever age; ``None`` where there is none that can be read."""
-    import msgspec
-
     try:
-        document = msgspec.json.decode(read_file(directory / _FILE_NAME))
-        return _decode(document)
-    except (OSError, msgspec.DecodeError, RecursionError, TypeError, ValueError, LookupError):
+        return msgspec.json.decode(read_file(directory / _FILE_NAME), type=Survey)
+    except (OSError, msgspec.DecodeError, RecursionError, ValueError):
         return None
 
 
@@ -148,49 +148,16 @@ def describe_age(seconds: float) -> str:
     return "just now"
 
 
-def _is_young(survey: Survey, maximum_age_seconds: float) -> bool:
+def _is_young(survey: Survey) -> bool:
     # A copy from the future, after a clock went wrong, would else be young for years.
     age = (datetime.now(UTC) - survey.fetched_at).total_seconds()
-    return -60.0 <= age <= maximum_age_seconds
-
-
-def _decode(document: Any) -> Survey:
-    if document["format"] != _FORMAT:
-        raise ValueError("another format")
-    fetched_at = datetime.fromisoformat(document["fetched_at"])
-    if fetched_at.tzinfo is None:
-        raise ValueError("a time without a zone")
-    models = tuple(_decode_model(entry) for entry in document["models"])
-    address = str(document["address"])
-    return Survey(models=models, fetched_at=fetched_at.astimezone(UTC), address=address)
-
-
-def _decode_model(entry: Any) -> SurveyedModel:
-    model = SurveyedModel(**entry)
-    if not is_sound(model):
-        raise ValueError("not a model")
-    return model
+    return -60.0 <= age <= MAXIMUM_AGE_SECONDS
 
 
 def is_sound(model: SurveyedModel) -> bool:
     """Tells whether all that is said of a model is of its kind; who says it can be anybody."""
-    counts = (model.context_window_tokens, model.output_limit_tokens)
-    return (
-        isinstance(model.name, str)
-        and isinstance(model.title, str | None)
-        and all(isinstance(count, int | None) for count in counts)
-        and all(value in ("yes", "no", "unknown") for value in model.capabilities.values())
-    )
-
-
-def _write(directory: Path, survey: Survey) -> None:
-    import msgspec
-
-    document = {
-        "format": _FORMAT,
-        "fetched_at": survey.fetched_at.isoformat(),
-        "address": survey.address,
-        "models": [attrs.asdict(model) for model in survey.models],
-    }
-    directory.mkdir(parents=True, exist_ok=True)
-    replace_file(directory / _FILE_NAME, msgspec.json.encode(document), mode=0o600)
+    try:
+        msgspec.convert(attrs.asdict(model), SurveyedModel)
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -129,9 +129,14 @@ class Vendor(abc.ABC):
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Returns the path behind the base URL, such as ``/v1/messages``."""
 
-    @abc.abstractmethod
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
-        """Returns the headers of a request, its authorization among them."""
+        """Returns the headers of a request, its authorization among them: by default as a bearer.
+
+        Args:
+            key: ``None`` where there is none.
+            native: The body, of which some vendors want a part there.
+        """
+        return {} if key is None else {"authorization": Secret(f"Bearer {key.reveal()}")}
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> Decoder:
         """Makes the decoder of one response to the request."""

@@ -117,7 +117,7 @@ async def test_an_old_copy_is_better_than_none(tmp_path: Path) -> None:
 
     survey = await acquire_survey(tmp_path, vendor)
 
-    assert survey.is_stale
+    assert survey.age_seconds > 86_400
     assert survey.models == MODELS
     assert describe_age(survey.age_seconds) == "3 days ago"
 
@@ -146,7 +146,7 @@ def tear(data: bytes) -> bytes:
         lambda data: data.replace(b'"parrot-2"', b"7"),
         lambda data: data.replace(b"4096", b'"many"'),
         lambda data: data.replace(b'"name"', b'"nomen"'),
-        lambda data: data.replace(b"+00:00", b""),
+        lambda data: data.replace(b'Z"', b'"'),
         lambda data: b'{"format":1}',
         lambda data: b"null",
     ],

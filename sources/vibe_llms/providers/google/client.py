@@ -20,7 +20,7 @@ from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import WORD, Kind
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.surveys import SurveyedModel
+    from vibe_llms.providers.surveys import SurveyedModel, Told
 
 _PAGE = 1000
 
@@ -117,7 +117,7 @@ def _answers(model: Mapping[str, Any]) -> bool:
 def _read_model(model: Mapping[str, Any]) -> SurveyedModel:
     from vibe_llms.providers.surveys import SurveyedModel
 
-    capabilities = {}
+    capabilities: dict[str, Told] = {}
     if isinstance(model.get("thinking"), bool):
         capabilities["supports_reasoning"] = "yes" if model["thinking"] else "no"
     return SurveyedModel(

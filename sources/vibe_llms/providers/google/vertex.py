@@ -14,6 +14,7 @@ from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need, find_variable, refuse_for_want
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.settings import RemoteSettings, read_settings
+from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import WORD, Choice, Kind
 
@@ -82,7 +83,7 @@ class VertexVendor(GoogleVendor):
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Returns the access token."""
-        return {} if key is None else {"authorization": Secret(f"Bearer {key.reveal()}")}
+        return Vendor.compose_headers(self, key, native)
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """There is no list of the models that a project can ask."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
@@ -30,7 +30,6 @@ from vibe_llms.providers.ollama.pulling import pull
 from vibe_llms.providers.ollama.windows import choose_window, count_least
 from vibe_llms.providers.remote import RemoteClient, RemoteModel
 from vibe_llms.providers.settings import RemoteSettings
-from vibe_llms.secrets import Secret
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
@@ -123,10 +122,6 @@ class OllamaVendor(HostedVendor):
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Returns the path of the chat."""
         return "/api/chat"
-
-    def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
-        """Returns the authorization, where there is a key: the cloud wants one."""
-        return {} if key is None else {"authorization": Secret(f"Bearer {key.reveal()}")}
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> OllamaDecoder:
         """Makes the decoder of one response."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.plain import JsonObject, JsonValue
-from vibe_llms.providers.surveys import SurveyedModel
+from vibe_llms.providers.surveys import SurveyedModel, Told
+from vibe_llms.tables.kinds import COUNT
 
 _CAPABILITIES: Final = {
     "audio": "supports_audio",
@@ -49,11 +50,10 @@ def _find_window(info: object) -> int | None:
         return None
     architecture = info.get("general.architecture", "")
     window = info.get(f"{architecture}.context_length")
-    is_count = isinstance(window, int) and not isinstance(window, bool) and window > 0
-    return window if is_count else None
+    return window if COUNT.is_right(window) else None
 
 
-def _read_capabilities(words: object) -> dict[str, str]:
+def _read_capabilities(words: object) -> dict[str, Told]:
     if not isinstance(words, Sequence) or isinstance(words, str):
         return {}
     return {ours: "yes" if word in words else "no" for word, ours in _CAPABILITIES.items()}

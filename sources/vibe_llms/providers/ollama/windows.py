@@ -8,7 +8,7 @@ the model again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from vibe_llms.exceptions import ContextOverflowError
 from vibe_llms.messages.requests import Request
@@ -16,6 +16,7 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plain import JsonValue
+from vibe_llms.tables.kinds import COUNT
 
 LEAST_WINDOW: Final = 4096
 """The server's own default on a small machine."""
@@ -72,9 +73,8 @@ def read_limit(attributes: ModelAttributes) -> int | None:
     return _count(attributes.access_value("context_window_tokens"))
 
 
-def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return value if is_count else None  # type: ignore[return-value]  # just told
+def _count(value: Any) -> int | None:
+    return value if COUNT.is_right(value) else None
 
 
 def _refuse(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from vibe_llms.dialects import responses
 from vibe_llms.dialects.responses.quirks import Quirks
 from vibe_llms.plain import JsonObject
+from vibe_llms.providers.completions import list_models
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.openai_service import SIBLINGS, OpenAIService
 from vibe_llms.providers.remote import RemoteClient
@@ -49,13 +50,5 @@ class OpenAIResponsesVendor(OpenAIService):
         return "/responses/input_tokens", {n: native[n] for n in _COUNTED if n in native}
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
-        """Asks for the names of the models; of what they can do the list says nothing.
-
-        Raises:
-            ConverseError: It cannot be asked.
-        """
-        from vibe_llms.providers.surveys import SurveyedModel
-
-        page: Any = await client.request_json("GET", "/models")
-        models = page.get("data") if isinstance(page, Mapping) else None
-        return [SurveyedModel(name=str(each["id"])) for each in models or () if each.get("id")]
+        """Asks for the models. Raises ConverseError."""
+        return await list_models(client)
