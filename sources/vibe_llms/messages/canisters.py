@@ -169,8 +169,25 @@ class Canister(Protocol):
         """Its words, without reasoning."""
 
 
-class _Worded:
-    """What has words."""
+_PLACES = {"role": -1, "origin": 1, "turn_id": 2, "native": 3}
+"""Where fields stand that a class inherits, or its word: before its own (0), or behind them."""
+
+
+def _conform_canister_fields(
+    cls: type, fields: list[attrs.Attribute[object]]
+) -> list[attrs.Attribute[object]]:
+    """Puts the fields into the order in which they are written down."""
+    return sorted(conform_fields(cls, fields), key=lambda field: _PLACES.get(field.name, 0))
+
+
+@frozen(slots=False, field_transformer=conform_fields)
+class _Said:
+    """What every canister has: see :class:`UserCanister`."""
+
+    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
+    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
+    id: str = attrs.field(factory=produce_identity, kw_only=True)
+    native: Native | None = attrs.field(default=None, kw_only=True)
 
     @property
     def text(self) -> str:
@@ -181,7 +198,15 @@ class _Worded:
 
 
 @frozen(slots=False, field_transformer=conform_fields)
-class UserCanister(_Worded):
+class _Answered(_Said):
+    """What a canister has that can come from a model: see :class:`AssistantCanister`."""
+
+    origin: Origin | None = attrs.field(default=None, kw_only=True)
+    turn_id: str | None = attrs.field(default=None, kw_only=True)
+
+
+@frozen(slots=False, field_transformer=_conform_canister_fields)
+class UserCanister(_Said):
     """What the user says.
 
     Attributes:
@@ -192,75 +217,47 @@ class UserCanister(_Worded):
     """
 
     role: Literal["user"] = attrs.field(default="user", init=False)
-    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
-    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
-    id: str = attrs.field(factory=produce_identity, kw_only=True)
-    native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@frozen(slots=False, field_transformer=conform_fields)
-class SupervisorCanister(_Worded):
+@frozen(slots=False, field_transformer=_conform_canister_fields)
+class SupervisorCanister(_Said):
     """Instructions from whoever is responsible for the conversation (a system prompt).
 
-    Attributes:
-        content: What is said: a text, a content, or several; kept as a tuple of contents.
-        id: A name of its own; a new one by default.
-        timestamp: When it was said, in UTC; now by default.
-        native: What the vendor said of it beyond the common words.
+    The attributes are those that every canister has: see :class:`UserCanister`.
     """
 
     role: Literal["supervisor"] = attrs.field(default="supervisor", init=False)
-    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
-    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
-    id: str = attrs.field(factory=produce_identity, kw_only=True)
-    native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@frozen(slots=False, field_transformer=conform_fields)
-class DocumentCanister(_Worded):
-    """Material to be consulted, as opposed to words that are meant.
+@frozen(slots=False, field_transformer=_conform_canister_fields)
+class DocumentCanister(_Said):
+    """Material to be consulted, as opposed to words that are meant; see :class:`UserCanister`.
 
     Attributes:
-        content: What is said: a text, a content, or several; kept as a tuple of contents.
-        id: A name of its own; a new one by default.
-        timestamp: When it was said, in UTC; now by default.
         title: What it is called, such as the name of its file.
-        native: What the vendor said of it beyond the common words.
     """
 
     role: Literal["document"] = attrs.field(default="document", init=False)
-    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
-    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
-    id: str = attrs.field(factory=produce_identity, kw_only=True)
     title: str | None = attrs.field(default=None, kw_only=True)
-    native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@frozen(slots=False, field_transformer=conform_fields)
-class AssistantCanister(_Worded):
-    """What the model thinks and says.
+@frozen(slots=False, field_transformer=_conform_canister_fields)
+class AssistantCanister(_Answered):
+    """What the model thinks and says; see :class:`UserCanister`.
 
     Attributes:
-        content: What is said: a text, a content, or several; kept as a tuple of contents.
-        id: A name of its own; a new one by default.
-        timestamp: When it was said, in UTC; now by default.
         origin: Who answered, and what the turn used; ``None`` where no model did.
         turn_id: Groups the canisters of one answer.
-        native: What the vendor said of it beyond the common words.
     """
 
     role: Literal["assistant"] = attrs.field(default="assistant", init=False)
-    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
-    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
-    id: str = attrs.field(factory=produce_identity, kw_only=True)
-    origin: Origin | None = attrs.field(default=None, kw_only=True)
-    turn_id: str | None = attrs.field(default=None, kw_only=True)
-    native: Native | None = attrs.field(default=None, kw_only=True)
 
 
-@frozen(slots=False, field_transformer=conform_fields)
-class InvocationCanister(_Worded):
+@frozen(slots=False, field_transformer=_conform_canister_fields)
+class InvocationCanister(_Answered):
     """One call that the model asks for, or that the vendor has made on its own.
+
+    See :class:`AssistantCanister` for what else comes from a model.
 
     Attributes:
         invocation_id: The vendor's id of the call, kept as it is.
@@ -270,25 +267,15 @@ class InvocationCanister(_Worded):
         form: What the text was meant to be: ``json``, or the free ``text`` of a custom tool.
         owner: Who executes it.
         content: What the vendor says beside it; mostly nothing.
-        id: A name of its own; a new one by default.
-        timestamp: When it was said, in UTC; now by default.
-        origin: Who answered, and what the turn used; ``None`` where no model did.
-        turn_id: Groups the canisters of one answer.
         native: Of a vendor's own invocation the whole block, else what has no common word.
     """
 
     role: Literal["invocation"] = attrs.field(default="invocation", init=False)
-    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
-    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
-    id: str = attrs.field(factory=produce_identity, kw_only=True)
     invocation_id: str = attrs.field(kw_only=True)
     name: str = attrs.field(kw_only=True)
     arguments: str = attrs.field(default="{}", kw_only=True)
     form: Literal["json", "text"] = attrs.field(default="json", kw_only=True)
     owner: Owner = attrs.field(default=Owner.OURS, kw_only=True)
-    origin: Origin | None = attrs.field(default=None, kw_only=True)
-    turn_id: str | None = attrs.field(default=None, kw_only=True)
-    native: Native | None = attrs.field(default=None, kw_only=True)
 
     @property
     def fault(self) -> str | None:
@@ -335,9 +322,9 @@ def _refuse(canister: InvocationCanister, detail: str) -> ParseError:
     return ParseError(detail=detail, kind="JSON object", text=canister.arguments, faults=(detail,))
 
 
-@frozen(slots=False, field_transformer=conform_fields)
-class ResultCanister(_Worded):
-    """What came of one invocation.
+@frozen(slots=False, field_transformer=_conform_canister_fields)
+class ResultCanister(_Answered):
+    """What came of one invocation; see :class:`AssistantCanister`.
 
     Attributes:
         invocation_id: Of the invocation that it answers.
@@ -345,24 +332,14 @@ class ResultCanister(_Worded):
         content: What the model is told: a text, a content, or several.
         is_error: Whether the contents tell of a failure.
         owner: Who executed the invocation.
-        id: A name of its own; a new one by default.
-        timestamp: When it was said, in UTC; now by default.
         origin: Of what a vendor executed, who answered; else ``None``.
-        turn_id: Groups the canisters of one answer.
-        native: What the vendor said of it beyond the common words.
     """
 
     role: Literal["result"] = attrs.field(default="result", init=False)
-    timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
-    content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
-    id: str = attrs.field(factory=produce_identity, kw_only=True)
     invocation_id: str = attrs.field(kw_only=True)
     name: str | None = attrs.field(default=None, kw_only=True)
     is_error: bool = attrs.field(default=False, kw_only=True)
     owner: Owner = attrs.field(default=Owner.OURS, kw_only=True)
-    origin: Origin | None = attrs.field(default=None, kw_only=True)
-    turn_id: str | None = attrs.field(default=None, kw_only=True)
-    native: Native | None = attrs.field(default=None, kw_only=True)
 
 
 AnyCanister: TypeAlias = (
