@@ -21,7 +21,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
-from vibe_llms.providers.local.controls import LocalControlsProcessor
+from vibe_llms.providers.local.controls import CONTROLS
 from vibe_llms.providers.local.decoder import LocalDecoder
 from vibe_llms.providers.local.errors import produce_error
 from vibe_llms.providers.local.inference import (
@@ -34,11 +34,11 @@ from vibe_llms.providers.local.inference import (
     release_server,
 )
 from vibe_llms.providers.local.invocations import (
-    LocalInvocationsProcessor,
+    INVOCATIONS,
     choose,
     select_offered,
 )
-from vibe_llms.providers.local.messages import LocalMessagesProcessor
+from vibe_llms.providers.local.messages import MESSAGES
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
 from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named, find_weights
 from vibe_llms.providers.needs import Need, NeedKind, find_packages, refuse_for_want
@@ -229,9 +229,9 @@ class LocalModel(ModelBase[JsonObject]):
 
         limits = client.provider.context.limits
         self._processors = Processors(
-            controls=LocalControlsProcessor(),
-            messages=LocalMessagesProcessor(),
-            invocations=LocalInvocationsProcessor(),
+            controls=CONTROLS,
+            messages=MESSAGES,
+            invocations=INVOCATIONS,
             tokenizer=LocalTokenizer(acquire, nativize),
         )
         super().__init__(descriptor, self._processors.tokenizer, limits)

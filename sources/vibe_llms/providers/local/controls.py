@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Final
 
 from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.chat_completions.calling.controls import nativize_controls
 from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.dialects.processors import FunctionProcessor
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
 
 QUIRKS = Quirks(
@@ -21,21 +22,16 @@ QUIRKS = Quirks(
 """What llama.cpp does differently, where a model's template knows plain text alone."""
 
 
-class LocalControlsProcessor:
-    """Checks the values and names the fields."""
+def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    """Returns the fields. Raises ControlError."""
+    translation = nativize_controls(request.controls, model.attributes, QUIRKS)
+    if "seed" not in translation.value:
+        return translation
+    # Input that is read anew and input from the cache differ in the last bits: a seed
+    # repeats an answer only where all of it is read anew.
+    return Translation({**translation.value, "cache_prompt": False}, translation.losses)
 
-    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
-        """Returns the fields. Raises ControlError."""
-        translation = nativize_controls(request.controls, model.attributes, QUIRKS)
-        if "seed" not in translation.value:
-            return translation
-        # Input that is read anew and input from the cache differ in the last bits: a seed
-        # repeats an answer only where all of it is read anew.
-        return Translation({**translation.value, "cache_prompt": False}, translation.losses)
 
-    def normalize(
-        self, native: JsonObject, model: ModelDescriptor, /
-    ) -> Translation[Mapping[str, JsonValue]]:
-        """Returns the control values."""
-        ours = {name: value for name, value in native.items() if name != "cache_prompt"}
-        return chat_completions.normalize_controls(ours, model.attributes)
+CONTROLS: Final = FunctionProcessor(
+    _write, lambda native, model: chat_completions.normalize_controls(native, model.attributes)
+)

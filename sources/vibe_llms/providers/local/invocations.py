@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -12,7 +12,7 @@ from vibe_llms.dialects.chat_completions.calling.invocations import (
     nativize_schema,
     withhold_schemaless,
 )
-from vibe_llms.exceptions import RequestError
+from vibe_llms.dialects.processors import FunctionProcessor
 from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -29,29 +29,22 @@ from vibe_llms.providers.local.grammars import (
 from vibe_llms.providers.local.messages import write_invocation
 
 
-class LocalInvocationsProcessor:
-    """Describes invocables in a message, and constrains the answer."""
+def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    """Returns ``messages`` with the description, and what the answer is held to.
 
-    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
-        """Returns ``messages`` with the description, and what the answer is held to.
+    That is a schema as well: one grammar serves both.
+    """
+    choice = choose(request, model)
+    constraint = constrain(request.invocables, choice.value, request.schema, model)
+    native = constraint.value
+    if not native and repeats_result(request, model):
+        native = hold_to_words()
+    return Translation(native, (*choice.losses, *constraint.losses))
 
-        That is a schema as well: one grammar serves both.
 
-        Raises:
-            RequestError: The choice names something that is not among the invocables.
-        """
-        choice = choose(request, model)
-        constraint = constrain(request.invocables, choice.value, request.schema, model)
-        native = constraint.value
-        if not native and repeats_result(request, model):
-            native = hold_to_words()
-        return Translation(native, (*choice.losses, *constraint.losses))
-
-    def normalize(
-        self, native: JsonObject, model: ModelDescriptor, /
-    ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-        """Returns the descriptions and the choice in a client's request."""
-        return chat_completions.normalize_invocables(native)
+INVOCATIONS: Final = FunctionProcessor(
+    _write, lambda native, _: chat_completions.normalize_invocables(native)
+)
 
 
 def constrain(
@@ -63,9 +56,6 @@ def constrain(
     """Returns what tells of the invocables, and what holds the answer to them or to a schema.
 
     The first of the messages instructs; those after it, if there are any, show how it is done.
-
-    Raises:
-        RequestError: The choice names something that is not among the invocables.
     """
     losses: list[Loss] = []
     offered = withhold_schemaless(select_offered(invocables, choice), losses)
@@ -126,19 +116,10 @@ def repeats_result(request: Request, model: ModelDescriptor) -> bool:
 def select_offered(
     invocables: Sequence[InvocableDescription], choice: str
 ) -> tuple[InvocableDescription, ...]:
-    """Returns the invocables among which the model may choose now. Raises RequestError."""
+    """Returns the invocables among which the model may choose now."""
     if choice == "none":
         return ()
-    if choice in CHOICES:
-        return tuple(invocables)
-    named = tuple(invocable for invocable in invocables if invocable.name == choice)
-    if named:
-        return named
-    raise RequestError(
-        path="invocation_choice",
-        detail=f"The choice {choice!r} is not among the invocables.",
-        remedy=f"Known: {', '.join((*CHOICES, *(i.name for i in invocables)))}.",
-    )
+    return tuple(each for each in invocables if choice in (*CHOICES, each.name))
 
 
 def _describe(invocables: Sequence[InvocableDescription]) -> str:

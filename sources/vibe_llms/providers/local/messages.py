@@ -7,7 +7,7 @@ text, in the form to which the grammar holds the answer, every model can read th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import attrs
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.chat_completions.calling.messages import nativize_canisters
 from vibe_llms.dialects.history import tell_result
+from vibe_llms.dialects.processors import FunctionProcessor
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -29,26 +30,18 @@ from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local.controls import QUIRKS
 
 
-class LocalMessagesProcessor:
-    """Writes canisters as messages and reads messages back."""
+def _write(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    """Returns ``{"messages": […]}``. Raises CapabilityError for a picture, or the like."""
+    plain = [_write_plainly(canister) for canister in request.canisters]
+    translation = nativize_canisters(plain, model.attributes, QUIRKS)
+    messages = cast(Sequence[Mapping[str, Any]], translation.value["messages"])
+    losses = (*translation.losses, *_survey_coerced(request.canisters))
+    return Translation({"messages": _merge_neighbours(messages)}, losses)
 
-    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
-        """Returns ``{"messages": […]}``.
 
-        Raises:
-            CapabilityError: There is a picture, or the like, and the model takes none.
-        """
-        plain = [_write_plainly(canister) for canister in request.canisters]
-        translation = nativize_canisters(plain, model.attributes, QUIRKS)
-        messages = cast(Sequence[Mapping[str, Any]], translation.value["messages"])
-        losses = (*translation.losses, *_survey_coerced(request.canisters))
-        return Translation({"messages": _merge_neighbours(messages)}, losses)
-
-    def normalize(
-        self, native: JsonObject, model: ModelDescriptor, /
-    ) -> Translation[tuple[AnyCanister, ...]]:
-        """Returns the canisters of a request."""
-        return chat_completions.normalize_messages(native)
+MESSAGES: Final = FunctionProcessor(
+    _write, lambda native, _: chat_completions.normalize_messages(native)
+)
 
 
 def _survey_coerced(canisters: Sequence[AnyCanister]) -> Iterator[Loss]:

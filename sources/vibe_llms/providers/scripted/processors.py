@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import attrs
 
-from vibe_llms.dialects.processors import Processors
+from vibe_llms.dialects.processors import FunctionProcessor, Processors
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.lines import decode_canister, encode_canister
 from vibe_llms.messages.descriptions import InvocableDescription
@@ -21,52 +21,40 @@ from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount, Translat
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class ScriptedControlsProcessor:
-    """Checks the values; a script does not mind them."""
-
-    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
-        """Returns ``{"controls": …}``, the values as they are. Raises ControlError."""
-        checked = check_controls(request.controls, model.attributes.controls)
-        return Translation({"controls": checked})
-
-    def normalize(
-        self, native: JsonObject, model: ModelDescriptor, /
-    ) -> Translation[Mapping[str, JsonValue]]:
-        """Returns the values as they are."""
-        return Translation(cast(Mapping[str, JsonValue], native["controls"]))
+def _write_controls(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    """Returns ``{"controls": …}``, the values as they are. Raises ControlError."""
+    checked = check_controls(request.controls, model.attributes.controls)
+    return Translation({"controls": checked})
 
 
-class ScriptedMessagesProcessor:
-    """Writes canisters down and reads them back; nothing can be lost."""
-
-    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
-        """Returns ``{"messages": [line, …]}``."""
-        lines = [encode_canister(canister).decode("utf-8") for canister in request.canisters]
-        return Translation({"messages": lines})
-
-    def normalize(
-        self, native: JsonObject, model: ModelDescriptor, /
-    ) -> Translation[tuple[AnyCanister, ...]]:
-        """Reads the lines back. Raises CodecError."""
-        lines = cast(Sequence[str], native["messages"])
-        return Translation(tuple(decode_canister(line) for line in lines))
+def _read_controls(native: JsonObject, _: object) -> Translation[Mapping[str, JsonValue]]:
+    return Translation(cast(Mapping[str, JsonValue], native["controls"]))
 
 
-class ScriptedInvocationsProcessor:
-    """Writes descriptions down and reads them back; nothing can be lost."""
+def _write_messages(request: Request, _: object) -> Translation[JsonObject]:
+    """Returns ``{"messages": [line, …]}``; nothing can be lost."""
+    lines = [encode_canister(canister).decode("utf-8") for canister in request.canisters]
+    return Translation({"messages": lines})
 
-    def nativize(self, request: Request, model: ModelDescriptor, /) -> Translation[JsonObject]:
-        """Returns ``{"invocables": […], "choice": …}``."""
-        described = [attrs.asdict(invocable, recurse=False) for invocable in request.invocables]
-        return Translation({"invocables": described, "choice": request.invocation_choice})
 
-    def normalize(
-        self, native: JsonObject, model: ModelDescriptor, /
-    ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
-        """Reads them back. Raises RequestError for one without a description."""
-        described = cast(Sequence[Mapping[str, Any]], native["invocables"])
-        invocables = tuple(InvocableDescription(**fields) for fields in described)
-        return Translation((invocables, str(native["choice"])))
+def _read_messages(native: JsonObject, _: object) -> Translation[tuple[AnyCanister, ...]]:
+    """Reads the lines back. Raises CodecError."""
+    return Translation(tuple(map(decode_canister, cast(Sequence[str], native["messages"]))))
+
+
+def _write_invocables(request: Request, _: object) -> Translation[JsonObject]:
+    """Returns ``{"invocables": […], "choice": …}``; nothing can be lost."""
+    described = [attrs.asdict(invocable, recurse=False) for invocable in request.invocables]
+    return Translation({"invocables": described, "choice": request.invocation_choice})
+
+
+def _read_invocables(
+    native: JsonObject, _: object
+) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
+    """Reads them back. Raises RequestError for one without a description."""
+    described = cast(Sequence[Mapping[str, Any]], native["invocables"])
+    invocables = tuple(InvocableDescription(**fields) for fields in described)
+    return Translation((invocables, str(native["choice"])))
 
 
 class ScriptedTokenizer:
@@ -82,8 +70,8 @@ class ScriptedTokenizer:
 
 
 PROCESSORS: Final = Processors(
-    controls=ScriptedControlsProcessor(),
-    messages=ScriptedMessagesProcessor(),
-    invocations=ScriptedInvocationsProcessor(),
+    controls=FunctionProcessor(_write_controls, _read_controls),
+    messages=FunctionProcessor(_write_messages, _read_messages),
+    invocations=FunctionProcessor(_write_invocables, _read_invocables),
     tokenizer=ScriptedTokenizer(),
 )

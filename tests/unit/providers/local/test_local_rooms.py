@@ -38,13 +38,13 @@ from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.local import produce_provider, survey_providers
-from vibe_llms.providers.local.controls import LocalControlsProcessor
+from vibe_llms.providers.local.controls import CONTROLS
 from vibe_llms.providers.local.decoder import LocalDecoder
 from vibe_llms.providers.local.errors import produce_error
 from vibe_llms.providers.local.grammars import compose_invocation_schema, prepare_schema
 from vibe_llms.providers.local.inference import EngineFault
-from vibe_llms.providers.local.invocations import LocalInvocationsProcessor, constrain
-from vibe_llms.providers.local.messages import LocalMessagesProcessor
+from vibe_llms.providers.local.invocations import INVOCATIONS
+from vibe_llms.providers.local.messages import MESSAGES
 
 MODEL = ModelDescriptor(
     provider="local",
@@ -139,7 +139,7 @@ def test_invocations_and_results_are_told_as_text() -> None:
         ]
     )
 
-    translation = LocalMessagesProcessor().nativize(request, MODEL)
+    translation = MESSAGES.nativize(request, MODEL)
 
     assert translation.value["messages"] == [
         {"role": "user", "content": "Mail Ann."},
@@ -249,7 +249,7 @@ def ask(**controls: Any) -> Request:
 )
 def test_the_choice_decides_what_the_answer_is_held_to(choice: str, keys: set[str]) -> None:
     """Free to answer, bound to invoke, or not told of tools at all."""
-    native = LocalInvocationsProcessor().nativize(offer(choice), MODEL).value
+    native = INVOCATIONS.nativize(offer(choice), MODEL).value
 
     assert set(native) == keys
     assert not keys or "Sends a mail." in json.dumps(native["messages"])
@@ -257,7 +257,7 @@ def test_the_choice_decides_what_the_answer_is_held_to(choice: str, keys: set[st
 
 def test_a_very_small_model_is_shown_how_to_invoke() -> None:
     """One that makes nothing of a description sees a greeting answered and a call of each tool."""
-    processor = LocalInvocationsProcessor()
+    processor = INVOCATIONS
 
     shown = processor.nativize(offer("auto"), MODEL).value["messages"]
     forced = processor.nativize(offer("required"), MODEL).value["messages"]
@@ -272,15 +272,9 @@ def test_a_very_small_model_is_shown_how_to_invoke() -> None:
     assert forced == other == shown[:1]
 
 
-def test_a_choice_of_nothing_known_is_refused() -> None:
-    """The error lists what could have been chosen."""
-    with pytest.raises(RequestError, match="mail"):
-        constrain([MAIL], "oven", None, MODEL)
-
-
 def test_controls_have_the_names_of_llama_cpp() -> None:
     """A seed also asks to read all input anew, or it would not repeat an answer."""
-    processor = LocalControlsProcessor()
+    processor = CONTROLS
     values = {"temperature": 0.5, "max_tokens": 9, "seed": 3, "stop": ["."]}
 
     native = processor.nativize(ask(**values), MODEL).value

@@ -29,10 +29,7 @@ from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.providers.scripted import produce_provider, survey_providers
 from vibe_llms.providers.scripted.client import ScriptedClient, ScriptedProvider
-from vibe_llms.providers.scripted.processors import (
-    ScriptedInvocationsProcessor,
-    ScriptedMessagesProcessor,
-)
+from vibe_llms.providers.scripted.processors import PROCESSORS
 from vibe_llms.providers.scripted.scripts import (
     ScriptedResponse,
     produce_script,
@@ -150,12 +147,12 @@ def test_defaults_of_the_model_are_sent_below_what_is_asked() -> None:
 def test_its_translations_lose_nothing(canisters, controls, invocable) -> None:  # type: ignore[no-untyped-def]
     """Native form and back is the identity."""
     request = Request(canisters=[*canisters, UserCanister("?")], invocables=[invocable])
-    messages = ScriptedMessagesProcessor()
+    messages = PROCESSORS.messages
     there = messages.nativize(request, MODEL)
     assert not there.losses
     assert messages.normalize(there.value, MODEL).value == request.canisters
 
-    invocations = ScriptedInvocationsProcessor()
+    invocations = PROCESSORS.invocations
     native = invocations.nativize(request, MODEL)
     assert invocations.normalize(native.value, MODEL).value == ((invocable,), "auto")
 
