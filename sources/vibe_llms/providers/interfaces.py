@@ -8,8 +8,8 @@ access to a :class:`ConverserModel`, which answers requests. Four stateless proc
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 from vibe_llms.dialects.processors import ControlsProcessor as ControlsProcessor
 from vibe_llms.dialects.processors import ConversationTokenizer as ConversationTokenizer
@@ -25,7 +25,7 @@ from vibe_llms.models.descriptors import ModelDescriptor as ModelDescriptor
 from vibe_llms.models.tokens import TokenCount as TokenCount
 
 
-class AsyncStream(Protocol):
+class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
     """A response on its way. Use it as an asynchronous context manager.
 
     Iterating yields the events in order. The last one is a ``ResponseFinishedEvent`` with the
@@ -49,15 +49,6 @@ class AsyncStream(Protocol):
 
     async def close(self) -> None:
         """Stops the response where it is. May be called again."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
 
 
 class ConverserModel(Protocol):

@@ -29,9 +29,9 @@ class OpenAIService(Vendor):
     """OpenAI, or by its package Azure."""
 
     base_url = "https://api.openai.com/v1"
-    base_url_variables: ClassVar[tuple[str, ...]] = ("OPENAI_BASE_URL",)
-    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
-    request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "apim-request-id")
+    base_url_variables = ("OPENAI_BASE_URL",)
+    key_variables = ("OPENAI_API_KEY",)
+    request_id_headers = ("x-request-id", "apim-request-id")
     further_settings: ClassVar[Mapping[str, Kind]] = dict.fromkeys(
         ("azure_api_version", "azure_endpoint", "organization", "project"), TEXT
     )

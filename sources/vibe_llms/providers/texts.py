@@ -12,6 +12,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from vibe_llms.dialects.history import HistoryRules, Placed, repair_history
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.processors import EstimatingTokenizer
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -23,12 +24,11 @@ from vibe_llms.exceptions import CapabilityError, ConverseError, Stage, UnknownN
 from vibe_llms.messages.canisters import InvocationCanister, StopReason
 from vibe_llms.messages.contents import NativeContent, ReasoningContent, TextualContent
 from vibe_llms.messages.requests import Request
-from vibe_llms.messages.views import BOUNDARY, text_of
+from vibe_llms.messages.views import BOUNDARY
 from vibe_llms.models.controls import check_controls
-from vibe_llms.models.tokens import estimate_text
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
-from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount, Translation
+from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 
 _LACKING: Final = dict.fromkeys(
     (
@@ -124,7 +124,7 @@ class TextModel(ModelBase[Sequence[Said]]):
     protocol = _PROTOCOL
 
     def __init__(self, descriptor: ModelDescriptor, provider: TextProvider) -> None:
-        super().__init__(descriptor, TextTokenizer(), provider.context.limits)
+        super().__init__(descriptor, EstimatingTokenizer(), provider.context.limits)
         self._provider = provider
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[Sequence[Said]]:
@@ -234,15 +234,3 @@ class TextSource:
             remedy="This is a matter of its plugin.",
             stage=Stage.SEND,
         )
-
-
-class TextTokenizer:
-    """Estimates, as nothing is known of such a model's tokens."""
-
-    async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Estimates the tokens of a text."""
-        return estimate_text(text)
-
-    async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
-        """Estimates the tokens of a request."""
-        return estimate_text(text_of(request.canisters))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from vibe_llms.dialects.processors import EstimatingTokenizer
 from vibe_llms.exceptions import (
     ConverseError,
     ProviderError,
@@ -13,8 +14,6 @@ from vibe_llms.exceptions import (
     TransportError,
 )
 from vibe_llms.messages.requests import Request
-from vibe_llms.models.counting import estimate_request
-from vibe_llms.models.tokens import count_text
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 
@@ -25,16 +24,12 @@ _LACKING: Final = (404, 405, 501)
 """What servers answer that speak a protocol but for its counting."""
 
 
-class VendorTokenizer:
+class VendorTokenizer(EstimatingTokenizer):
     """Lets the vendor count requests, which is exact; where nobody counts, it estimates."""
 
     def __init__(self, client: RemoteClient) -> None:
         self._client = client
         self._vendor = client.vendor
-
-    async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
-        """Counts the tokens of a text by itself, here: vendors count whole requests only."""
-        return count_text(text, model.attributes)
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
         """Counts the tokens of a request, overhead included. Raises ConverseError."""
@@ -45,7 +40,7 @@ class VendorTokenizer:
         except (ProviderError, TransportError) as error:
             if isinstance(error, ProviderError) and not _is_lacking(error):
                 raise
-            return estimate_request(request, model.attributes)
+            return await super().count_request(request, model)
 
     async def _ask(self, path: str, body: JsonObject, model: ModelDescriptor) -> TokenCount:
         answer = await self._client.request_json("POST", path, body)

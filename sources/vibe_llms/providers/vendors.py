@@ -48,14 +48,14 @@ class Vendor(abc.ABC):
 
     dialect: Dialect
     quirks: Any
-    base_url: ClassVar[str]
-    base_url_variables: ClassVar[tuple[str, ...]] = ()
-    key_variables: ClassVar[tuple[str, ...]] = ()
-    needs_key: ClassVar[bool] = True
-    server_command: ClassVar[str] = ""
-    framing: ClassVar[Literal["sse", "ndjson"]] = "sse"
-    request_id_headers: ClassVar[tuple[str, ...]] = ("x-request-id", "request-id")
-    count_field: ClassVar[str] = ""
+    base_url: str
+    base_url_variables: tuple[str, ...] = ()
+    key_variables: tuple[str, ...] = ()
+    needs_key: bool = True
+    server_command: str = ""
+    framing: Literal["sse", "ndjson"] = "sse"
+    request_id_headers: tuple[str, ...] = ("x-request-id", "request-id")
+    count_field: str = ""
     further_settings: ClassVar[Mapping[str, Kind]] = {}
 
     def __init__(self, context: ProviderContext) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 import attrs
 
@@ -65,7 +65,7 @@ class WireRequest:
         return represent("WireRequest", (("", self.method), ("url", _show_url(self.url))))
 
 
-class Exchange(Protocol):
+class Exchange(AbstractAsyncContextManager["Exchange"], Protocol):
     """An answer whose status and headers are there, and whose body is on its way.
 
     It is left with :meth:`close`, or as an asynchronous context manager. Until its body was
@@ -102,15 +102,6 @@ class Exchange(Protocol):
 
     async def close(self) -> None:
         """Leaves the answer. A body that was not read to its end closes the connection."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
 
 
 class Transport(Protocol):

@@ -59,9 +59,9 @@ class AnthropicVendor(Vendor):
 
     dialect = messages
     base_url = "https://api.anthropic.com"
-    base_url_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_BASE_URL",)
-    key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
-    request_id_headers: ClassVar[tuple[str, ...]] = ("request-id", "x-request-id")
+    base_url_variables: tuple[str, ...] = ("ANTHROPIC_BASE_URL",)
+    key_variables: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
+    request_id_headers = ("request-id", "x-request-id")
     count_field = "input_tokens"
     further_settings: ClassVar[Mapping[str, Kind]] = {
         "cloud": Choice(CLOUDS),
@@ -75,7 +75,7 @@ class AnthropicVendor(Vendor):
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings: only the official clients know the way to a cloud."""
         if "cloud" in self.context.settings:  # neither the key nor the address is a cloud's
-            self.key_variables = self.base_url_variables = ()  # type: ignore[misc]
+            self.key_variables = self.base_url_variables = ()
         settings = super().read_settings()
         if "cloud" in settings.values and settings.values.get("transport") != "sdk":
             place = f"providers.{self.context.name}.cloud"

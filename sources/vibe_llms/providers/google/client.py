@@ -42,11 +42,11 @@ class GoogleVendor(Vendor):
 
     dialect = generate_content
     base_url = "https://generativelanguage.googleapis.com"
-    base_url_variables: ClassVar[tuple[str, ...]] = ("GOOGLE_GEMINI_BASE_URL",)
-    key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    base_url_variables = ("GOOGLE_GEMINI_BASE_URL",)
+    key_variables: tuple[str, ...] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     count_field = "totalTokens"
     further_settings: ClassVar[Mapping[str, Kind]] = {"api_version": WORD}
-    version: ClassVar[str] = "v1beta"
+    version = "v1beta"
     # Thoughts are asked for; data inline have no name here.
     quirks = Quirks(shows_thoughts=True, takes_display_names=False)
 

@@ -13,7 +13,7 @@ from vibe_llms.providers.google.client import GoogleVendor
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need, find_variable, refuse_for_want
 from vibe_llms.providers.remote import RemoteClient
-from vibe_llms.providers.settings import RemoteSettings, read_settings
+from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import WORD, Choice, Kind
@@ -47,9 +47,8 @@ class VertexVendor(GoogleVendor):
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings. Raises ConfigurationError."""
         region = "" if self._access_location() == GLOBAL else f"{self._access_location()}-"
-        base_url = f"https://{region}aiplatform.googleapis.com"
-        variables = self.base_url_variables
-        return read_settings(self.context, base_url, self.further_settings, variables=variables)
+        self.base_url = f"https://{region}aiplatform.googleapis.com"
+        return super().read_settings()
 
     def survey_needs(self) -> tuple[Need, ...]:
         """Says what is missing before anything can be asked."""

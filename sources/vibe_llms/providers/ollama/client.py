@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -76,9 +76,9 @@ class OllamaVendor(HostedVendor):
 
     dialect = ollama_chat
     quirks = Quirks()
-    base_url: ClassVar[str] = f"http://127.0.0.1:{DEFAULT_PORT}"
-    key_variables: ClassVar[tuple[str, ...]] = ("OLLAMA_API_KEY",)
-    needs_key: ClassVar[bool] = False
+    base_url = f"http://127.0.0.1:{DEFAULT_PORT}"
+    key_variables = ("OLLAMA_API_KEY",)
+    needs_key = False
     server_command = "ollama serve"
     framing = "ndjson"
 

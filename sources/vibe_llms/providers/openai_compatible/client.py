@@ -15,7 +15,7 @@ from vibe_llms.providers.openai_compatible.kinds import (
     read_services,
 )
 from vibe_llms.providers.remote import RemoteClient
-from vibe_llms.providers.settings import RemoteSettings, read_settings
+from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.suggestions import end_among
 from vibe_llms.tables.kinds import Kind, is_text
 
@@ -47,12 +47,9 @@ class CompatibleVendor(CompletionsVendor):
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings, the quirks among them. Raises ConfigurationError."""
         service = self._find_service()
-        settings = read_settings(
-            self.context,
-            service.base_url if service else "",
-            self.further_settings,
-            variables=service.base_url_variables if service else (),
-        )
+        if service:
+            self.base_url, self.base_url_variables = service.base_url, service.base_url_variables
+        settings = super().read_settings()
         if not settings.base_url:
             place = f"providers.{self.context.name}"
             message = f"It needs a base_url, or a kind: {', '.join(read_services())}."
@@ -62,9 +59,9 @@ class CompatibleVendor(CompletionsVendor):
         self.quirks = add_quirks(quirks, settings.values.get("quirks", {}))
         if service:
             is_remote = not service.start and "base_url" not in settings.values
-            self.key_variables = service.key_variables  # type: ignore[misc]
-            self.needs_key = is_remote and bool(service.key_variables)  # type: ignore[misc]
-            self.server_command = service.start  # type: ignore[misc]
+            self.key_variables = service.key_variables
+            self.needs_key = is_remote and bool(service.key_variables)
+            self.server_command = service.start
         return settings
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:

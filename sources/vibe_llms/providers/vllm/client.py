@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
 from vibe_llms.exceptions import ConfigurationError, Finding
@@ -37,7 +37,7 @@ class VllmVendor(CompletionsVendor, HostedVendor):
     """A vLLM server; a key is sent where there is one."""
 
     base_url = "http://127.0.0.1:8000/v1"
-    key_variables: ClassVar[tuple[str, ...]] = ("VLLM_API_KEY",)
+    key_variables = ("VLLM_API_KEY",)
     needs_key = False
     server_command = "vllm serve MODEL"
     quirks = _QUIRKS
