@@ -182,7 +182,14 @@ def _conform_canister_fields(
 
 @frozen(slots=False, field_transformer=conform_fields)
 class _Said:
-    """What every canister has: see :class:`UserCanister`."""
+    """What every canister has.
+
+    Attributes:
+        content: What is said: a text, a content, or several; kept as a tuple of contents.
+        id: A name of its own; a new one by default.
+        timestamp: When it was said, in UTC; now by default.
+        native: What the vendor said of it beyond the common words.
+    """
 
     timestamp: datetime = attrs.field(factory=access_now, converter=ensure_utc, kw_only=True)
     content: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
@@ -199,7 +206,12 @@ class _Said:
 
 @frozen(slots=False, field_transformer=conform_fields)
 class _Answered(_Said):
-    """What a canister has that can come from a model: see :class:`AssistantCanister`."""
+    """What a canister has that can come from a model.
+
+    Attributes:
+        origin: Who answered, and what the turn used; ``None`` where no model did.
+        turn_id: Groups the canisters of one answer.
+    """
 
     origin: Origin | None = attrs.field(default=None, kw_only=True)
     turn_id: str | None = attrs.field(default=None, kw_only=True)
