@@ -19,6 +19,8 @@ from vibe_llms.events.flow import (
     NodeFinishedEvent,
     NodeStartedEvent,
 )
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.views import add_usages
 from vibe_llms.values import define, frozen
 
 
@@ -52,19 +54,6 @@ class Visit:
     finished: NodeFinishedEvent | None = None
     conversations: dict[str, str] = attrs.field(factory=dict)
 
-    @property
-    def tokens(self) -> int | None:
-        """What it used, in and out; ``None`` where nobody said."""
-        usage = self.finished.usage if self.finished else None
-        if usage is None:
-            return None
-        return _add(usage.total_input_tokens, usage.total_output_tokens)
-
-    @property
-    def cost_cents(self) -> float | None:
-        """What it cost, in US cents; ``None`` where no price is known."""
-        return self.finished.cost_cents if self.finished else None
-
     def measure(self, now: datetime | None = None) -> float | None:
         """Returns its seconds, up to now where it is still running; ``None`` where unknown."""
         end = self.ended or (now if self.state is VisitState.RUNNING else None)
@@ -79,19 +68,41 @@ class Sum:
 
     visits: int
     seconds: float | None = None
-    tokens: int | None = None
+    usage: Usage | None = None
     cost_cents: float | None = None
 
     @classmethod
-    def of(cls, visits: Iterable[Visit], now: datetime | None = None) -> Sum:
-        """Adds visits up; of a known and an unknown part the known one counts."""
+    def of(
+        cls,
+        visits: Iterable[Visit],
+        now: datetime | None = None,
+        ended: FlowEndedEvent | None = None,
+    ) -> Sum:
+        """Adds visits up; of a known and an unknown part the known one counts.
+
+        Args:
+            now: Up to when running ones have taken.
+            ended: Adds what was used beside visits, such as by who judged the goal.
+        """
         all_ = list(visits)
+        spent: list[NodeFinishedEvent | FlowEndedEvent] = [
+            each.finished for each in all_ if each.finished
+        ]
+        if ended:
+            spent.append(ended)
         return cls(
             visits=len(all_),
             seconds=_add(*(each.measure(now) for each in all_)),
-            tokens=_add(*(each.tokens for each in all_)),
-            cost_cents=_add(*(each.cost_cents for each in all_)),
+            usage=add_usages(each.usage for each in spent),
+            cost_cents=_add(*(each.cost_cents for each in spent)),
         )
+
+    @property
+    def tokens(self) -> int | None:
+        """What was used, in and out."""
+        if self.usage is None:
+            return None
+        return _add(self.usage.total_input_tokens, self.usage.total_output_tokens)
 
 
 @define
@@ -157,6 +168,11 @@ class Course:
             is_failure = self.ended.reason == "failed"
             found[self.ended.node] = VisitState.FAILED if is_failure else VisitState.WAITING
         return found
+
+    @property
+    def total(self) -> Sum:
+        """What all visits come to, and what was asked about the goal."""
+        return Sum.of(self.visits, ended=self.ended)
 
     def survey(self, node: str) -> Sequence[Visit]:
         """Returns the visits of a node."""

@@ -18,7 +18,7 @@ from vibe_llms.flows.labelling import (
     match_edges,
     style_edges,
 )
-from vibe_llms.flows.words import MARKS, TIMES, describe_sum
+from vibe_llms.flows.words import MARKS, TIMES, describe_cost, describe_sum, describe_tokens
 from vibe_llms.mermaid import Diagram, add_classes, parse_diagram
 
 UNREACHED: Final = "unreached"
@@ -66,10 +66,13 @@ def _describe(flow: Flow, course: Course) -> dict[str, str]:
     found = {}
     for name, state in course.states.items():
         if name in flow.nodes:
-            words = describe_sum(Sum.of(course.survey(name)))
-            is_short = len(words) < 2 and not any(" " in each for each in words)
-            gap = " " if is_short else "<br/>"
-            found[name] = gap + " ".join((MARKS[state], " · ".join(words))).rstrip()
+            total = Sum.of(course.survey(name))
+            cost = [describe_tokens(total.tokens), describe_cost(total.cost_cents or None)]
+            words = [each for each in describe_sum(total) if each not in cost]
+            lines = [" · ".join(filter(None, each)) for each in (words, cost)]
+            said = f"{MARKS[state]} {'<br/>'.join(filter(None, lines))}".rstrip()
+            is_short = not any(cost) and " " not in lines[0]
+            found[name] = (" " if is_short else "<br/>") + said
     return found
 
 

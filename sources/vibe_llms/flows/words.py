@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from vibe_llms.events.flow import FlowEndedEvent
 from vibe_llms.flows.courses import Sum, VisitState
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
@@ -57,3 +58,10 @@ def describe_sum(total: Sum) -> list[str]:
         describe_cost(total.cost_cents or None),
     )
     return [each for each in words if each]
+
+
+def describe_reason(event: FlowEndedEvent) -> str:
+    """Returns what became of a run."""
+    if event.reason == "ended":
+        return {True: "goal met", False: "goal not met", None: "ended"}[event.goal_met]
+    return f"limit reached: {event.limit}" if event.limit else event.reason

@@ -15,6 +15,7 @@ from vibe_llms.flows.words import (
     describe_sum,
     describe_tokens,
 )
+from vibe_llms.messages.canisters import Usage
 
 
 def test_visits_are_told_with_their_times_and_costs() -> None:
@@ -31,7 +32,9 @@ def test_visits_are_told_with_their_times_and_costs() -> None:
         ("P0", 2, VisitState.DONE),
     ]
     assert Sum.of(course.survey("START")) == Sum(visits=1)
-    assert Sum.of(course.survey("P0")) == Sum(visits=2, seconds=5, tokens=300, cost_cents=0.5)
+    assert Sum.of(course.survey("P0")) == Sum(
+        visits=2, seconds=5, usage=Usage(input_tokens=150, output_tokens=150), cost_cents=0.5
+    )
     assert course.edges == {0: 1, 1: 2}
     assert course.measure() == 5
 
@@ -125,7 +128,7 @@ def test_numbers_are_told_in_few_words(words: str, expected: str) -> None:
 def test_a_sum_says_what_is_known() -> None:
     """One visit is not counted, and what cost nothing costs no words."""
     assert describe_sum(Sum(visits=1)) == []
-    assert describe_sum(Sum(visits=2, seconds=3, tokens=0, cost_cents=0)) == [
+    assert describe_sum(Sum(visits=2, seconds=3, usage=Usage(output_tokens=0), cost_cents=0)) == [
         "×2",  # noqa: RUF001
         "3.0 s",
         "0 tokens",

@@ -8,7 +8,7 @@ forbids the browser everything but the one style sheet, whose digest it names, a
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Mapping
 from hashlib import sha256
 from html import escape
 
@@ -132,7 +132,7 @@ def export_html(conversation: Exportable, content_store: ContentStore) -> str:
     """
     canisters = conversation.canisters
     messages = "\n".join(
-        _compose_message(canister, index, describe_turn_usage(canisters, index), content_store)
+        compose_message(canister, content_store, describe_turn_usage(canisters, index), f"m{index}")
         for index, canister in enumerate(canisters)
     )
     name = escape(name_conversation(conversation))
@@ -140,7 +140,7 @@ def export_html(conversation: Exportable, content_store: ContentStore) -> str:
         policy=escape(_compose_policy()),
         name=name,
         style=STYLE,
-        facts="\n".join(_compose_facts(conversation)),
+        facts=compose_facts(_survey_facts(conversation)),
         messages=messages or "<p>Nothing has been said yet.</p>",
     )
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -173,17 +173,21 @@ _PAGE = """<!DOCTYPE html>
 
 
 def _compose_policy() -> str:
-    digest = b64encode(sha256(STYLE.encode()).digest()).decode()
     return (
         "default-src 'none'; img-src data:; media-src data:; "
-        f"style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+        f"style-src {compose_source(STYLE)}; base-uri 'none'; form-action 'none'"
     )
 
 
-def _compose_facts(conversation: Exportable) -> Iterator[str]:
+def compose_source(text: str) -> str:
+    """Returns how a policy names a style sheet or script that stands in its page."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _survey_facts(conversation: Exportable) -> Mapping[str, str | None]:
     about = conversation.metadata
     used = usage_of(conversation.canisters)
-    facts = {
+    return {
         "Begun": describe_moment(about.created),
         "Updated": describe_moment(about.updated),
         "Model": about.model,
@@ -192,14 +196,32 @@ def _compose_facts(conversation: Exportable) -> Iterator[str]:
         "Forked from": None if about.parent is None else about.parent.identity,
         "Id": conversation.id,
     }
-    for term, fact in facts.items():
-        if fact:
-            yield f"<div><dt>{term}</dt><dd><bdi>{escape(fact)}</bdi></dd></div>"
 
 
-def _compose_message(
-    canister: AnyCanister, index: int, usage: str, content_store: ContentStore
+def compose_facts(facts: Mapping[str, str | None]) -> str:
+    """Returns terms with what is to be said of each, without those of which there is nothing."""
+    return "\n".join(
+        f"<div><dt>{escape(term)}</dt><dd><bdi>{escape(fact)}</bdi></dd></div>"
+        for term, fact in facts.items()
+        if fact
+    )
+
+
+def compose_message(
+    canister: AnyCanister,
+    content_store: ContentStore,
+    usage: str = "",
+    anchor: str = "",
+    level: int = 2,
 ) -> str:
+    """Returns one message as a piece of a page.
+
+    Args:
+        content_store: Has the bytes of media.
+        usage: What its turn used, where it is the last one of that.
+        anchor: By which links find it.
+        level: Of its heading.
+    """
     label = f"<bdi>{escape(label_canister(canister))}</bdi>"
     facts = _compose_message_facts(canister, usage)
     body = "\n".join(compose_canister(canister, content_store))
@@ -208,8 +230,9 @@ def _compose_message(
         summary = f"<summary><b>{label}</b> {facts}</summary>"
         inside = f'<details class="folded{trouble}">{summary}\n{body}\n</details>'
     else:
-        inside = f"<header><h2>{label}</h2> {facts}</header>\n{body}"
-    return f'<article class="{canister.role}" id="m{index}">\n{inside}\n</article>'
+        inside = f"<header><h{level}>{label}</h{level}> {facts}</header>\n{body}"
+    name = f' id="{anchor}"' if anchor else ""
+    return f'<article class="{canister.role}"{name}>\n{inside}\n</article>'
 
 
 def _compose_message_facts(canister: AnyCanister, usage: str) -> str:

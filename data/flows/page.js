@@ -1,0 +1,223 @@
+// Draws the diagram of a flow and shows what was said at the node that is chosen.
+// All words are in the page already, as escaped HTML; nothing is made of them here, or fetched.
+'use strict';
+(() => {
+  const find = (id) => document.getElementById(id);
+  const data = JSON.parse(find('data').textContent);
+  const drawing = find('drawing');
+  const panel = find('details');
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  document.documentElement.classList.add('scripted');
+
+  // What is remembered while a page that is not finished reloads itself: files have no storage.
+  const before = history.state ?? {};
+
+  function survey(root, selector) {
+    return Array.from(root.querySelectorAll(selector));
+  }
+
+  function show(anchor) {
+    const chosen = find(anchor);
+    const section = chosen?.closest('.node-details');
+    if (!section) return null;
+    for (const each of survey(document, '.node-details')) {
+      each.classList.toggle('shown', each === section);
+    }
+    for (const each of survey(document, '.visit, .visits tr')) {
+      each.classList.toggle('chosen', each === chosen || each.dataset.visit === anchor);
+    }
+    for (const each of survey(drawing, '.node[data-anchor]')) {
+      const isSelected = each.dataset.anchor === section.id;
+      each.classList.toggle('selected', isSelected);
+      each.setAttribute('aria-pressed', String(isSelected));
+    }
+    return chosen;
+  }
+
+  function choose(anchor) {
+    const chosen = show(anchor);
+    if (!chosen) return;
+    history.replaceState(history.state, '', `#${anchor}`);
+    if (panel.scrollHeight > panel.clientHeight) {
+      panel.scrollTop = chosen.classList.contains('visit') ? chosen.offsetTop - panel.offsetTop : 0;
+    }
+    const { top, bottom } = panel.getBoundingClientRect();
+    if (top > innerHeight - 80 || bottom < 80) chosen.scrollIntoView({ block: 'start' });
+  }
+
+  async function load() {
+    if (window.mermaid) return;
+    const bytes = Uint8Array.from(atob(find('packed').textContent), (each) => each.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+    const script = document.createElement('script');
+    script.textContent = await new Response(stream).text();
+    document.head.append(script); // the policy lets it run because it names its digest
+  }
+
+  function compose() {
+    const style = getComputedStyle(document.documentElement);
+    const read = (name) => style.getPropertyValue(name).trim();
+    return {
+      startOnLoad: false,
+      securityLevel: 'strict',
+      theme: 'base',
+      fontFamily: getComputedStyle(document.body).fontFamily,
+      flowchart: { wrappingWidth: 340, useMaxWidth: true },
+      // a label may have HTML; what loads something would only be refused by the policy
+      dompurifyConfig: {
+        FORBID_TAGS: ['audio', 'embed', 'form', 'iframe', 'image', 'img', 'object', 'video'],
+      },
+      themeVariables: {
+        darkMode: dark.matches,
+        background: read('--paper'),
+        primaryColor: read('--raised'),
+        primaryTextColor: read('--ink'),
+        primaryBorderColor: read('--unreached'),
+        lineColor: read('--edge'),
+        textColor: read('--ink'),
+        edgeLabelBackground: read('--paper'),
+        clusterBkg: read('--raised'),
+        clusterBorder: read('--line'),
+        titleColor: read('--soft'),
+      },
+    };
+  }
+
+  async function draw() {
+    try {
+      await load();
+      window.mermaid.initialize(compose());
+      const { svg } = await window.mermaid.render('flow-drawing', data.diagram);
+      place(svg);
+    } catch (error) {
+      find('flow-drawing')?.remove();
+      const said = document.createElement('p');
+      said.className = 'trouble';
+      said.textContent = `This browser cannot draw the diagram: ${error?.message ?? error}`;
+      drawing.prepend(said);
+    }
+    document.documentElement.dataset.drawn = 'yes';
+  }
+
+  function place(svg) {
+    const { scrollLeft, scrollTop } = drawing;
+    drawing.innerHTML = svg;
+    const picture = drawing.querySelector('svg');
+    // what a diagram wants opened by a click is not opened: here a click chooses the node
+    for (const link of survey(picture, 'a')) link.replaceWith(...link.childNodes);
+    const natural = picture.viewBox.baseVal.width;
+    // so small that it fits, but never too small to be read
+    const fitting = drawing.clientWidth - 32;
+    picture.style.width = `${Math.max(Math.min(natural, fitting), natural * 0.75)}px`;
+    for (const node of survey(picture, '.node')) {
+      const id = /^flow-drawing-flowchart-(.*)-\d+$/.exec(node.id)?.[1];
+      const anchor = data.nodes[id];
+      if (!anchor) continue;
+      node.dataset.anchor = anchor;
+      node.setAttribute('role', 'button');
+      node.setAttribute('tabindex', '0');
+      node.setAttribute('aria-label', find(anchor).getAttribute('aria-label'));
+    }
+    drawing.scrollTo(scrollLeft, scrollTop);
+    show(location.hash.slice(1)) ?? show(data.first);
+  }
+
+  function findNode(event) {
+    const node = event.target.closest?.('.node[data-anchor]');
+    return node && drawing.contains(node) ? node : null;
+  }
+
+  drawing.addEventListener('click', (event) => {
+    const node = findNode(event);
+    if (node) choose(node.dataset.anchor);
+  });
+  drawing.addEventListener('keydown', (event) => {
+    const node = findNode(event);
+    if (!node || (event.key !== 'Enter' && event.key !== ' ')) return;
+    event.preventDefault();
+    choose(node.dataset.anchor);
+  });
+  document.addEventListener('click', (event) => {
+    const link = event.target.closest?.('a[href^="#"]');
+    if (!link) return;
+    event.preventDefault();
+    choose(link.getAttribute('href').slice(1));
+  });
+  addEventListener('hashchange', () => show(location.hash.slice(1)));
+  dark.addEventListener('change', draw);
+
+  function remember(isPaused) {
+    const focused = document.activeElement;
+    const state = {
+      isPaused,
+      x: scrollX,
+      y: scrollY,
+      panel: panel.scrollTop,
+      picture: [drawing.scrollLeft, drawing.scrollTop],
+      focus: focused?.dataset?.anchor ?? focused?.id ?? '',
+      open: survey(panel, 'details').map((each) => each.open),
+      isDark: dark.matches,
+      diagram: data.diagram,
+      svg: drawing.querySelector('svg') ? drawing.innerHTML : '',
+    };
+    try {
+      history.replaceState(state, '');
+    } catch {
+      history.replaceState({ ...state, svg: '' }, ''); // it was too large a picture
+    }
+  }
+
+  function restore() {
+    if (before.svg) place(before.svg); // shown until the new one is drawn, so that nothing flickers
+    show(location.hash.slice(1)) ?? show(data.first);
+    survey(panel, 'details').forEach((each, index) => {
+      each.open = before.open?.[index] ?? each.open;
+    });
+    if (before.y !== undefined) scrollTo(before.x, before.y);
+    if (before.panel) panel.scrollTop = before.panel;
+    if (before.picture) drawing.scrollTo(...before.picture);
+    const isKept = before.svg && before.diagram === data.diagram && before.isDark === dark.matches;
+    const ready = isKept ? Promise.resolve() : draw();
+    if (isKept) document.documentElement.dataset.drawn = 'yes';
+    ready.then(() => {
+      if (!before.focus) return;
+      const node = drawing.querySelector(`.node[data-anchor="${CSS.escape(before.focus)}"]`);
+      (node ?? find(before.focus))?.focus({ preventScroll: true });
+    });
+  }
+
+  function tick() {
+    for (const each of survey(document, 'time[data-since]')) {
+      const seconds = Math.max(0, (Date.now() - Date.parse(each.dataset.since)) / 1000);
+      const minutes = Math.floor(seconds / 60);
+      each.textContent = minutes
+        ? `${minutes} min ${Math.floor(seconds % 60)} s`
+        : `${Math.floor(seconds)} s`;
+    }
+  }
+
+  function follow() {
+    const button = find('pause');
+    let isPaused = Boolean(before.isPaused);
+    const label = () => {
+      button.textContent = isPaused ? 'Go on' : 'Pause';
+    };
+    button.addEventListener('click', () => {
+      isPaused = !isPaused;
+      label();
+      remember(isPaused);
+    });
+    label();
+    tick();
+    setInterval(tick, 1000);
+    setInterval(() => {
+      const isReading = !getSelection().isCollapsed;
+      if (isPaused || isReading || document.hidden || !document.documentElement.dataset.drawn) return;
+      remember(isPaused);
+      location.reload();
+    }, data.interval_ms);
+  }
+
+  restore();
+  if (data.is_live) follow();
+})();

@@ -1,0 +1,200 @@
+"""One HTML page that draws a flow by itself: Mermaid is packed in, and nothing is fetched.
+
+All words are in the page as escaped HTML, for readers without scripts, too; the script draws the
+diagram and shows what belongs to the node that is chosen. A policy names the digests of the two
+scripts, so that no other runs, whatever a model said, and forbids the browser to ask anybody for
+anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Final
+
+from vibe_llms.conversations.exchange.pages import STYLE, compose_facts, compose_source
+from vibe_llms.plain import JsonValue
+from vibe_llms.resources import access_data
+from vibe_llms.values import frozen
+
+RELOAD_SECONDS: Final = 2
+"""How often a page of a run that is on its way reloads itself."""
+
+
+@frozen(kw_only=True)
+class FlowPage:
+    """What a page shows.
+
+    Attributes:
+        title: Plain text.
+        mark: The state of the whole, as HTML.
+        facts: Terms and plain texts; what is empty is left out.
+        diagram: As Mermaid.
+        legend: What its looks mean, as HTML.
+        nodes: The anchor of each node's section, by the id of the node.
+        first: The anchor that is shown before anything is chosen.
+        sections: What is shown at each node, as HTML.
+        parts: What stands below, as HTML.
+        is_live: Whether the page is written again: then it reloads itself.
+    """
+
+    title: str
+    mark: str = ""
+    facts: Mapping[str, str | None]
+    diagram: str
+    legend: Sequence[str]
+    nodes: Mapping[str, str]
+    first: str
+    sections: Sequence[str]
+    parts: Sequence[str] = ()
+    is_live: bool = False
+
+
+def compose_flow_page(page: FlowPage) -> str:
+    """Writes a page, to be encoded as UTF-8."""
+    data: dict[str, JsonValue] = {
+        "diagram": page.diagram,
+        "nodes": dict(page.nodes),
+        "first": page.first,
+        "is_live": page.is_live,
+        "interval_ms": RELOAD_SECONDS * 1000,
+    }
+    script = read_part("page.js")
+    composed = _PAGE.format(
+        policy=escape(_compose_policy(script)),
+        refresh=_REFRESH if page.is_live else "",
+        title=escape(page.title),
+        mark=page.mark,
+        style=STYLE + read_part("page.css"),
+        facts=compose_facts(page.facts),
+        live=_LIVE if page.is_live else "",
+        legend="\n".join(f"<li>{each}</li>" for each in page.legend),
+        diagram=escape(page.diagram),
+        sections="\n".join(page.sections),
+        parts="\n".join(page.parts),
+        data=embed_json(data),
+        mermaid=_encode_mermaid(),
+        script=script,
+    )
+    return composed.encode("utf-8", "replace").decode("utf-8")
+
+
+def compose_mark(name: str, words: str) -> str:
+    """Returns a state as a small label: by its words, its line and its colour."""
+    return f'<span class="mark {name}">{escape(words)}</span>'
+
+
+def compose_table(
+    name: str, caption: str, heads: Mapping[str, bool], rows: Sequence[tuple[str, Sequence[str]]]
+) -> str:
+    """Returns a table below the diagram, without columns that are empty.
+
+    Args:
+        heads: Of the columns, and whether they hold numbers.
+        rows: The attributes of each as HTML, and its cells as HTML.
+    """
+    kept = [any(cells) for cells in zip(*(cells for _, cells in rows), strict=True)]
+    classes = [' class="number"' if each else "" for each in heads.values()]
+
+    def compose_row(tag: str, cells: Iterable[str]) -> str:
+        return "".join(
+            f"<{tag}{kind}>{cell}</{tag[:2]}>"
+            for cell, kind, is_kept in zip(cells, classes, kept or [True] * len(heads), strict=True)
+            if is_kept
+        )
+
+    head = compose_row('th scope="col"', map(escape, heads))
+    body = "\n".join(f"<tr{more}>{compose_row('td', cells)}</tr>" for more, cells in rows)
+    return (
+        f'<section class="wide {name}"><h2>{escape(caption)}</h2>\n<div class="scroll"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div></section>"
+    )
+
+
+def embed_json(value: JsonValue) -> str:
+    """Returns JSON that can stand in an element of HTML: no text in it ends that, or begins one."""
+    text = json.dumps(value, ensure_ascii=True)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+@functools.cache
+def read_part(name: str) -> str:
+    """Returns the style sheet or the script that all pages share."""
+    return access_data("flows", name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _encode_mermaid() -> str:
+    return b64encode(_read_mermaid()).decode("ascii")
+
+
+@functools.cache
+def _name_mermaid() -> str:
+    return compose_source(gzip.decompress(_read_mermaid()).decode("utf-8"))
+
+
+def _read_mermaid() -> bytes:
+    return access_data("flows", "mermaid.min.js.gz").read_bytes()
+
+
+def _compose_policy(script: str) -> str:
+    # Mermaid writes styles into elements, which no digest can name; they can fetch nothing either
+    return (
+        "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'; "
+        f"script-src {compose_source(script)} {_name_mermaid()}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+_REFRESH: Final = f'<noscript><meta http-equiv="refresh" content="{RELOAD_SECONDS}"></noscript>\n'
+
+_LIVE: Final = (
+    '<p class="live"><span>This page follows the run.</span>'
+    '<button type="button" id="pause" class="script-only">Pause</button></p>'
+)
+
+_PAGE: Final = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="referrer" content="no-referrer">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{refresh}<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header>
+<h1 dir="auto"><span>{title}</span> {mark}</h1>
+<dl>
+{facts}
+</dl>
+{live}
+</header>
+<main>
+<section class="picture" aria-label="Diagram">
+<ul class="legend">
+{legend}
+</ul>
+<figure class="drawing" id="drawing"><pre>{diagram}</pre></figure>
+<p class="hint script-only">Choose a node to see what was said there.</p>
+</section>
+<section class="details" id="details" aria-label="What was said" aria-live="off">
+{sections}
+</section>
+{parts}
+<section class="wide">
+<details class="folded"><summary>The diagram as Mermaid</summary><pre>{diagram}</pre></details>
+</section>
+</main>
+<script type="application/json" id="data">{data}</script>
+<script type="text/plain" id="packed">{mermaid}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
