@@ -77,7 +77,7 @@ def _describe_node(node: Node) -> dict[str, Any]:
         classes=list(node.classes),
         styles=list(node.styles),
         properties=[list(each) for each in node.properties],
-        attributes=[list(each) for each in sorted(node.attributes)],
+        attributes=[list(each) for each in sorted(node.attributes) if each[1]],
         link=node.link,
         target=node.target,
         callback="yes" if node.has_callback else "",

@@ -824,6 +824,32 @@ _SINCE_TWELVE = [
     "subgraph s\nA\nend\ns@{ laneRole: x, laneIndex: 1, view: y }",
     "subgraph s\nA\nend\ns@{ drawnExtent: x }",
     *(
+        f"A@{{ {name}: {value} }}"
+        for name in ("shape", "label", "icon", "img", "form", "pos", "constraint", "w", "labelType")
+        for value in ("[]", "{}", ".nan", "0", "-0", "false", "null", "''", "[null]", "true")
+    ),
+    "A@{ icon: x, label: [] }",
+    "A@{ icon: x, label: .nan }",
+    "A@{ icon: [], label: x }",
+    *(
+        f"A@{{ {name}: {value} }}"
+        for name, value in zip(  # noqa: B905
+            "wh" * 20,
+            (
+                "true", "'true'", "[1, 2]", "[5]", "[[7]]", "[null]", "a", "'60'", "' 6 '", "6px", "0x1F",
+                "'0b11'", "'0o17'", "1e400", "'-Infinity'", "'.5'", "'5.'", "'.'", "-1.50", "{a: b}", "' '",
+                "'1_0'", "'+7'", "'0X1f'", "'-0x1'", ".inf", ".nan",
+            ),
+        )
+    ),
+    *(
+        f"x[y]\nx@{{\n{block}\n}}"
+        for block in (
+            "'a\n---\n'", "'a\n...'", "'a\n ---\n'", "[a,\n---\n]", "label: x\n---", "label: x\n..",
+            "label:\n ...", " ---\n label: x", "label: --- x", "-- a", "label: x\n... y",
+        )
+    ),
+    *(
         f"{what}\nx@{{\n {value}\n}}"
         for what in ("subgraph x\nA\nend", "A x@--> B", "x[y]")
         for value in (

@@ -13,8 +13,8 @@ _WORDS = """
 # quot; 35; " ` <br/> < > & % %% { } [ ] ( ) / \\ | ~~~ @ end ; : :: ::: - -- --> = x o v
 style direction C4Container subgraph click graph \ufb02\u00b0 \u00b6\u00df \x00 _ é 🙂
 """.split()  # noqa: SIM905
-_PIECES = st.sampled_from([*_WORDS, *" \n\r\t\u2028\x85\xa0", "direction TB", 'a="b"', "a:#b"])
-TEXTS = st.lists(_PIECES, max_size=6).map("".join) | st.text(max_size=8)
+PIECES = [*_WORDS, *" \n\r\t\u2028\x85\xa0", "direction TB", 'a="b"', "a:#b"]
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=8)
 LABELS = st.builds(Label, TEXTS, st.sampled_from(LabelKind))
 _CLASSES = st.lists(st.sampled_from(["hot", "cold"]), max_size=2).map(tuple)
 

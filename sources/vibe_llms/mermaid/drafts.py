@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import attrs
@@ -12,7 +13,7 @@ from vibe_llms.mermaid.labels import Label, LabelKind, reveal_entities
 from vibe_llms.mermaid.links import LONGEST
 from vibe_llms.mermaid.shapes import complain_about_shape
 from vibe_llms.mermaid.spans import Span, strip_space
-from vibe_llms.mermaid.yaml_scalars import write_key
+from vibe_llms.mermaid.yaml_scalars import read_number, write_key
 from vibe_llms.values import define
 
 
@@ -43,26 +44,31 @@ class NodeDraft:
 
     def describe(self, values: Mapping[str, object], place: Span) -> None:
         """Takes attributes. What JavaScript takes for false is as if it were absent."""
-        if shape := values.get("shape"):
+        written = values.get("label")
+        values = {name: value for name, value in values.items() if _is_true(value)}
+        if (shape := values.get("shape")) is not None:
             if complaint := complain_about_shape(shape):
                 raise Problem(place, complaint)
             self.shape = str(shape)
         label = values.get("label")
-        if label:
+        if label is not None:
             words = {"markdown", "string", "text"}
             kind = values.get("labelType")
             kind = LabelKind(kind) if isinstance(kind, str) and kind in words else None
             self.label = Label(to_text(label), kind or LabelKind.MARKDOWN, place)
         for name in ("icon", "img"):
-            if values.get(name):
+            if name in values:
                 self.attributes[name] = to_text(values[name])
-                if not isinstance(label, str | None):
+                if not isinstance(written, str | None):
                     raise Problem(place, "The label beside an icon or image must be a text.")
-                if self.label.text == self.id and not (label and strip_space(label)):
+                if self.label.text == self.id and not (written and strip_space(written)):
                     self.label = attrs.evolve(self.label, text="")
-        for name in ("form", "pos", "constraint", "w", "h"):
-            if values.get(name):
+        for name in ("form", "pos", "constraint"):
+            if name in values:
                 self.attributes[name] = to_text(values[name])
+        for name in ("w", "h"):
+            if name in values:
+                self.attributes[name] = to_text(_to_number(values[name]))
 
     def finish(self) -> Node:
         """Returns the node as a value."""
@@ -160,6 +166,17 @@ class SubgraphDraft:
             place=self.statement.place,
             head=self.statement.head,
         )
+
+
+def _is_true(value: object) -> bool:
+    """Whether JavaScript takes a value for true, as it does empty collections, but no NaN."""
+    if isinstance(value, float) and math.isnan(value):
+        return False
+    return isinstance(value, list | dict) or bool(value)
+
+
+def _to_number(value: object) -> float:
+    return float(value) if isinstance(value, bool) else read_number(to_text(value))
 
 
 def to_text(value: object) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from vibe_llms.mermaid.spans import strip_space
+
 _WORDS: dict[str, object] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -131,6 +133,20 @@ def write_key(key: object) -> str:
     if isinstance(key, float):
         return write_number(key)
     return str(key)
+
+
+def read_number(text: str) -> float:
+    """Returns the number that JavaScript makes of a text; what is none is not a number."""
+    text = strip_space(text)
+    if not text:
+        return 0.0
+    if found := re.fullmatch("0[xX]([0-9a-fA-F]+)|0[oO]([0-7]+)|0[bB]([01]+)", text):
+        digits = zip(found.groups(), (16, 8, 2), strict=True)
+        number = next(int(each, base) for each, base in digits if each)
+        return float(number) if number.bit_length() < 1024 else math.inf
+    if re.fullmatch(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", text):
+        return float(text)
+    return {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}.get(text, math.nan)
 
 
 def write_number(value: float) -> str:

@@ -107,3 +107,11 @@ def test_steps_grow_as_the_text(unit: str) -> None:
     few, many = (count_steps("graph TD\n" + unit * times) for times in (100, 1_000))
 
     assert many <= 11 * few
+
+
+@pytest.mark.parametrize("value", ["&a x", "*a", "!tag x", "? x"])
+def test_yaml_that_no_diagram_has_is_refused_by_name(value: str) -> None:
+    """Mermaid reads it; aliases could make large things of small ones, and all of it is rare."""
+    for text in (f"graph TD\nA@{{\n label: {value}\n}}", f"---\ntitle: {value}\n---\ngraph TD\nA"):
+        with pytest.raises(ConfigurationError, match="is not read in diagrams: quote it"):
+            parse_diagram(text)
