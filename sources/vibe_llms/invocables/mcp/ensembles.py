@@ -21,7 +21,7 @@ from vibe_llms.invocables.mcp.connections import (
 )
 from vibe_llms.invocables.mcp.elicitation import Elicitor
 from vibe_llms.invocables.mcp.kit import produce_failure
-from vibe_llms.invocables.mcp.oauth.settings import Authorizer, OAuthSettings, produce_authorization
+from vibe_llms.invocables.mcp.oauth.settings import Authorizer, OAuthSettings
 from vibe_llms.invocables.mcp.resources import Shelf, turn_pages
 from vibe_llms.invocables.mcp.search import LazyList
 from vibe_llms.invocables.mcp.settings import LAZY_ABOVE, McpServer
@@ -30,6 +30,7 @@ from vibe_llms.invocables.owners import ConnectionOwner
 from vibe_llms.limits import Limits
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp.client.client import Client
     from mcp_types import Tool
 
@@ -71,7 +72,7 @@ class McpEnsemble:
             restarted=self._announce,
         )
         self._lazy = LazyList(server.name, self._announce)
-        self.shelf = Shelf(self)
+        self.shelf = Shelf(server, self.request)
         self._tools: tuple[Invoker, ...] = ()
 
     @property
@@ -237,15 +238,19 @@ def _add_authorization(
     wiring: Wiring, server: McpServer, authorizer: Authorizer | None, grants: Path | None
 ) -> Wiring:
     settings = server.oauth or OAuthSettings()
-    produce = functools.partial(
-        produce_authorization,
-        server.name,
-        server.url,
-        settings,
-        directory=grants,
-        authorizer=authorizer,
-        timeout=wiring.timeout,
-    )
+
+    def produce() -> httpx2.Auth:
+        from vibe_llms.invocables.mcp.oauth.flow import Authorization  # needs the package mcp
+
+        return Authorization(
+            server.name,
+            server.url,
+            settings,
+            directory=grants,
+            authorizer=authorizer,
+            timeout=wiring.timeout,
+        )
+
     return attrs.evolve(
         wiring,
         produce_auth=functools.cache(produce),  # it counts how often a person was asked

@@ -115,8 +115,11 @@ async def _judge(
         await response.aclose()
         return _answer(request, reason, is_begun=status not in (401, 403, 404))
     is_stream = kind == "text/event-stream"
-    stream = response.stream if is_stream else _bound(response.stream, limits.event_bytes)
-    response.stream = _mend(stream, limits.event_bytes)
+    limit = limits.event_bytes
+    stream = response.stream
+    if not is_stream:
+        stream = bound(stream, limit, f"event_bytes = {limit:,} bytes")
+    response.stream = _mend(stream, limit)
     return response
 
 
@@ -145,7 +148,8 @@ def _mend(stream: Any, limit: int) -> Any:
     return MendedStream()
 
 
-def _bound(stream: Any, limit: int) -> Any:
+def bound(stream: Any, limit: int, said: str) -> Any:
+    """Makes a body an error beyond a size, which is called as is said."""
     import httpx2
 
     class BoundedStream(httpx2.AsyncByteStream):
@@ -157,7 +161,7 @@ def _bound(stream: Any, limit: int) -> Any:
                 async for part in stream:
                     size += len(part)
                     if size > limit:
-                        raise httpx2.StreamError(f"more than event_bytes = {limit:,} bytes")
+                        raise httpx2.StreamError(f"more than {said}")
                     yield part
             except httpx2.TransportError as error:
                 raise httpx2.StreamError(f"it broke off: {_tell(error)}") from error

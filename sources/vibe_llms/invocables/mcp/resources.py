@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -17,7 +16,7 @@ from vibe_llms.invocables.mcp.results import (
     normalize_blocks,
     normalize_resource,
 )
-from vibe_llms.invocables.mcp.watching import Server, Watchers
+from vibe_llms.invocables.mcp.watching import Watchers
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent
@@ -87,18 +86,11 @@ class PromptEntry:
     arguments: tuple[PromptArgument, ...] = ()
 
 
-class Shelf:
+class Shelf(Watchers):
     """The resources and prompts of one server.
 
     To the host they are methods; to a model, where there are resources, two invokers.
-
-    Args:
-        server: Is asked.
     """
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._watchers = Watchers(server)
 
     async def list_resources(self) -> tuple[ResourceEntry, ...]:
         """Returns the resources that the server names, in its order, then its templates.
@@ -169,23 +161,6 @@ class Shelf:
             for message in result.messages
         )
 
-    def watch(self, uri: str) -> AbstractAsyncContextManager[AsyncIterator[None]]:
-        """Lets changes of one resource be waited for, where the server tells of them.
-
-        Returns:
-            A context manager that gives an iterator, which goes on with each change; changes
-            while nobody waits count as one. It ends, or raises, when the server tells nothing
-            more.
-
-        Raises:
-            EnsembleError: On entering: the server does not tell of changes; later: not any more.
-        """
-        return self._watchers.watch(uri)
-
-    def notice(self, message: Any) -> None:
-        """Takes what the server announces."""
-        self._watchers.notice(message)
-
     async def survey(self) -> Sequence[Invoker]:
         """Returns what a model may invoke: nothing where the server has no resources.
 
@@ -193,7 +168,7 @@ class Shelf:
         offered all the same.
         """
         try:
-            await self._watchers.renew()
+            await self.renew()
             if not await self.list_resources():
                 return ()
         except EnsembleError as error:
@@ -202,11 +177,11 @@ class Shelf:
         return (self._produce_lister(), self._produce_reader())
 
     def _produce_lister(self) -> Invoker:
-        name = self._server.server.name
         return Invoker(
             name="list_resources",
-            description=f"Lists what can be read from {name}: the addresses, and what they are."
-            " An address with gaps in braces stands for many: fill them in to read one.",
+            description=f"Lists what can be read from {self._server.name}: the addresses, and"
+            " what they are. An address with gaps in braces stands for many: fill them in to read"
+            " one.",
             schema={
                 "type": "object",
                 "properties": {
@@ -216,11 +191,11 @@ class Shelf:
             },
             function=self._show_resources,
             effect=Effect.PURE,
-            time_limit_seconds=self._server.server.call_seconds,
+            time_limit_seconds=self._server.call_seconds,
         )
 
     def _produce_reader(self) -> Invoker:
-        server = self._server.server
+        server = self._server
         return Invoker(
             name="read_resource",
             description=f"Reads something from {server.name}, by an address that list_resources"
@@ -248,10 +223,6 @@ class Shelf:
 
     async def _show_resource(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
         return Outcome(contents=await self.read_resource(str(arguments["uri"])))
-
-    async def _ask(self, request: Callable[[Client], Awaitable[_T]], what: str) -> _T:
-        seconds = self._server.server.answer_seconds
-        return await self._server.request(request, what, seconds=seconds)
 
 
 async def turn_pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from vibe_llms.exceptions import Stage
 from vibe_llms.invocables.mcp.kit import produce_failure
@@ -18,33 +19,19 @@ _T = TypeVar("_T")
 _FAREWELL_SECONDS: Final = 2.0
 
 
-class Server(Protocol):
-    """A connected server; :class:`.ensembles.McpEnsemble` is one."""
-
-    @property
-    def server(self) -> McpServer:
-        """What the user says about it."""
-
-    async def request(
-        self, request: Callable[[Client], Awaitable[_T]], what: str, *, seconds: float | None
-    ) -> _T:
-        """Lets something be asked of it."""
-
-
 class Watchers:
     """All who wait for changes of one server's resources.
 
     Args:
-        server: Is asked.
+        server: What the user says about it.
+        request: Lets something be asked of it, as :meth:`.ensembles.McpEnsemble.request` does.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: McpServer, request: Callable[..., Awaitable[Any]]) -> None:
         self._server = server
+        self._ask = functools.partial(request, seconds=server.answer_seconds)
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._subscribed: Client | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
 
     @asynccontextmanager
     async def watch(self, uri: str) -> AsyncIterator[AsyncIterator[None]]:
@@ -55,9 +42,9 @@ class Watchers:
             It ends, or raises, when the server tells nothing more.
 
         Raises:
-            EnsembleError: The server does not tell of changes, or not any more.
+            EnsembleError: On entering: the server does not tell of changes; later: not any more.
         """
-        client = await self._access_client()
+        client = await self._ask(_access_client, f"watch {uri}")
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -67,7 +54,7 @@ class Watchers:
     @asynccontextmanager
     async def _listen(self, client: Client, uri: str) -> AsyncIterator[AsyncIterator[None]]:
         """Opens a stream of its own, as servers without sessions have it."""
-        name = self._server.server.name
+        name = self._server.name
         async with AsyncExitStack() as stack:
             try:
                 events = await stack.enter_async_context(
@@ -108,14 +95,9 @@ class Watchers:
         Raises:
             EnsembleError: It cannot be told.
         """
-        if self._waiting and await self._access_client() is not self._subscribed:
-            await self._ask(self._subscribe_again, "watch its resources")
-
-    async def _access_client(self) -> Client:
-        async def access(client: Client) -> Client:
-            return client
-
-        return await self._ask(access, "be asked for its resources")
+        what = "watch its resources"
+        if self._waiting and await self._ask(_access_client, what) is not self._subscribed:
+            await self._ask(self._subscribe_again, what)
 
     def notice(self, message: Any) -> None:
         """Takes what the server announces."""
@@ -123,9 +105,9 @@ class Watchers:
             for changed in self._waiting.get(message.params.uri, ()):
                 changed.set()
 
-    async def _ask(self, request: Callable[[Client], Awaitable[_T]], what: str) -> _T:
-        seconds = self._server.server.answer_seconds
-        return await self._server.request(request, what, seconds=seconds)
+
+async def _access_client(client: Client) -> Client:
+    return client
 
 
 async def _tell_wanted(client: Client, uri: str, wanted: bool) -> None:

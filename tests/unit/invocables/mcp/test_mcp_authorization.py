@@ -21,7 +21,6 @@ from vibe_llms.invocables.mcp.oauth.flow import AUTHORIZATIONS_LIMIT, Authorizat
 from vibe_llms.invocables.mcp.oauth.settings import (
     OAuthSettings,
     TellingAuthorizer,
-    produce_authorization,
 )
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 from vibe_llms.invocables.mcp.settings import read_servers
@@ -47,10 +46,10 @@ async def test_a_person_is_asked_once_and_what_was_granted_outlives_the_process(
     """The second process needs nobody, and finds the tokens in a file of the user's alone."""
     person = AgreeingPerson()
     folder = tmp_path / "grants"
-    first = produce_authorization("notes", servers.url, directory=folder, authorizer=person)
+    first = Authorization("notes", servers.url, directory=folder, authorizer=person)
     [granted] = await ask(first, servers.url)
 
-    [again] = await ask(produce_authorization("notes", servers.url, directory=folder), servers.url)
+    [again] = await ask(Authorization("notes", servers.url, directory=folder), servers.url)
 
     assert again == granted
     assert servers.asked["authorized"] == servers.asked["registered"] == len(person.seen) == 1
@@ -62,7 +61,7 @@ async def test_a_person_is_asked_once_and_what_was_granted_outlives_the_process(
 async def test_many_requests_at_once_are_one_authorization(servers: OAuthServers) -> None:
     """Who waits for the door takes what the first has been granted."""
     person = AgreeingPerson()
-    authorization = produce_authorization("notes", servers.url, authorizer=person)
+    authorization = Authorization("notes", servers.url, authorizer=person)
 
     answers = await ask(authorization, servers.url, times=8)
 
@@ -72,7 +71,7 @@ async def test_many_requests_at_once_are_one_authorization(servers: OAuthServers
 
 async def test_requests_that_are_let_in_do_not_wait_for_each_other(servers: OAuthServers) -> None:
     """The official package holds a lock while it waits for an answer; here nothing is held."""
-    authorization = produce_authorization("notes", servers.url, authorizer=AgreeingPerson())
+    authorization = Authorization("notes", servers.url, authorizer=AgreeingPerson())
     await ask(authorization, servers.url)
 
     flows = [authorization.async_auth_flow(httpx2.Request("GET", servers.url)) for _ in range(2)]
@@ -90,14 +89,14 @@ async def test_a_token_that_has_ended_is_renewed_after_a_restart_by_the_right_se
     servers.expires_in = -10
     person = AgreeingPerson()
     await ask(
-        produce_authorization("notes", servers.url, directory=tmp_path, authorizer=person),
+        Authorization("notes", servers.url, directory=tmp_path, authorizer=person),
         servers.url,
     )
     servers.good_tokens.clear()
     servers.expires_in = 3600
     before = servers.asked.copy()
 
-    await ask(produce_authorization("notes", servers.url, directory=tmp_path), servers.url)
+    await ask(Authorization("notes", servers.url, directory=tmp_path), servers.url)
 
     assert servers.asked["refresh_token"] == before["refresh_token"] + 1
     assert servers.asked["challenged"] == before["challenged"], "it was known to have ended"
@@ -109,7 +108,7 @@ async def test_a_token_that_is_taken_no_more_is_renewed_before_a_person_is_asked
 ) -> None:
     """Servers forget tokens before their time."""
     person = AgreeingPerson()
-    authorization = produce_authorization("notes", servers.url, authorizer=person)
+    authorization = Authorization("notes", servers.url, authorizer=person)
     await ask(authorization, servers.url)
     servers.good_tokens.clear()
 
@@ -123,7 +122,7 @@ async def test_a_person_is_asked_again_where_renewing_is_refused(servers: OAuthS
     """The refresh token has ended, too."""
     servers.takes_refresh = False
     person = AgreeingPerson()
-    authorization = produce_authorization("notes", servers.url, authorizer=person)
+    authorization = Authorization("notes", servers.url, authorizer=person)
     await ask(authorization, servers.url)
     servers.good_tokens.clear()
 
@@ -138,8 +137,7 @@ async def test_what_another_process_has_been_granted_meanwhile_is_taken_over(
     """Renewing it once more would take the other's token from it."""
     person = AgreeingPerson()
     one, other = (
-        produce_authorization("notes", servers.url, directory=tmp_path, authorizer=person)
-        for _ in range(2)
+        Authorization("notes", servers.url, directory=tmp_path, authorizer=person) for _ in range(2)
     )
     await ask(one, servers.url)
     servers.good_tokens.clear()
@@ -157,7 +155,7 @@ async def test_more_scope_is_asked_for_together_with_what_was_granted(
 ) -> None:
     """Stepping up must not lose what other requests need."""
     person = AgreeingPerson()
-    authorization = produce_authorization("notes", servers.url, authorizer=person)
+    authorization = Authorization("notes", servers.url, authorizer=person)
     await ask(authorization, servers.url)
 
     await ask(authorization, f"{servers.url}?wide")
@@ -172,7 +170,7 @@ async def test_a_server_that_is_never_content_cannot_ask_a_person_without_end(
     """So many times, and then it is an error."""
     servers.takes_refresh = False
     person = AgreeingPerson()
-    authorization = produce_authorization("notes", servers.url, authorizer=person)
+    authorization = Authorization("notes", servers.url, authorizer=person)
     for _ in range(AUTHORIZATIONS_LIMIT):
         servers.good_tokens.clear()
         await ask(authorization, servers.url)
@@ -186,7 +184,7 @@ async def test_a_server_that_is_never_content_cannot_ask_a_person_without_end(
 async def test_where_nobody_can_be_asked_nothing_is_begun(servers: OAuthServers) -> None:
     """No client is registered for an authorization that cannot be."""
     with pytest.raises(EnsembleError, match="nobody can be asked") as caught:
-        await ask(produce_authorization("notes", servers.url), servers.url)
+        await ask(Authorization("notes", servers.url), servers.url)
 
     assert "browser" in caught.value.remedy
     assert set(servers.asked) == {"challenged"}
@@ -197,15 +195,13 @@ async def test_a_refusal_of_the_person_is_an_error_that_says_so(servers: OAuthSe
     servers.refusal = "access_denied"
 
     with pytest.raises(EnsembleError, match="access_denied"):
-        await ask(
-            produce_authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url
-        )
+        await ask(Authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url)
 
 
 async def test_a_person_has_so_much_time_and_no_more(servers: OAuthServers) -> None:
     """The port is closed afterwards."""
     told: list[str] = []
-    authorization = produce_authorization(
+    authorization = Authorization(
         "notes",
         servers.url,
         OAuthSettings(wait_seconds=0.05),
@@ -237,7 +233,7 @@ class DistantPerson:
 
 async def test_a_person_at_another_machine_tells_the_address(servers: OAuthServers) -> None:
     """A browser there cannot come back to a port here."""
-    await ask(produce_authorization("n", servers.url, authorizer=DistantPerson()), servers.url)
+    await ask(Authorization("n", servers.url, authorizer=DistantPerson()), servers.url)
 
 
 @attrs.define(eq=False)
@@ -261,7 +257,7 @@ async def test_answers_that_do_not_name_the_state_are_not_taken(servers: OAuthSe
     """Whoever does not know it can neither let themselves in nor end the waiting."""
     person = BesetPerson()
 
-    await ask(produce_authorization("notes", servers.url, authorizer=person), servers.url)
+    await ask(Authorization("notes", servers.url, authorizer=person), servers.url)
 
     assert person.statuses == [400, 400, 400, 404]
     assert servers.asked["authorized"] == 1
@@ -272,9 +268,7 @@ async def test_nothing_is_sent_where_others_could_read_along(servers: OAuthServe
     servers.authorization_servers = ["http://accounts.example.org"]
 
     with pytest.raises(EnsembleError, match=r"http://accounts\.example\.org .* not encrypted"):
-        await ask(
-            produce_authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url
-        )
+        await ask(Authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url)
 
 
 async def test_what_an_authorization_server_says_about_itself_is_bounded(
@@ -284,9 +278,7 @@ async def test_what_an_authorization_server_says_about_itself_is_bounded(
     servers.padding = 2_000_000
 
     with pytest.raises(EnsembleError, match="more than 1,000,000 bytes"):
-        await ask(
-            produce_authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url
-        )
+        await ask(Authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url)
 
 
 async def test_a_refusal_without_end_is_not_read_to_its_end(servers: OAuthServers) -> None:
@@ -294,15 +286,13 @@ async def test_a_refusal_without_end_is_not_read_to_its_end(servers: OAuthServer
     servers.challenge_padding = 2_000_000
 
     with pytest.raises(EnsembleError, match="more than 1,000,000 bytes"):
-        await ask(
-            produce_authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url
-        )
+        await ask(Authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url)
 
 
 async def test_what_the_server_itself_answers_is_not_bounded_here(servers: OAuthServers) -> None:
     """Neither the first answer after somebody was let in nor a later one."""
     servers.answer_padding = 2_000_000
-    authorization = produce_authorization("n", servers.url, authorizer=AgreeingPerson())
+    authorization = Authorization("n", servers.url, authorizer=AgreeingPerson())
 
     for _ in range(2):
         [text] = await ask(authorization, servers.url)
@@ -314,9 +304,7 @@ async def test_an_authorization_server_that_is_another_is_refused(servers: OAuth
     servers.wrong_issuer = "https://evil.example.org"
 
     with pytest.raises(EnsembleError, match="issuer mismatch"):
-        await ask(
-            produce_authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url
-        )
+        await ask(Authorization("notes", servers.url, authorizer=AgreeingPerson()), servers.url)
 
 
 async def test_secrets_are_in_no_error_log_or_representation(
@@ -326,7 +314,7 @@ async def test_secrets_are_in_no_error_log_or_representation(
     caplog.set_level(logging.DEBUG)
     person = AgreeingPerson()
     settings = OAuthSettings(client_id="known", client_secret="my-password")
-    authorization = produce_authorization(
+    authorization = Authorization(
         "notes", servers.url, settings, directory=tmp_path, authorizer=person
     )
     await ask(authorization, servers.url)
@@ -353,7 +341,7 @@ async def test_a_client_with_a_password_lets_itself_in(servers: OAuthServers) ->
         grant="client-credentials", client_id="robot", client_secret="pass", issuer=servers.origin
     )
 
-    await ask(produce_authorization("notes", servers.url, settings), servers.url)
+    await ask(Authorization("notes", servers.url, settings), servers.url)
 
     assert servers.asked["client_credentials"] == 1
     assert servers.asked["registered"] == servers.asked["authorized"] == 0
@@ -367,7 +355,7 @@ async def test_the_port_of_the_registration_is_taken_again(
     person = AgreeingPerson()
     for _ in range(2):
         await ask(
-            produce_authorization("notes", servers.url, directory=tmp_path, authorizer=person),
+            Authorization("notes", servers.url, directory=tmp_path, authorizer=person),
             servers.url,
         )
         servers.good_tokens.clear()
@@ -383,7 +371,7 @@ async def test_a_client_registers_itself_again_where_its_port_is_taken(
     """Another program listens there now."""
     servers.takes_refresh = False
     person = AgreeingPerson()
-    first = produce_authorization("notes", servers.url, directory=tmp_path, authorizer=person)
+    first = Authorization("notes", servers.url, directory=tmp_path, authorizer=person)
     await ask(first, servers.url)
     servers.good_tokens.clear()
     back = parse_qs(urlsplit(person.seen[0]).query)["redirect_uri"][0]
@@ -391,7 +379,7 @@ async def test_a_client_registers_itself_again_where_its_port_is_taken(
 
     async with other:
         await ask(
-            produce_authorization("notes", servers.url, directory=tmp_path, authorizer=person),
+            Authorization("notes", servers.url, directory=tmp_path, authorizer=person),
             servers.url,
         )
 
@@ -403,16 +391,12 @@ async def test_a_file_that_makes_no_sense_counts_as_none(
 ) -> None:
     """What it held can be had again; and others may not read it."""
     person = AgreeingPerson()
-    await ask(
-        produce_authorization("n", servers.url, directory=tmp_path, authorizer=person), servers.url
-    )
+    await ask(Authorization("n", servers.url, directory=tmp_path, authorizer=person), servers.url)
     [file] = tmp_path.iterdir()
     file.write_text("{")
     file.chmod(0o644)
 
-    await ask(
-        produce_authorization("n", servers.url, directory=tmp_path, authorizer=person), servers.url
-    )
+    await ask(Authorization("n", servers.url, directory=tmp_path, authorizer=person), servers.url)
 
     assert len(person.seen) == 2
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -423,10 +407,8 @@ async def test_what_one_server_was_granted_is_not_sent_to_another(
 ) -> None:
     """The name is the same, the address is not."""
     person = AgreeingPerson()
-    await ask(
-        produce_authorization("n", servers.url, directory=tmp_path, authorizer=person), servers.url
-    )
-    other = produce_authorization("n", f"{servers.url}?other", directory=tmp_path)
+    await ask(Authorization("n", servers.url, directory=tmp_path, authorizer=person), servers.url)
+    other = Authorization("n", f"{servers.url}?other", directory=tmp_path)
 
     flow = other.async_auth_flow(httpx2.Request("GET", f"{servers.url}?other"))
     request = await anext(flow)

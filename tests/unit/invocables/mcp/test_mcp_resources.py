@@ -32,7 +32,6 @@ class Connected:
     """A server that is connected within this process."""
 
     client: Client
-    server: McpServer
 
     async def request(self, request: Any, what: str, *, seconds: float | None) -> Any:
         try:
@@ -44,15 +43,16 @@ class Connected:
 @asynccontextmanager
 async def open_shelf(
     mode: str = "legacy", memos: Any = None, **fields: Any
-) -> AsyncIterator[tuple[Shelf, Client]]:
+) -> AsyncIterator[tuple[Shelf, Connected]]:
     async def hear(message: Any) -> None:
         shelf.notice(message)
 
     server = McpServer(**{"name": "memos", "command": "none", **fields})
     memos = memos or produce_server()
     async with Client(memos, mode=mode, cache=None, message_handler=hear) as client:
-        shelf = Shelf(Connected(client, server))
-        yield shelf, client
+        connected = Connected(client)
+        shelf = Shelf(server, connected.request)
+        yield shelf, connected
 
 
 async def invoke(shelf: Shelf, name: str, **arguments: Any) -> Outcome:
@@ -150,10 +150,10 @@ async def test_changes_of_a_resource_are_told_over_a_stream_that_is_listened_to(
     """So it is in the era without sessions."""
     async with (
         asyncio.timeout(10),
-        open_shelf("auto") as (shelf, client),
+        open_shelf("auto") as (shelf, connected),
         shelf.watch("memo://first") as changes,
     ):
-        await client.call_tool("change", {})
+        await connected.client.call_tool("change", {})
         await anext(changes)
 
 
@@ -196,20 +196,20 @@ async def test_changes_of_a_resource_are_told_to_whoever_has_subscribed() -> Non
         on_unsubscribe_resource=unsubscribe,
         on_list_resources=change,
     )
-    async with open_shelf("legacy", server) as (shelf, client):
+    async with open_shelf("legacy", server) as (shelf, connected):
         async with (
             asyncio.timeout(10),
             shelf.watch("memo://first") as first,
             shelf.watch("memo://first") as second,
         ):
-            await client.list_resources()
+            await connected.client.list_resources()
             await anext(first)
             await anext(second)
-            shelf._server.client = Wrapped(client)
+            connected.client = Wrapped(connected.client)
             await shelf.survey()
             await anext(first)
 
-        assert not shelf._watchers
+        assert not shelf._waiting
     assert asked == ["subscribe memo://first"] * 3 + ["unsubscribe memo://first"]
 
 
@@ -245,7 +245,8 @@ async def test_lists_that_never_end_are_ended() -> None:
         description: str | None = None
         arguments: None = None
 
-    shelf = Shelf(Connected(Endless(), McpServer(name="memos", command="none")))
+    request = Connected(Endless()).request
+    shelf = Shelf(McpServer(name="memos", command="none"), request)
     size = 1
     assert len(await shelf.list_prompts()) == PAGES_LIMIT == turned
     size, turned = ENTRIES_LIMIT + 1, 0

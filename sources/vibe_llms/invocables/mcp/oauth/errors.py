@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import httpx2
 from mcp.client.auth import OAuthFlowError, OAuthTokenError
 from mcp.shared.auth import AuthorizationCodeResult
+
+from vibe_llms.invocables.mcp.http import bound
 
 _BODY_BYTES: Final = 1_000_000
 _DETAIL_CHARACTERS: Final = 300
@@ -26,24 +28,6 @@ class _Discretion(logging.Filter):
 logging.getLogger("mcp.client.auth.oauth2").addFilter(_Discretion())
 
 
-class Bounded(httpx2.AsyncByteStream):
-    """A body that is an error beyond a size."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream | httpx2.SyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for part in self._stream:  # type: ignore[union-attr]  # an asynchronous client's
-            size += len(part)
-            if size > _BODY_BYTES:
-                raise httpx2.StreamError(f"more than {_BODY_BYTES:,} bytes about authorization")
-            yield part
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()  # type: ignore[union-attr]
-
-
 def is_challenge(response: httpx2.Response) -> bool:
     """Tells whether a server wants an authorization, or a wider one."""
     said = response.headers.get("www-authenticate", "")
@@ -53,7 +37,8 @@ def is_challenge(response: httpx2.Response) -> bool:
 
 async def receive(response: httpx2.Response) -> httpx2.Response:
     """Reads the body of a response, in bounds, and returns it. Raises StreamError beyond them."""
-    response.stream = Bounded(response.stream)
+    said = f"{_BODY_BYTES:,} bytes about authorization"
+    response.stream = bound(response.stream, _BODY_BYTES, said)
     await response.aread()
     return response
 

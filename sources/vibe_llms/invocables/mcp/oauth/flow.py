@@ -46,7 +46,7 @@ class Authorization(httpx2.Auth):
     Args:
         name: What the user calls the server.
         url: Its address.
-        settings: What is known beforehand.
+        settings: What is known beforehand, if anything.
         directory: Where grants are kept; ``None`` to keep them in memory alone.
         authorizer: Who brings a person to the browser, if anybody.
         timeout: Is told when a person is waited for.
@@ -56,16 +56,16 @@ class Authorization(httpx2.Auth):
         self,
         name: str,
         url: str,
-        settings: OAuthSettings,
+        settings: OAuthSettings | None = None,
         *,
         directory: Path | None = None,
         authorizer: Authorizer | None = None,
-        timeout: PausableTimeout,
+        timeout: PausableTimeout | None = None,
     ) -> None:
         self.name = name
-        self.timeout = timeout
+        self.timeout = timeout or PausableTimeout()
         self._url = httpx2.URL(url)
-        self._settings = settings
+        self._settings = settings = settings or OAuthSettings()
         self._authorizer = authorizer
         file = None if directory is None else GrantFile(directory, url, settings.client_id)
         self._storage = TokenStorage(file, settings)

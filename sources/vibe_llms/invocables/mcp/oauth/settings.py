@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.parse import urlsplit
 
 import attrs
 
-from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 from vibe_llms.invocables.mcp.secret_texts import SecretText
 from vibe_llms.secrets import Secret
 from vibe_llms.tables.annotations import Wait
@@ -19,7 +17,7 @@ from vibe_llms.tables.reading import require
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
-    from vibe_llms.invocables.mcp.oauth.flow import Authorization
+    pass
 
 
 class Grant(enum.StrEnum):
@@ -116,39 +114,3 @@ class TellingAuthorizer:
         """Tells it."""
         self.tell(f"To let this program use {server}, open: {address}")
         return None
-
-
-def produce_authorization(
-    name: str,
-    url: str,
-    settings: OAuthSettings | None = None,
-    *,
-    directory: Path | None = None,
-    authorizer: Authorizer | None = None,
-    timeout: PausableTimeout | None = None,
-) -> Authorization:
-    """Produces what authenticates the requests to one MCP server.
-
-    Args:
-        name: What the user calls the server.
-        url: Its address.
-        settings: What is known beforehand, if anything.
-        directory: Where tokens are kept, in files that nobody else can read; ``None`` to keep
-            them no longer than the process lives.
-        authorizer: Who brings a person to the browser; ``None`` where there is nobody. Then
-            tokens that are kept still serve, and are renewed.
-        timeout: Is told when a person is waited for.
-
-    Returns:
-        An ``Auth`` for the client of the official package, which has to be installed.
-    """
-    from vibe_llms.invocables.mcp.oauth.flow import Authorization
-
-    return Authorization(
-        name,
-        url,
-        settings or OAuthSettings(),
-        directory=directory,
-        authorizer=authorizer,
-        timeout=timeout or PausableTimeout(),
-    )
