@@ -23,9 +23,8 @@ from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.shipped.shell import produce_ensemble
 from vibe_llms.invocables.shipped.shell.ensemble import ShellEnsemble
-from vibe_llms.invocables.shipped.shell.environment import produce_environment
 from vibe_llms.invocables.shipped.shell.running import HEAD_BYTES, TAIL_BYTES, Output
-from vibe_llms.invocables.shipped.shell.settings import ShellSettings
+from vibe_llms.invocables.shipped.shell.settings import ShellSettings, produce_environment
 
 SOURCES = Path(vibe_llms.__file__).parents[1]
 

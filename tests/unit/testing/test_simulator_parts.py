@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from vibe_llms.testing.simulator import FAULTS, QUIRKS
 from vibe_llms.testing.simulator.asking import measure_picture
-from vibe_llms.testing.simulator.behaviour import produce_png
+from vibe_llms.testing.simulator.behaviour import fabricate, produce_png
 from vibe_llms.testing.simulator.delivery import encode_event
-from vibe_llms.testing.simulator.fabrication import fabricate
 from vibe_llms.testing.simulator.faults import read_conditions
 from vibe_llms.testing.simulator.signatures import canonicalize, is_intact, sign
 

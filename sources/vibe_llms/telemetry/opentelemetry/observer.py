@@ -45,8 +45,7 @@ from vibe_llms.telemetry.opentelemetry.attributes import (
     describe_usage,
     split_address,
 )
-from vibe_llms.telemetry.opentelemetry.meters import Meters
-from vibe_llms.telemetry.opentelemetry.operations import Chat, Operation, RunOperation
+from vibe_llms.telemetry.opentelemetry.operations import Chat, Meters, Operation, RunOperation
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

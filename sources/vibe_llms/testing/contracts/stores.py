@@ -1,10 +1,224 @@
-"""The contract of stores: inherit it, say how the store is made, and let pytest run it."""
+"""Promises about what stands beside a store's conversations: media, proofs, finding, logs."""
 
 from __future__ import annotations
 
-from vibe_llms.testing.contracts.histories import HistoryPromises
-from vibe_llms.testing.contracts.keeping import KeepingPromises
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attrs
+
+from vibe_llms.conversations.contents import hydrate
+from vibe_llms.conversations.index.reading import produce_index
+from vibe_llms.conversations.lookup import find_newest, resolve
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.proof import collect_content, plan_collection, verify
+from vibe_llms.events.engine import RunEndedEvent
+from vibe_llms.exceptions import (
+    AmbiguousIdentityError,
+    StoreError,
+    UnknownConversationError,
+)
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.contents import ImageContent, TextualContent, compute_content_id
+from vibe_llms.runs.log import read_events
+from vibe_llms.runs.places import keeps_logs, produce_log
+from vibe_llms.testing.contracts.histories import (
+    StorePromises,
+    begin,
+    read_texts,
+    say,
+    say_later_than,
+)
+from vibe_llms.testing.contracts.promises import expect, require
+
+PICTURE = ImageContent(mime_type="image/png", data=b"\x89PNG", name="holiday.png")
+_ID = compute_content_id(b"\x89PNG")
+_DETACH = "Call detach_media on what is appended, and keep what it returns."
+_NEEDED = "Let survey_references yield the content of every conversation, forks included."
 
 
-class StoreContract(HistoryPromises, KeepingPromises):
-    """What every store of conversations keeps; ``produce_store`` says which one is tried."""
+class KeepingPromises(StorePromises):
+    """What holds of a store as a whole."""
+
+    def test_bytes_of_media_go_to_the_content_store(self, tmp_path: Path) -> None:
+        """A stored message names its pictures; their bytes are kept once, and can be loaded."""
+        store = self.produce_store(tmp_path)
+        store.create("a", ConversationMetadata())
+        store.append("a", [UserCanister([TextualContent("Look."), PICTURE])])
+        store.append("a", [UserCanister([attrs.evolve(PICTURE, name="again.png")])])
+
+        read = store.read("a").canisters
+
+        bare = attrs.evolve(PICTURE, data=None)
+        require(read[0].content[1] == bare, f"It reads {read[0]}.", _DETACH)
+        loaded = hydrate(read, store.contents)[0].content[1]
+        require(loaded == PICTURE, f"It loads {loaded}.", "Return the data that were added.")
+        ids = list(store.contents.survey())
+        require(ids == [_ID], f"There are {ids}.", "Keep the same bytes once.")
+        found = store.contents.access_metadata(_ID)
+        about = (found.mime_type, found.size_bytes, found.name)
+        remedy = "Keep what the first add has said."
+        require(about == ("image/png", 4, "holiday.png"), f"It says {about}.", remedy)
+
+    def test_a_message_may_not_refer_to_content_that_is_not_there(self, tmp_path: Path) -> None:
+        """A dangling reference is refused before anything is stored; a URL is a source, too."""
+        store = self.produce_store(tmp_path)
+        store.create("a", ConversationMetadata())
+        dangling = ImageContent(mime_type="image/png", content_id="0" * 64)
+        elsewhere = attrs.evolve(dangling, url="https://x.test/")
+
+        with expect(StoreError, "It is appended.", _DETACH, naming="not in this store"):
+            store.append("a", [UserCanister("text"), UserCanister([dangling])])
+
+        require(store.read("a").canisters == (), "A part is kept.", "Detach before you write.")
+        store.append("a", [UserCanister([elsewhere])])
+        read = store.read("a").canisters
+        require(hydrate(read, store.contents) == read, "The URL is gone.", _DETACH)
+
+    def test_content_that_nothing_refers_to_is_collected(self, tmp_path: Path) -> None:
+        """A plan shows what would go; only that goes, and never what a conversation needs."""
+        store = self.produce_store(tmp_path)
+        store.create("a", ConversationMetadata())
+        store.append("a", [UserCanister([PICTURE])])
+        idle = store.contents.add(b"idle", mime_type="text/plain")
+
+        young = plan_collection(store).content_ids
+        require(young == (), "It is young.", "measure_age_seconds counts from the last add.")
+        plan = plan_collection(store, grace_seconds=0)
+        require(plan.content_ids == (idle,), f"The plan is {plan}.", _NEEDED)
+        require(store.contents.contains(idle), "A plan removes.", "Only remove in remove.")
+        done = collect_content(store, plan, grace_seconds=0)
+        require(done == plan, f"It removes {done}.", "Let remove work while it is held alone.")
+        require(not store.contents.contains(idle), "It is there.", "Remove it in remove.")
+        findings = verify(store).findings
+        require(findings == (), f"A proof finds {findings}.", "Remove nothing else.")
+
+    def test_what_has_been_referred_to_since_the_plan_stays(self, tmp_path: Path) -> None:
+        """Between showing and doing, content may have come to be needed."""
+        store = self.produce_store(tmp_path)
+        store.create("a", ConversationMetadata())
+        store.contents.add(b"\x89PNG", mime_type="image/png")
+        plan = plan_collection(store, grace_seconds=0)
+        store.append("a", [UserCanister([attrs.evolve(PICTURE, data=None, content_id=_ID)])])
+
+        removed = collect_content(store, plan, grace_seconds=0)
+
+        require(removed.content_ids == (), f"It removes {removed}.", _NEEDED)
+        require(store.contents.read(_ID) == b"\x89PNG", "It is gone.", _NEEDED)
+
+    def test_forks_keep_content_alive_after_their_parent(self, tmp_path: Path) -> None:
+        """Content is needed as long as any conversation's history needs it."""
+        store = self.produce_store(tmp_path)
+        store.create("a", ConversationMetadata())
+        store.append("a", [UserCanister([PICTURE])])
+        store.fork("a", child="b")
+        store.delete("a")
+
+        plan = plan_collection(store, grace_seconds=0)
+        require(plan.content_ids == (), f"The plan is {plan}.", _NEEDED)
+        store.delete("b")
+        plan = plan_collection(store, grace_seconds=0)
+        require(
+            plan.content_ids == (_ID,), f"The plan is {plan}.", "What is deleted needs nothing."
+        )
+
+    def test_missing_content_is_found(self, tmp_path: Path) -> None:
+        """A proof reports every reference that leads nowhere."""
+        store = self.produce_store(tmp_path)
+        store.create("a", ConversationMetadata())
+        store.append("a", [UserCanister([PICTURE])])
+        with store.contents.hold_alone():
+            store.contents.remove(_ID)
+
+        findings = verify(store).findings
+
+        named = bool(findings) and "no content" in str(findings[0])
+        remedy = "Return Examination.references; examine of content says that there is none."
+        require(named, f"A proof finds {findings}.", remedy)
+
+    def test_a_shortened_id_names_one_conversation(self, tmp_path: Path) -> None:
+        """A unique prefix is enough; a whole id wins over longer ones that begin with it."""
+        store = self.produce_store(tmp_path)
+        for identity in ("abc", "abcd", "xyz"):
+            store.create(identity, ConversationMetadata())
+        remedy = "Let survey yield every conversation once."
+
+        for typed, meant in (("x", "xyz"), ("ABC ", "abc")):
+            found = resolve(store, typed)
+            require(found == meant, f"{typed!r} means {found!r}.", remedy)
+        with expect(AmbiguousIdentityError, "It chooses one.", remedy, naming="abcd"):
+            resolve(store, "ab")
+        with expect(UnknownConversationError, "It finds one.", remedy):
+            resolve(store, "q")
+
+    def test_the_newest_is_the_one_in_which_was_spoken_last(self, tmp_path: Path) -> None:
+        """To continue with no id is to go on where something was said last."""
+        store = self.produce_store(tmp_path)
+        require(find_newest(store) is None, "An empty store has one.", "Begin with an empty one.")
+        begin(store, "a", "one")
+        begin(store, "b", "one")
+        say_later_than(store, "a", store.read_metadata("b").updated)
+
+        newest = find_newest(store)
+        require(newest == "a", f"It is {newest!r}.", "Set `updated` with each append.")
+
+    def test_it_is_listed_and_searched(self, tmp_path: Path) -> None:
+        """The newest comes first, with its words; what a fork shares is found in its parent."""
+        store = self.produce_store(tmp_path)
+        begin(store, "a", "a red fox", "a hare")
+        child = store.fork("a")
+        say_later_than(store, child, store.read_metadata("a").updated)
+        store.append(child, say("another fox"))
+        index = produce_index(store)
+
+        rows = index.survey()
+        first = [(row.id, row.first_words, row.parent) for row in rows]
+        remedy = "Leave out the attribute `index`, or let it answer as the protocol Index says."
+        wanted = [(child, "a red fox", "a"), ("a", "a red fox", None)]
+        require(first == wanted, f"The list has {first}.", remedy)
+        counts = [row.canisters for row in rows]
+        expected = [len(store.read(row.id).canisters) for row in rows]
+        require(counts == expected, f"It counts {counts}, not {expected}.", remedy)
+        require(len(index.survey(limit=1)) == 1, "It lists more than the limit.", remedy)
+        hits = {(hit.id, hit.index) for hit in index.search("FOX")}
+        own = (child, len(store.read(child).canisters) - 1)
+        require(hits == {("a", 0), own}, f"The search has {hits}.", remedy)
+
+    def test_threads_append_at_once(self, tmp_path: Path) -> None:
+        """What several threads append is all there, each append in one piece."""
+        store = self.produce_store(tmp_path)
+        store.create("a", ConversationMetadata())
+        pairs = [say(f"{number} one", f"{number} two") for number in range(8)]
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda pair: store.append("a", pair), pairs))
+
+        texts = read_texts(store, "a")
+        found = sorted(zip(texts[::2], texts[1::2], strict=True))
+        wanted = [(f"{number} one", f"{number} two") for number in range(8)]
+        require(found == wanted, f"It reads {texts}.", "Let one append after the other.")
+
+    def test_logs_of_runs_live_and_end_with_their_conversation(self, tmp_path: Path) -> None:
+        """Of a store that keeps logs: one writes, all read, and a deletion ends them."""
+        store = self.produce_store(tmp_path)
+        if not keeps_logs(store):  # a store need not: runs then take for begun what has no result
+            return
+        remedy = "See RunLog; or leave out produce_log."
+        with expect(UnknownConversationError, "A ghost has a log.", remedy):
+            produce_log(store, "a").claim()
+        begin(store, "a", "one")
+        log = produce_log(store, "a")
+        log.claim()
+
+        log.append("run", RunEndedEvent(run_id="run", reason="answered"))
+        log.synchronize()
+
+        with expect(StoreError, "Two runs have it.", remedy):
+            produce_log(store, "a").claim()
+        log.close()
+        read = read_events(produce_log(store, "a"))
+        require(len(read) == 1, f"It reads {read}.", remedy)
+        store.delete("a")
+        begin(store, "a", "two")
+        read = read_events(produce_log(store, "a"))
+        require(read == [], f"It reads {read} of one that is deleted.", remedy)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vibe_llms.testing.simulator.scripts import Think as Think
     from vibe_llms.testing.simulator.scripts import Tokens as Tokens
     from vibe_llms.testing.simulator.server import Simulator as Simulator
-    from vibe_llms.testing.simulator.threads import SynchronousSimulator as SynchronousSimulator
+    from vibe_llms.testing.simulator.server import SynchronousSimulator as SynchronousSimulator
 
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
@@ -42,7 +42,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "Search": "scripts",
         "Simulator": "server",
         "Speak": "scripts",
-        "SynchronousSimulator": "threads",
+        "SynchronousSimulator": "server",
         "Think": "scripts",
         "Tokens": "scripts",
         "ScriptedAnswer": "scripts",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from aiohttp import web
+
 
 PREFIX = "/simulate/"
 BODY_BYTES = 256 * 1024 * 1024
@@ -216,3 +218,42 @@ def _import_web() -> Any:
             remedy=advise_extra("testing", "aiohttp"),
         ) from error
     return web
+
+
+class SynchronousSimulator(Simulator):
+    """A simulator as a synchronous context manager; everything else is the same."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="simulator", daemon=True
+        )
+        self._thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self.__aenter__(), self._loop).result()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._loop is not None
+        try:
+            asyncio.run_coroutine_threadsafe(self.__aexit__(None, None, None), self._loop).result()
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -2,12 +2,177 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import attrs
 import click
 
+from vibe_llms.conversations.exchange.choosing import read_document
 from vibe_llms.interfaces.cli.access import open_plugins, open_store
 from vibe_llms.interfaces.cli.options import IMPORTER, command, json_option
+from vibe_llms.values import define
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.messages.losses import Loss
+    from vibe_llms.plugins.specification.conversations import ImporterSpecification
+
+
+_STEP = 20
+"""After how many conversations it is shown anew how far their import has come."""
+
+
+@define
+class Account:
+    """What became of the conversations of some files.
+
+    Attributes:
+        imported: Those that are new, with their names.
+        extended: Those that were there, and have grown.
+        known: Those that were there.
+        losses: What could not be carried over of those which have been stored.
+    """
+
+    imported: list[tuple[str, str | None]] = attrs.field(factory=list)
+    extended: list[str] = attrs.field(factory=list)
+    known: list[str] = attrs.field(factory=list)
+    losses: list[tuple[str, Path, Loss]] = attrs.field(factory=list)
+
+    def tell(self, as_json: bool) -> None:
+        """Writes what has been stored, and says what has not."""
+        from vibe_llms.interfaces.cli.output import note, write, write_json
+
+        if as_json:
+            write_json(
+                {
+                    "imported": [identity for identity, _ in self.imported],
+                    "extended": self.extended,
+                    "already_there": self.known,
+                    "losses": [
+                        {
+                            "conversation": identity,
+                            "file": str(path),
+                            "kind": str(loss.kind),
+                            "path": loss.path,
+                            "reason": loss.reason,
+                        }
+                        for identity, path, loss in self.losses
+                    ],
+                }
+            )
+            return
+        for identity, name in self.imported:
+            write(f"{identity}\t{_shorten(name)}")
+        counted = Counter((str(loss.kind), loss.reason) for _, _, loss in self.losses)
+        for (kind, reason), count in sorted(counted.items()):
+            note(f"{kind}, {count} times: {reason}" if count > 1 else f"{kind}: {reason}")
+        words = [f"{len(self.imported)} imported"]
+        words += [f"{len(self.extended)} extended"] if self.extended else []
+        words += [f"{len(self.known)} already there"] if self.known else []
+        note(", ".join(words))
+
+
+def _shorten(name: str | None) -> str:
+    return " ".join((name or "").split())
+
+
+def examine(form: ImporterSpecification, path: Path) -> int:
+    """Reads a file to its end and counts its conversations, so that nothing is stored of a bad one.
+
+    Raises:
+        CodecError: It has not this form; names the place.
+        RequestError: It cannot be read, or holds no conversation.
+    """
+    from vibe_llms.conversations.stores.naming import ensure_identity
+    from vibe_llms.exceptions import RequestError
+
+    count = 0
+    with _show_count() as show:
+        for found in read_document(form, path):
+            ensure_identity(found.value.id)
+            count += 1
+            show(f"{count:,} conversations read")
+    if not count:
+        raise RequestError(path=str(path), detail=f"There is no conversation in {path}.")
+    return count
+
+
+def store_all(
+    store: ConversationStore,
+    form: ImporterSpecification,
+    path: Path,
+    count: int,
+    account: Account,
+) -> None:
+    """Stores the conversations of a file that are new; shows how far it is where they are many."""
+    with _show_count() as show:
+        for number, found in enumerate(read_document(form, path), 1):
+            conversation = found.value
+            if _store(store, conversation, account):
+                account.losses += ((conversation.id, path, loss) for loss in found.losses)
+            show(f"{number:,} of {count:,} conversations stored")
+
+
+@contextmanager
+def _show_count() -> Iterator[Callable[[str], None]]:
+    """Shows on a terminal how far work has come that may be long, and clears that away."""
+    is_terminal, number = sys.stderr.isatty(), 0
+
+    def show(text: str) -> None:
+        nonlocal number
+        number += 1
+        if is_terminal and number % _STEP == 0:
+            sys.stderr.write(f"\r\x1b[2K{text}")
+            sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        if is_terminal and number >= _STEP:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+def _store(store: ConversationStore, conversation: Conversation, account: Account) -> bool:
+    """Stores what the store lacks of a conversation; tells whether that was anything."""
+    from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.exceptions import UnknownConversationError
+
+    identity = conversation.id
+    try:
+        there = Conversation.restore(store, identity)
+    except UnknownConversationError:
+        _store_anew(store, conversation)
+        account.imported.append((identity, conversation.metadata.name))
+        return True
+    count = len(there)
+    ours = [canister.id for canister in conversation.canisters]
+    theirs = [canister.id for canister in there.canisters]
+    if theirs == ours or theirs != ours[:count]:  # equal, or somebody has gone on here
+        account.known.append(identity)
+        return False
+    there.add_canisters(conversation.canisters[count:])
+    there.save(store)
+    account.extended.append(identity)
+    return True
+
+
+def _store_anew(store: ConversationStore, conversation: Conversation) -> None:
+    """Stores a conversation, or nothing of it."""
+    from vibe_llms.exceptions import StoreError
+
+    try:
+        conversation.save(store)
+    except BaseException:
+        with suppress(StoreError):
+            store.delete(conversation.id)
+        raise
 
 
 @command("import")
@@ -28,8 +193,8 @@ def import_(files: tuple[Path, ...], form: str, as_json: bool) -> None:
     stored before all of it has been read. What is there already is not stored twice; where it
     has grown since, what is new is added. What cannot be carried over is told.
     """
+    from vibe_llms.interfaces.cli.commands.importing import Account, examine, store_all
     from vibe_llms.interfaces.cli.exchanging import choose_reader
-    from vibe_llms.interfaces.cli.importing import Account, examine, store_all
 
     plugins = open_plugins()
     chosen = [(choose_reader(plugins, form, path), path) for path in files]

@@ -13,9 +13,8 @@ from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.granted import GrantedEnsemble
 from vibe_llms.invocables.shipped.opening import open_directory
-from vibe_llms.invocables.shipped.shell.environment import produce_environment
 from vibe_llms.invocables.shipped.shell.running import Finished, run_command
-from vibe_llms.invocables.shipped.shell.settings import ShellSettings
+from vibe_llms.invocables.shipped.shell.settings import ShellSettings, produce_environment
 
 CONCURRENCY: Final = 4
 _COMMAND_CHARACTERS: Final = 100_000
