@@ -20,14 +20,6 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.testing.contracts.promises import expect, require
 
 
-class StorePromises:
-    """Promises about a store that the class makes."""
-
-    def produce_store(self, directory: Path) -> ConversationStore:
-        """Makes the store: an empty one for each directory, which exists and is empty."""
-        raise NotImplementedError
-
-
 def say(*texts: str) -> list[AnyCanister]:
     """Makes canisters of the user's."""
     return [UserCanister(text) for text in texts]
@@ -66,8 +58,12 @@ _FORK = "A fork reads its parent up to the fork point, then what it has itself."
 _HEIRS = "Copy to each fork what it shares, and link it to the parent of the deleted one."
 
 
-class HistoryPromises(StorePromises):
+class HistoryPromises:
     """What holds of every conversation that is kept."""
+
+    def produce_store(self, directory: Path) -> ConversationStore:
+        """Makes the store: an empty one for each directory, which exists and is empty."""
+        raise NotImplementedError
 
     def test_what_was_appended_reads_back_equal(self, tmp_path: Path) -> None:
         """A canister comes back from a store as the value that went in."""

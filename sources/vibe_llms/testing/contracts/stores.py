@@ -1,4 +1,8 @@
-"""Promises about what stands beside a store's conversations: media, proofs, finding, logs."""
+"""The contract of stores: inherit it, say how the store is made, and let pytest run it.
+
+Here stands what holds of media, proofs, finding and logs; what holds of the conversations
+themselves is inherited.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from vibe_llms.messages.contents import ImageContent, TextualContent, compute_co
 from vibe_llms.runs.log import read_events
 from vibe_llms.runs.places import keeps_logs, produce_log
 from vibe_llms.testing.contracts.histories import (
-    StorePromises,
+    HistoryPromises,
     begin,
     read_texts,
     say,
@@ -37,8 +41,8 @@ _DETACH = "Call detach_media on what is appended, and keep what it returns."
 _NEEDED = "Let survey_references yield the content of every conversation, forks included."
 
 
-class KeepingPromises(StorePromises):
-    """What holds of a store as a whole."""
+class StoreContract(HistoryPromises):
+    """What every store of conversations keeps; ``produce_store`` says which one is tried."""
 
     def test_bytes_of_media_go_to_the_content_store(self, tmp_path: Path) -> None:
         """A stored message names its pictures; their bytes are kept once, and can be loaded."""
