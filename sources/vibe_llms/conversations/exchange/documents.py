@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from vibe_llms.files import open_regular, read_regular
 from vibe_llms.plugins.markers import hook
 from vibe_llms.plugins.specification.conversations import (
     ExporterSpecification,
@@ -17,39 +17,45 @@ from vibe_llms.plugins.specification.conversations import (
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
-    from vibe_llms.conversations.exchange.interfaces import Exportable
-    from vibe_llms.conversations.stores.interfaces import ContentStore
     from vibe_llms.messages.losses import Translation
 
-_BEGINNING_BYTES = 4096
+
+def _defer(reference: str) -> Callable[..., Any]:
+    """Returns a function that imports another when it is called, and calls that."""
+    module, _, name = reference.partition(":")
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"{__package__}.{module}"), name)(*arguments)
+
+    return call
 
 
 @hook
 def survey_exporters() -> list[ExporterSpecification]:
     """Names the three forms in which conversations are written."""
+    markdown, json = _defer("markdown:export_markdown"), _defer("json_documents:export_json")
+    html = _defer("pages:export_html")
     return [
-        ExporterSpecification("markdown", "Markdown", (".md", ".markdown"), _write_markdown),
-        ExporterSpecification("json", "JSON, with all that there is", (".json",), _write_json),
-        ExporterSpecification("html", "one HTML page with its pictures", (".html",), _write_html),
+        ExporterSpecification("markdown", "Markdown", (".md", ".markdown"), markdown),
+        ExporterSpecification("json", "JSON, with all that there is", (".json",), json),
+        ExporterSpecification("html", "one HTML page with its pictures", (".html",), html),
     ]
 
 
 @hook
 def survey_importers() -> list[ImporterSpecification]:
     """Names the four forms that are read: our own JSON, and what others deliver."""
-    summary = "what `vibe export --format json` has written"
+    own = "what `vibe export --format json` has written"
+    is_own, read_own = _defer("json_documents:is_document"), _defer("json_documents:read_json")
+    chatgpt, is_chatgpt = _defer("chatgpt:read_chatgpt"), partial(_has_key, "mapping")
+    claude, is_claude = _defer("claude:read_claude"), partial(_has_key, "chat_messages")
+    llm, llms_logs = _defer("llm_logs:read_llm"), "`llm logs --json -n 0`, or llm's logs.db"
     exports, logs = (".json", ".zip"), (".json", ".db", ".sqlite", ".sqlite3")
     return [
-        ImporterSpecification("json", summary, (".json",), _recognize_json, _read_json),
-        ImporterSpecification(
-            "chatgpt", "the export of ChatGPT", exports, _recognize_chatgpt, _read_chatgpt
-        ),
-        ImporterSpecification(
-            "claude", "the export of claude.ai", exports, _recognize_claude, _read_claude
-        ),
-        ImporterSpecification(
-            "llm", "`llm logs --json -n 0`, or llm's logs.db", logs, _recognize_llm, _read_llm
-        ),
+        ImporterSpecification("json", own, (".json",), is_own, read_own),
+        ImporterSpecification("chatgpt", "the export of ChatGPT", exports, is_chatgpt, chatgpt),
+        ImporterSpecification("claude", "the export of claude.ai", exports, is_claude, claude),
+        ImporterSpecification("llm", llms_logs, logs, _recognize_llm, llm),
     ]
 
 
@@ -67,72 +73,11 @@ def import_conversations(path: Path) -> Iterator[Translation[Conversation]]:
     return read_document(choose_importer(survey_importers(), path), path)
 
 
-def _write_markdown(conversation: Exportable, content_store: ContentStore) -> str:
-    from vibe_llms.conversations.exchange.markdown import export_markdown
-
-    return export_markdown(conversation, content_store)
-
-
-def _write_json(conversation: Exportable, content_store: ContentStore) -> str:
-    from vibe_llms.conversations.exchange.json_documents import export_json
-
-    return export_json(conversation, content_store)
-
-
-def _write_html(conversation: Exportable, content_store: ContentStore) -> str:
-    from vibe_llms.conversations.exchange.pages import export_html
-
-    return export_html(conversation, content_store)
-
-
-def _recognize_json(path: Path) -> bool:
-    from vibe_llms.conversations.exchange.json_documents import FORMAT
-
-    with os.fdopen(open_regular(str(path)), "rb") as file:
-        beginning = file.read(_BEGINNING_BYTES)
-    return b'"format"' in beginning and f'"{FORMAT}"'.encode() in beginning
-
-
-def _read_json(path: Path) -> Iterator[Translation[Conversation]]:
-    from vibe_llms.conversations.exchange.json_documents import import_json
-    from vibe_llms.messages.losses import Translation
-
-    yield Translation(import_json(read_regular(str(path))))
-
-
-def _recognize_chatgpt(path: Path) -> bool:
-    return _has_key(path, "mapping")
-
-
-def _read_chatgpt(path: Path) -> Iterator[Translation[Conversation]]:
-    from vibe_llms.conversations.exchange.chatgpt import read_chatgpt
-
-    return read_chatgpt(path)
-
-
-def _recognize_claude(path: Path) -> bool:
-    return _has_key(path, "chat_messages")
-
-
-def _read_claude(path: Path) -> Iterator[Translation[Conversation]]:
-    from vibe_llms.conversations.exchange.claude import read_claude
-
-    return read_claude(path)
-
-
 def _recognize_llm(path: Path) -> bool:
-    from vibe_llms.conversations.exchange.llm_logs import is_database
-
-    return is_database(path) or _has_key(path, "conversation_model")
+    return bool(_defer("llm_logs:is_database")(path)) or _has_key("conversation_model", path)
 
 
-def _read_llm(path: Path) -> Iterator[Translation[Conversation]]:
-    from vibe_llms.conversations.exchange.llm_logs import read_llm
-
-    return read_llm(path)
-
-
-def _has_key(path: Path, word: str) -> bool:
+def _has_key(word: str, path: Path) -> bool:
     """Tells whether the document begins with objects that have such a field."""
     from vibe_llms.conversations.exchange.exports import open_export
     from vibe_llms.exceptions import CodecError

@@ -7,7 +7,10 @@ document can also be read with ``grep``, and by any JSON parser.
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibe_llms.conversations.contents import hydrate
@@ -15,14 +18,19 @@ from vibe_llms.conversations.exchange.interfaces import Exportable
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.exceptions import CodecError, ConverseError
+from vibe_llms.files import open_regular, read_regular
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.lines import decode_canister, encode_canister
+from vibe_llms.messages.losses import Translation
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
 
 FORMAT = "vibe-llms.conversation"
 VERSION = 1
+
+
+_BEGINNING_BYTES = 4096
 
 
 def export_json(conversation: Exportable, content_store: ContentStore) -> str:
@@ -52,6 +60,18 @@ def export_json(conversation: Exportable, content_store: ContentStore) -> str:
     ]
     opening = json.dumps(head, ensure_ascii=False, indent=0)[:-2]
     return f'{opening},\n"canisters": [\n' + ",\n".join(lines) + "\n]\n}\n"
+
+
+def is_document(path: Path) -> bool:
+    """Tells whether a file begins as such a document does."""
+    with os.fdopen(open_regular(str(path)), "rb") as file:
+        beginning = file.read(_BEGINNING_BYTES)
+    return b'"format"' in beginning and f'"{FORMAT}"'.encode() in beginning
+
+
+def read_json(path: Path) -> Iterator[Translation[Conversation]]:
+    """Yields the one conversation of a file."""
+    yield Translation(import_json(read_regular(str(path))))
 
 
 def import_json(document: str | bytes) -> Conversation:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-def access_plugin_command(name: str) -> click.Command | None:
+def _access_plugin_command(name: str) -> click.Command | None:
     """Returns the command of this name that a plugin has; loads the plugins."""
     from vibe_llms.interfaces.cli.access import load_configuration
     from vibe_llms.plugins.manager import PluginManager
@@ -23,11 +23,11 @@ def access_plugin_command(name: str) -> click.Command | None:
     manager = PluginManager(configuration=load_configuration())
     for specification in manager.survey_pieces(CommandSpecification):
         if specification.name == name:
-            return _produce_command(name, specification.summary, specification.reference)
+            return _produce_plugin_command(name, specification.summary, specification.reference)
     return None
 
 
-def _produce_command(name: str, summary: str, reference: str) -> click.Command:
+def _produce_plugin_command(name: str, summary: str, reference: str) -> click.Command:
     @click.command(
         name,
         help=summary,
@@ -116,10 +116,8 @@ class LazyGroup(Group):
         return list(self._found)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        import importlib
-
         if cmd_name not in self._found:
-            return self._access_plugin_command(cmd_name)
+            return None if cmd_name.startswith("-") else _access_plugin_command(cmd_name)
         module, _, attribute = self._found[cmd_name][0].partition(":")
         command = getattr(importlib.import_module(f"{_COMMANDS}.{module}"), attribute)
         assert isinstance(command, click.Command)
@@ -139,13 +137,6 @@ class LazyGroup(Group):
             if name.startswith(incomplete)
         ]
         return items if not incomplete.startswith("-") else super().shell_complete(ctx, incomplete)
-
-    def _access_plugin_command(self, name: str) -> click.Command | None:
-        if name.startswith("-"):
-            return None
-        from vibe_llms.interfaces.cli.group import access_plugin_command
-
-        return access_plugin_command(name)
 
 
 def produce_group() -> LazyGroup:
