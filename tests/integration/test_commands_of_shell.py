@@ -21,7 +21,7 @@ from invoking import connected, produce_ensemble_context
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.outcomes import Outcome
-from vibe_llms.invocables.shipped.shell import produce_ensemble
+from vibe_llms.invocables.shipped.shell import survey_ensembles
 from vibe_llms.invocables.shipped.shell.ensemble import ShellEnsemble
 from vibe_llms.invocables.shipped.shell.running import HEAD_BYTES, TAIL_BYTES, Output
 from vibe_llms.invocables.shipped.shell.settings import ShellSettings, produce_environment
@@ -301,6 +301,6 @@ def test_a_wrong_setting_of_it_is_named(
 ) -> None:
     """With its place and what is right there."""
     with pytest.raises(ConfigurationError) as caught:
-        produce_ensemble(produce_ensemble_context("shell", tmp_path, **settings))
+        survey_ensembles()[0].factory(produce_ensemble_context("shell", tmp_path, **settings))
 
     assert words in str(caught.value)

@@ -27,7 +27,7 @@ from vibe_llms.invocables.pages.addresses import is_public
 from vibe_llms.invocables.pages.bodies import decode, read_body
 from vibe_llms.invocables.pages.markdown import write_markdown
 from vibe_llms.invocables.pages.markup import split
-from vibe_llms.invocables.shipped.fetch import produce_ensemble
+from vibe_llms.invocables.shipped.fetch import survey_ensembles
 from vibe_llms.invocables.shipped.fetch.ensemble import TEXT_CHARACTERS, FetchEnsemble
 from vibe_llms.invocables.shipped.fetch.settings import FetchSettings
 
@@ -671,6 +671,6 @@ def test_a_wrong_setting_of_fetch_is_named(
 ) -> None:
     """With its place and what is right there."""
     with pytest.raises(ConfigurationError) as caught:
-        produce_ensemble(produce_ensemble_context("fetch", tmp_path, **options))
+        survey_ensembles()[0].factory(produce_ensemble_context("fetch", tmp_path, **options))
 
     assert words in str(caught.value)

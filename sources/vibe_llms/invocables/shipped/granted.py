@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 from vibe_llms.invocables.shipped.grants import Grant, Grants
 
@@ -13,7 +14,12 @@ class GrantedEnsemble:
     Args:
         name: Under which it is configured.
         grants: The directories that it may open; none for what needs none.
+
+    Attributes:
+        settings_class: What its table in the configuration is read as, and what it is made from.
     """
+
+    settings_class: ClassVar[type[Any]]
 
     def __init__(self, name: str, grants: Iterable[Grant] = ()) -> None:
         self.name = name

@@ -22,7 +22,7 @@ from vibe_llms.invocables import InvocationContext
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import Grant, Grants, show
-from vibe_llms.invocables.shipped.io import listing, produce_ensemble, survey_ensembles
+from vibe_llms.invocables.shipped.io import listing, survey_ensembles
 from vibe_llms.invocables.shipped.io.editing import replace_once
 from vibe_llms.invocables.shipped.io.ensemble import ByFile, IoEnsemble
 from vibe_llms.invocables.shipped.io.listing import LISTED_LIMIT
@@ -422,7 +422,7 @@ def test_a_wrong_setting_is_named_with_its_place(
 ) -> None:
     """And with what is right there, when the ensemble is made."""
     with pytest.raises(ConfigurationError) as caught:
-        produce_ensemble(produce_ensemble_context("files", tmp_path, **given_settings))
+        survey_ensembles()[0].factory(produce_ensemble_context("files", tmp_path, **given_settings))
 
     assert f"{'.'.join(['ensembles.files', *([place] if place else [])])}:" in str(caught.value)
     assert words in str(caught.value)
@@ -435,8 +435,10 @@ def test_the_home_directory_is_granted_to_those_alone_who_say_so(
     monkeypatch.setenv("HOME", str(tmp_path))
 
     with pytest.raises(ConfigurationError, match="is your home directory, with its keys"):
-        produce_ensemble(produce_ensemble_context("io", tmp_path))
-    said = produce_ensemble(produce_ensemble_context("io", tmp_path, directories=["~"]))
+        survey_ensembles()[0].factory(produce_ensemble_context("io", tmp_path))
+    said = survey_ensembles()[0].factory(
+        produce_ensemble_context("io", tmp_path, directories=["~"])
+    )
     assert said.name == "io"
 
 

@@ -33,6 +33,8 @@ class FetchEnsemble(GrantedEnsemble):
         is_allowed: Tells whether an address may be connected to; by default the public ones.
     """
 
+    settings_class = FetchSettings
+
     def __init__(
         self,
         settings: FetchSettings,

@@ -62,6 +62,8 @@ class IoEnsemble(GrantedEnsemble):
         ConfigurationError: What is granted makes no sense.
     """
 
+    settings_class = IoSettings
+
     def __init__(self, settings: IoSettings) -> None:
         super().__init__(settings.name, settings.produce_grants())
         self.settings = settings

@@ -29,6 +29,8 @@ class ShellEnsemble(GrantedEnsemble):
         settings: Where commands may begin, and their bounds.
     """
 
+    settings_class = ShellSettings
+
     def __init__(self, settings: ShellSettings) -> None:
         super().__init__(settings.name, settings.produce_grants())
         self.settings = settings
