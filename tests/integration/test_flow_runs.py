@@ -301,6 +301,23 @@ def test_budgets_stop_a_run_before_the_next_request() -> None:
     assert result.requests == 4
 
 
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (AdapterConfig(max_requests=3), "The flow can come to 4 requests, and max_requests is 3."),
+        (AdapterConfig(max_tokens=1000), "give 'max_tokens' in 'resource_llm'"),
+    ],
+)
+def test_a_run_that_could_exceed_a_budget_does_not_start(config: AdapterConfig, words: str) -> None:
+    """Nothing is asked, nothing is kept."""
+    store = MemoryStore()
+    task = compose_task("START --> L([x4])\n L --> P0 --> L\n L --> END", "x")
+    result = run_task(task, config, store=store)
+    assert (result.success, result.reason, result.requests) == (False, "refused", 0)
+    assert words in result.errors[0]
+    assert list(store.survey()) == []
+
+
 def test_a_fork_goes_its_own_way_from_a_node_on(tmp_path: Path) -> None:
     """What was before holds and is not asked again; what follows is asked with other words."""
     store = MemoryStore()

@@ -73,7 +73,6 @@ WEIGHTS: Final[Mapping[Rule, Weight]] = {
             Rule.ONE_WAY,
             Rule.CATEGORY,
             Rule.LOOP_EMPTY,
-            Rule.LOOP_ENTRY,
             Rule.SPLIT_AGAIN,
             Rule.SPLIT_CROSSED,
             Rule.PROMPT_UNUSED,

@@ -23,6 +23,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.flows.bounds import bound_flow, check_budget
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
@@ -32,6 +33,7 @@ from vibe_llms.flows.predicates import Predicates, survey_predicates
 from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.results import AdapterResult, produce_result, refuse
 from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import SCRIPTED, ResourceLlm, Task
 from vibe_llms.flows.visiting import TAG, Visitor, VisitOutcome
@@ -135,6 +137,7 @@ class TaskRun:
                         limits=application.configuration.limits,
                         flow_id=self.conversation.id,
                     )
+                    await self._ensure_budgets(check, visitor)
                     return await self._drive(check, visitor, predicates)
         except ConfigurationError as error:
             return refuse(error.findings, check.warnings)
@@ -148,6 +151,23 @@ class TaskRun:
         reading = attrs.evolve(self.reading, errors=(*self.reading.errors, *unknown))
         predicates = await asyncio.to_thread(survey_predicates, application.plugins)
         return reading, predicates
+
+    async def _ensure_budgets(self, check: TaskCheck, visitor: Visitor) -> None:
+        """Raises ConfigurationError where the run could come to more than its budgets."""
+        config = self.config
+        if config.max_requests is config.max_tokens is config.max_cost_cents is None:
+            return
+        provision = Provision(
+            max_iterations=config.max_iterations,
+            attributes=(await visitor.model.access()).descriptor.attributes,
+            model=None if config.model is None else visitor.model.resolve_address(),
+            tools=_survey_tools(visitor.registry),
+            variables=self.given,
+            limits=visitor.limits,
+        )
+        bound = await asyncio.to_thread(bound_flow, check, provision)
+        if findings := check_budget(bound, config, self.reading):
+            raise ConfigurationError(findings=tuple(findings))
 
     async def _drive(
         self,

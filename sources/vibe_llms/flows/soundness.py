@@ -207,16 +207,17 @@ def _check_choice(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
 def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
     members, exits = flow.loops[node.id], flow.exits[node.id]
     ways = [edge for edge in flow.leaving[node.id] if edge.kind in _GOOD]
-    rounds = [edge for edge in ways if edge.target in members and edge.target != node.id]
+    rounds = [edge for edge in ways if edge.target in members]
     leaving = [edge for edge in ways if edge.target not in members]
-    if node.bound is None and rounds:
+    is_empty = all(edge.target == node.id for edge in rounds)
+    if node.bound is None and not is_empty:
         message = f"{node.id} says no bound, and goes round until max_iterations is reached."
         yield _at(
             node, Rule.LOOP_BOUND, f"{message} Write one: ([{node.text} \N{MULTIPLICATION SIGN}3])."
         )
     elif node.bound == 0:
         yield _at(node, Rule.LOOP_WAYS, f"{node.id} goes round 0 times: write at least 1.")
-    if not rounds:
+    if is_empty:
         message = f"Nothing leads back to {node.id}, so that it is no loop: draw the way back."
         yield _at(node, Rule.LOOP_EMPTY, message)
     if len(rounds) > 1:

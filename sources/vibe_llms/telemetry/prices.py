@@ -54,7 +54,8 @@ _SOURCES: Final[Mapping[str, str]] = {
 _PATHS: Final = frozenset({"anthropic", "aws", "google"})
 """Where what stands before a slash is the place of a model, and not a part of its name."""
 
-_OWN_MACHINES: Final = frozenset({"llamacpp", "local", "ollama", "scripted", "vllm"})
+OWN_MACHINES: Final = frozenset({"llamacpp", "local", "ollama", "scripted", "vllm"})
+"""Providers that send no bill."""
 
 
 @frozen(kw_only=True)
@@ -122,7 +123,7 @@ def price_usage(
         model: The model that answered, in the vendor's words.
         at: When; by default now. A time without a zone is taken for UTC.
     """
-    if provider in _OWN_MACHINES:
+    if provider in OWN_MACHINES:
         return Unpriced(f"{provider} runs on your own machine, which sends no bill.")
     if usage is None or all(getattr(usage, bucket) is None for bucket in _BUCKETS):
         return Unpriced("The vendor did not say how many tokens were used.")

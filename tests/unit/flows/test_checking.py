@@ -171,6 +171,11 @@ CASES: list[tuple[str, tuple[str, ...]]] = [
     ("START --> L([x3]) -->|again| P0 --> L -->|limit| END", ()),
     ("START --> L([x0]) --> P0 --> L --> END", ("error 2:11 L goes round 0 times",)),
     (
+        "START --> L([x3]) -->|a| P0 --> L -->|b| END\nL -->|c| L",
+        ("error 3:3 L begins its rounds with one edge, and leads to P0 and to L",),
+    ),
+    ("START --> P0 --> L([x3]) -->|a| L -->|b| END", ("error 2:18 Nothing leads back to L",)),
+    (
         "START --> L([x3]) --> P0 --> L\nP0 -->|ok| END",
         ("error 2:11 No edge leaves L after its last round: draw one, L -->|done| END.",),
     ),
