@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from properties import STEP
+from vibe_llms.resources import access_data
 
 HERE = Path(__file__).parent
 
@@ -20,16 +21,19 @@ pytestmark = pytest.mark.skipif(
     reason="the victims are forked, and look into /proc",
 )
 
+EXAMPLES = [each for each in Path(str(access_data("tasks"))).iterdir() if each.is_file()]
 KINDS = ("whole", "torn", "powerless")
 """How flows are killed; in the profile that tries less, the kinds take turns at the steps."""
 
 
-def play(path: Path, kind: str, rounds: int = 0) -> Counter[str]:
+def play(
+    path: Path, kind: str, *more: str, rounds: int = 0, stride: int = 3 * STEP
+) -> Counter[str]:
     """Plays in a process of its own; returns how often what was seen."""
-    stride = 3 * STEP
     first = 1 + KINDS.index(kind) * STEP if kind in KINDS else 1
+    numbers = map(str, (rounds, first, stride))
     done = subprocess.run(
-        [sys.executable, HERE / "flow_victims.py", path, kind, *map(str, (rounds, first, stride))],
+        [sys.executable, HERE / "flow_victims.py", path, kind, *numbers, *more],
         check=False,
         timeout=300,
         capture_output=True,
@@ -58,7 +62,17 @@ def test_000_a_flow_survives_its_death_at_every_step(tmp_path: Path, kind: str) 
 def test_010_a_flow_survives_death_after_death(tmp_path: Path) -> None:
     """Killed again and again, at any step: the same holds."""
     rounds = 24 // STEP
-    seen = play(tmp_path, "often", rounds)
+    seen = play(tmp_path, "often", rounds=rounds)
 
     assert seen["deaths"] > rounds * 1.5
     assert seen["flow.ended"] == rounds
+
+
+@pytest.mark.samples
+@pytest.mark.parametrize("example", sorted(each.stem for each in EXAMPLES))
+def test_020_an_example_that_ships_survives_its_death(tmp_path: Path, example: str) -> None:
+    """In the middle of it, at steps that are spread over all of it."""
+    seen = play(tmp_path, "torn", example, stride=11 * STEP)
+
+    assert seen["steps"] > 3 // STEP
+    assert seen["flow.ended"] == seen["steps"]
