@@ -116,7 +116,7 @@ def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) ->
 
     Args:
         styles: Of nodes that were added, removed, changed; the names of the classes are these
-            with ``flow-`` before.
+            with ``flow-`` before. Without any, there is no legend either.
 
     Raises:
         ConfigurationError: One of the diagrams is none.
@@ -125,7 +125,7 @@ def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) ->
     before = parse_diagram(old.flow_diagram.mermaid)
     after = parse_diagram(new.flow_diagram.mermaid)
     kept = {each.node: each for each in difference.nodes if each.change is not Change.REMOVED}
-    legend = _survey_legend(difference, {*before.nodes, *after.nodes})
+    legend = _survey_legend(difference, {*before.nodes, *after.nodes}) if styles else []
     lines = [
         *label_nodes(after, {name: _describe(each) for name, each in kept.items()}),
         *_restore_nodes(before, difference),

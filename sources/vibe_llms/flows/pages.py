@@ -34,6 +34,7 @@ class FlowPage:
         mark: The state of the whole, as HTML.
         facts: Terms and plain texts; what is empty is left out.
         diagram: As Mermaid.
+        hint: What a reader can do with it.
         legend: What its looks mean, as HTML.
         nodes: The anchor of each node's section, by the id of the node.
         first: The anchor that is shown before anything is chosen.
@@ -46,6 +47,7 @@ class FlowPage:
     mark: str = ""
     facts: Mapping[str, str | None]
     diagram: str
+    hint: str
     legend: Sequence[str]
     nodes: Mapping[str, str]
     first: str
@@ -72,6 +74,7 @@ def compose_flow_page(page: FlowPage) -> str:
         style=STYLE + read_part("page.css"),
         facts=compose_facts(page.facts),
         live=_LIVE if page.is_live else "",
+        hint=escape(page.hint),
         legend="\n".join(f"<li>{each}</li>" for each in page.legend),
         diagram=escape(page.diagram),
         sections="\n".join(page.sections),
@@ -182,7 +185,7 @@ _PAGE: Final = """<!DOCTYPE html>
 {legend}
 </ul>
 <figure class="drawing" id="drawing"><pre>{diagram}</pre></figure>
-<p class="hint script-only">Choose a node to see what was said there.</p>
+<p class="hint script-only">{hint}</p>
 </section>
 <section class="details" id="details" aria-label="What was said" aria-live="off">
 {sections}

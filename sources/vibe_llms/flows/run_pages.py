@@ -75,6 +75,7 @@ class _RunPage:
                 mark=compose_mark(*_describe_whole(course)),
                 facts=self._survey_facts(),
                 diagram=annotate(task.flow_diagram.mermaid, course, {}),
+                hint="Choose a node to see what was said there.",
                 legend=_LEGEND,
                 nodes=self.anchors,
                 first=self._choose_first(),

@@ -34,6 +34,14 @@ strict_option = click.option(
     help="Whether what is odd but harmless is an error, as it is by default, or a warning.",
 )
 
+mermaid_option = click.option("--mermaid", is_flag=True, help="Write it as a diagram of Mermaid.")
+html_option = click.option(
+    "--html",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write it as one HTML page, which draws it and needs nothing else.",
+)
+
 
 def run_options(function: _Function) -> _Function:
     """Adds the options of a run: its model, its bounds, its tools, and JSON."""

@@ -1,0 +1,159 @@
+"""``vibe flow show``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.access import open_store, resolve_identity
+from vibe_llms.interfaces.cli.flows.options import html_option, mermaid_option
+from vibe_llms.interfaces.cli.options import FLOW_RUN, command, json_option
+from vibe_llms.interfaces.cli.output import note, write, write_json, write_styled, write_table
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.flows.courses import Course
+    from vibe_llms.flows.records import FlowRecord
+
+
+@command("show")
+@click.argument("argument", metavar="[RUN]", required=False, type=FLOW_RUN)
+@click.option("--run", "named", metavar="RUN", type=FLOW_RUN, help="The same, with its name.")
+@mermaid_option
+@html_option
+@json_option
+def show(
+    argument: str | None, named: str | None, mermaid: bool, html: str | None, as_json: bool
+) -> None:
+    """Show where a run went, what each node took and cost, and what became of its goal.
+
+    Without RUN, the newest is meant. RUN may be shortened, as long as only one begins so.
+
+    \b
+        vibe flow show --run abcd
+        vibe flow show --run abcd --html run.html
+    """
+    from vibe_llms.flows.courses import Course
+    from vibe_llms.flows.drawing import annotate
+    from vibe_llms.flows.records import read_record
+    from vibe_llms.flows.run_pages import read_run_page
+
+    if argument and named:
+        raise click.UsageError("The run is named twice.")
+    store = open_store()
+    run_id = _find_run(store, argument or named)
+    if html is not None:
+        _save(read_run_page(store, run_id), html)
+        return
+    record = read_record(store, run_id)
+    course = Course.read(record.log)
+    if mermaid:
+        write(annotate(record.reading.task.flow_diagram.mermaid, course).rstrip("\n"))
+    elif as_json:
+        write_json(_export(record, course))
+    else:
+        _write_run(record, course)
+
+
+def _find_run(store: ConversationStore, word: str | None) -> str:
+    """Returns the run that a word begins; the newest one without a word."""
+    from vibe_llms.exceptions import UnknownConversationError
+    from vibe_llms.flows.visiting import TAG
+    from vibe_llms.interfaces.cli.access import open_index
+
+    if word:
+        return resolve_identity(store, word)
+    for row in open_index(store).survey(limit=1000):
+        if row.tags == (TAG,):
+            return row.id
+    raise UnknownConversationError(
+        detail="There is no run of a flow yet.", remedy="`vibe flow run` makes one."
+    )
+
+
+def _save(page: str, html: str) -> None:
+    from pathlib import Path
+
+    from vibe_llms.interfaces.cli.exchanging import save_document
+
+    save_document(page, Path(html))
+    note(f"Written: {html}")
+
+
+def _write_run(record: FlowRecord, course: Course) -> None:
+    from vibe_llms.flows.compiling import compile_flow
+    from vibe_llms.flows.courses import VisitState
+    from vibe_llms.flows.words import MARKS, describe_reason
+    from vibe_llms.interfaces.cli.flows.rows import compose_rows
+    from vibe_llms.mermaid import parse_diagram
+
+    task = record.reading.task
+    ended = course.ended
+    write_styled(f"{record.run_id}  {task.goal.description}", "bold")
+    flow = compile_flow(parse_diagram(task.flow_diagram.mermaid)).flow
+    rows = compose_rows(flow, course)
+    write_table(
+        [(each.head, each.state or "never reached", *each.cells) for each in rows],
+        headers=("node", "state", "visits", "time", "tokens", "cost"),
+        styles=("", "dim"),
+    )
+    write()
+    write(_sum_up(course, "running" if ended is None else describe_reason(ended)))
+    if ended is not None and ended.detail:
+        write(ended.detail)
+    for each in ended.verdicts if ended else ():
+        mark = MARKS[VisitState.DONE if each.get("is_met") else VisitState.FAILED]
+        write(f"{mark} {each.get('description')}: {each.get('evidence')}")
+
+
+def _sum_up(course: Course, words: str) -> str:
+    from vibe_llms.flows.words import describe_cost, describe_seconds, describe_tokens
+
+    total = course.total
+    count = f"{total.visits} visit{'s' * (total.visits != 1)}"
+    parts = (
+        words,
+        count,
+        describe_seconds(course.measure()),
+        describe_tokens(total.tokens),
+        describe_cost(total.cost_cents or None),
+    )
+    return " · ".join(filter(None, parts))
+
+
+def _export(record: FlowRecord, course: Course) -> dict[str, Any]:
+    from vibe_llms.flows.courses import Sum
+
+    ended, total = course.ended, course.total
+    return {
+        "run_id": record.run_id,
+        "goal": record.reading.task.goal.description,
+        "reason": ended.reason if ended else "running",
+        "detail": ended.detail if ended else "",
+        "limit": ended.limit if ended else "",
+        "goal_met": ended.goal_met if ended else None,
+        "began": course.began,
+        "seconds": course.measure(),
+        "tokens": total.tokens,
+        "cost_cents": total.cost_cents,
+        "edges": {str(number): count for number, count in sorted(course.edges.items())},
+        "visits": [
+            {
+                "node": each.node,
+                "visit": each.number,
+                "branch": each.branch,
+                "state": each.state,
+                "seconds": each.measure(),
+                "tokens": Sum.of([each]).tokens,
+                "cost_cents": Sum.of([each]).cost_cents,
+                "category": each.finished.category if each.finished else "",
+                "evidence": each.finished.evidence if each.finished else "",
+                "detail": each.finished.detail if each.finished else "",
+                "response": each.finished.response if each.finished else None,
+                "conversations": each.conversations,
+            }
+            for each in course.visits
+        ],
+        "verification": [dict(each) for each in ended.verdicts] if ended else [],
+    }

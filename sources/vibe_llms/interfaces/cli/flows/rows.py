@@ -1,0 +1,74 @@
+"""The nodes of a flow as rows, in the order of the diagram, with what has become of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from vibe_llms.flows.courses import Course, Sum, VisitState
+from vibe_llms.flows.graphs import Flow
+from vibe_llms.flows.words import (
+    MARKS,
+    TIMES,
+    describe_cost,
+    describe_seconds,
+    describe_tokens,
+)
+from vibe_llms.values import frozen
+
+_BRANCH = "\N{BOX DRAWINGS LIGHT VERTICAL} "
+
+
+@frozen(kw_only=True)
+class NodeRow:
+    """A node, and what has become of it.
+
+    Attributes:
+        node: Its id.
+        state: ``None`` where it was not reached.
+        head: Its mark and what is written on it, one step in for each split that it is within.
+        cells: Visits, time, tokens and money, each empty where there is nothing to say.
+    """
+
+    node: str
+    state: VisitState | None
+    head: str
+    cells: tuple[str, str, str, str]
+
+
+def compose_rows(flow: Flow, course: Course, now: datetime | None = None) -> list[NodeRow]:
+    """Returns a row for each node."""
+    depths, states = find_depths(flow), course.states
+    rows = []
+    for name, node in flow.nodes.items():
+        state = states.get(name)
+        total = Sum.of(course.survey(name), now)
+        mark = MARKS[state] if state else " "
+        text = " ".join(node.text.replace("<br/>", " ").replace("<br>", " ").split()) or name
+        cells = (
+            f"{TIMES}{total.visits}" if total.visits > 1 else "",
+            describe_seconds(total.seconds),
+            describe_tokens(total.tokens).removesuffix(" tokens"),
+            describe_cost(total.cost_cents or None),
+        )
+        head = f"{_BRANCH * depths[name]}{mark} {text}"
+        rows.append(NodeRow(node=name, state=state, head=head, cells=cells))
+    return rows
+
+
+def find_depths(flow: Flow) -> Mapping[str, int]:
+    """Returns within how many splits each node is: between one and its join, and only there."""
+    depths = dict.fromkeys(flow.nodes, 0)
+    for split, join in flow.joins.items():
+        inside: set[str] = set()
+        pending = [edge.target for edge in flow.exits[split].plain]
+        while pending:
+            name = pending.pop()
+            if name in inside or name in (split, join):
+                continue
+            if flow.dominators.dominates(split, name):  # an edge may lead back to before the split
+                inside.add(name)
+                pending += flow.successors[name]
+        for name in inside:
+            depths[name] += 1
+    return depths
