@@ -13,7 +13,7 @@ from vibe_llms.dialects.processors import Decoder
 from vibe_llms.dialects.usual import Usual
 from vibe_llms.events.stream import NativeEvent, ResponseStartedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage, StreamTruncatedError
-from vibe_llms.plain import JsonObject
+from vibe_llms.plain import JsonObject, is_whole
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.frames import Framer
 from vibe_llms.wire.selection import (
@@ -163,8 +163,10 @@ class WireSource:
         self._exchange = exchange
         headers = exchange.headers
         for name in self._request_id_headers:
-            if name in headers:
-                self._request_id = headers[name]
+            if (
+                is_whole(said := headers.get(name, "")) and said
+            ):  # bytes that are no text name nothing
+                self._request_id = said
                 return
 
     async def _begin(self, exchange: Exchange) -> list[StreamEvent]:

@@ -317,3 +317,17 @@ async def test_whoever_is_cancelled_leaves_no_connection(tmp_path: Path) -> None
     with pytest.raises(asyncio.CancelledError):
         await task
     assert closed == ["closed"]
+
+
+@pytest.mark.parametrize("chunks", [[BODY], [BODY[:30], BODY[30:]]], ids=["short", "long"])
+async def test_a_name_of_the_exchange_that_is_no_text_is_none(
+    tmp_path: Path, chunks: list[bytes]
+) -> None:
+    """Headers may hold any bytes; what is kept of an answer can be written down."""
+    headers = {**HEADERS, "x-request-id": "r-\udcff"}
+    model, _ = await access_model(tmp_path, MemoryAnswer(headers=headers, chunks=chunks))
+
+    response = await model.converse(REQUEST, stream=False)
+
+    assert response.text == "Hi"
+    assert response.metadata.request_id is None
