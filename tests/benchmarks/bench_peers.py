@@ -236,7 +236,7 @@ PEERS: tuple[Callable[[], Any], ...] = (OpenAI, Anthropic, PydanticAI, LiteLLM, 
 
 async def _measure(subject: Any, protocol: str, kind: str, count: int) -> float:
     if kind == "call":
-        return await clients.measure_calls(subject, protocol, count, calls=CALLS)
+        return await clients.measure_calls(subject.call, protocol, count, calls=CALLS)
     return await clients.measure_streams(subject, kind, protocol, count)
 
 

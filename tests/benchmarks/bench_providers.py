@@ -2,9 +2,9 @@
 
 Everything is on: limits, timeouts, retries, losses, and what the vendor sent is kept; in every
 second row reactors hear of each piece as well. The floor is a bare aiohttp, a split and msgspec.
-Rows: a chunk of a stream that arrives at once and one by one, alone and fifty at a time, and a
-small call alone and 64 at a time, by each of the three protocols; and what each of many slow
-streams takes.
+Rows: a chunk of a stream that arrives at once and one by one, alone and fifty at a time; a small
+call alone and 64 at a time, whole and as ``ask`` makes it by default, by each of the three
+protocols; and what each of many slow streams takes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,15 @@ from vibe_llms.events.stream import ContentDeltaEvent
 STREAM_BUDGETS = {"at-once": (1.3, 1.7), "paced": (1.5, 1.5)}
 """At most so many times the floor, without reactors and with them."""
 
-CALL_BUDGETS = {1: (1.2, 1.5), 64: (1.5, 1.5)}
+CALL_BUDGETS = {
+    ("call", 1): (1.2, 1.5),
+    ("call", 64): (1.5, 1.5),
+    ("ask", 1): (1.5, 1.5),
+    ("ask", 64): (1.5, 1.5),
+}
 MEMORY_BUDGET_KB = 30
 
+PACES = ("", "at-once", "paced", "slow", "short")
 PROVIDERS = {
     "chat": ("openai_conversations", "/v1"),
     "responses": ("openai_responses", "/v1"),
@@ -65,7 +71,7 @@ def configure(url: str, folder: Path) -> None:
             "api_key": "x",
         }
         for protocol, (module, tail) in PROVIDERS.items()
-        for pace in ("", "at-once", "paced", "slow")
+        for pace in PACES
     }
     file = folder / "config.toml"
     file.write_text(tomli_w.dumps({"providers": tables}), encoding="utf-8")
@@ -84,7 +90,7 @@ class Face:
         self._models = {
             (protocol, pace): Model(f"{protocol}_{pace}:m")
             for protocol in PROVIDERS
-            for pace in ("", "at-once", "paced", "slow")
+            for pace in PACES
         }
         self._reactors = _Ears().produce_reactors() if self.hears else None
 
@@ -103,6 +109,13 @@ class Face:
         model = self._models[protocol, ""]
         response = await model.answer("Hello", reactors=self._reactors, stream=False)
         if response.text != "Hi":
+            raise AssertionError(f"{protocol} answered {response.text!r}")
+
+    async def ask(self, protocol: str) -> None:
+        """Makes a small call as it is by default: streamed."""
+        model = self._models[protocol, "short"]
+        response = await model.answer("Hello", reactors=self._reactors)
+        if response.text != loopback.WORD * loopback.SHORT_CHUNKS:
             raise AssertionError(f"{protocol} answered {response.text!r}")
 
     async def close(self) -> None:

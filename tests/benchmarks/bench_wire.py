@@ -52,6 +52,10 @@ class Wire:
         async with await self._transport.send(request) as exchange:
             msgspec.json.decode(await exchange.read())
 
+    async def ask(self, protocol: str) -> None:
+        """Makes a small call whose answer is streamed."""
+        await self.stream("short", protocol)
+
     async def close(self) -> None:
         """Closes the transport."""
         await self._transport.close()

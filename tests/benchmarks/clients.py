@@ -44,6 +44,9 @@ class Subject(Protocol):
     async def call(self, protocol: str) -> None:
         """Makes a small call."""
 
+    async def ask(self, protocol: str) -> None:
+        """Makes a small call whose answer is streamed."""
+
     async def close(self) -> None:
         """Closes the connections."""
 
@@ -125,6 +128,10 @@ class Floor:
         async with self._session.post(url, data=CALL_BODY, headers=HEADERS) as response:
             msgspec.json.decode(await response.read())
 
+    async def ask(self, protocol: str) -> None:
+        """Makes a small call whose answer is streamed."""
+        await self.stream("short", protocol)
+
     async def close(self) -> None:
         """Closes the session."""
         await self._session.close()
@@ -153,13 +160,13 @@ async def measure_streams(subject: Subject, pace: str, protocol: str, count: int
 
 
 async def measure_calls(
-    subject: Subject, protocol: str, count: int, *, calls: int = CALLS
+    call: Callable[[str], Awaitable[None]], protocol: str, count: int, *, calls: int = CALLS
 ) -> float:
     """Returns microseconds a call, so many at a time."""
 
     async def work() -> None:
         for _ in range(calls // count):
-            await subject.call(protocol)
+            await call(protocol)
 
     async def run() -> None:
         await asyncio.gather(*(work() for _ in range(count)))
@@ -195,7 +202,7 @@ def print_row(what: str, best: dict[str, float], name: str, budget: float | None
     values = "  ".join(f"{each} {value:7.1f}" for each, value in best.items())
     aim = "" if budget is None else f"  (at most {budget:g})"
     ratio = best[name] / best["floor"]
-    print(f"{what:38} µs {values}  x {ratio:.2f}{aim}", flush=True)
+    print(f"{what:52} µs {values}  x {ratio:.2f}{aim}", flush=True)
 
 
 async def print_table(
@@ -203,13 +210,13 @@ async def print_table(
     url: str,
     *,
     streams: dict[str, float] | None = None,
-    calls: dict[int, float] | None = None,
+    calls: dict[tuple[str, int], float] | None = None,
 ) -> None:
     """Prints what a client needs beside the floor.
 
     Args:
         streams: What a chunk may cost at each pace, as a ratio to the floor.
-        calls: What a call may cost with so many at a time.
+        calls: What a call may cost, whole or as it is by default, with so many at a time.
     """
     subjects: list[Subject] = [Floor(), produce()]
     for subject in subjects:
@@ -226,14 +233,16 @@ async def print_table(
                 )
                 budget = None if streams is None else streams[pace]
                 print_row(f"{protocol}: a chunk, {pace}, {count} at a time", best, name, budget)
-        for count in (1, 64):
-            best = await compare(
-                subjects,
-                lambda subject, count=count, protocol=protocol: measure_calls(
-                    subject, protocol, count
-                ),
-            )
-            budget = None if calls is None else calls[count]
-            print_row(f"{protocol}: a call, {count} at a time", best, name, budget)
+        for word in ("call", "ask"):
+            for count in (1, 64):
+                best = await compare(
+                    subjects,
+                    lambda subject, count=count, protocol=protocol, word=word: measure_calls(
+                        getattr(subject, word), protocol, count
+                    ),
+                )
+                budget = None if calls is None else calls[word, count]
+                what = "a call" if word == "call" else "a call as it is by default"
+                print_row(f"{protocol}: {what}, {count} at a time", best, name, budget)
     for subject in subjects:
         await subject.close()

@@ -3,7 +3,8 @@
 Everything it sends is composed beforehand; it parses of a request what it must, and runs in a
 process of its own. A client is measured by its own CPU time. What is wanted is said in the path:
 ``/at-once/v1/chat/completions`` sends a stream in one write, ``/paced`` one write a chunk, and
-``/slow`` one chunk in a while. ``"stream": true`` in the body asks for a stream; what is not
+``/slow`` one chunk in a while, and ``/short`` a stream of two words at once. ``"stream": true`` in
+the body asks for a stream; what is not
 streamed comes at once, behind ``/late`` after the time that a vendor takes at least, and behind
 ``/acting`` it is a call of the tool ``look`` each time, with an id of its own.
 
@@ -31,6 +32,9 @@ SLOW_SECONDS = 0.25
 """How long a slow stream waits after each chunk, of which it has few."""
 
 SLOW_CHUNKS = 40
+
+SHORT_CHUNKS = 2
+"""How many chunks a short stream has: as few as a small answer."""
 
 LATE_SECONDS = 0.5
 """How long an answer takes behind ``/late``: as long as one of a quick model."""
@@ -216,6 +220,10 @@ class _Canned:
         self.bursts = {
             name: _HEAD + b"".join(frames) + b"0\r\n\r\n" for name, frames in self.streams.items()
         }
+        self.shorts = {
+            name: _HEAD + b"".join(map(_frame, compose(SHORT_CHUNKS))) + b"0\r\n\r\n"
+            for name, compose in _COMPOSERS.items()
+        }
         self.slow = {
             name: [_frame(event) for event in compose(SLOW_CHUNKS)]
             for name, compose in _COMPOSERS.items()
@@ -248,8 +256,9 @@ async def _serve_connection(
                     await asyncio.sleep(LATE_SECONDS)
                 is_acting = path.startswith("/acting")
                 writer.write(canned.call(protocol) if is_acting else canned.answers[protocol])
-            elif path.startswith("/at-once"):
-                writer.write(canned.bursts[protocol])
+            elif path.startswith(("/at-once", "/short")):
+                bursts = canned.shorts if path.startswith("/short") else canned.bursts
+                writer.write(bursts[protocol])
                 await writer.drain()
             else:
                 await _send_paced(canned, protocol, writer, is_slow=path.startswith("/slow"))
