@@ -62,15 +62,14 @@ class ConversationReactors:
     deallocator: Reactor[ConversationEndedEvent] | None = None
 
     @cached_property
-    def _listeners(self) -> tuple[_Listeners, _Listeners]:
+    def _listeners(self) -> _Listeners:
         """The plain and the asynchronous ones by what they hear; each answer asks for them."""
-        plain: _Listeners = {}
-        asynchronous: _Listeners = {}
+        listeners: _Listeners = {}
         for event_class, field in _FIELDS.items():
-            for listener in _survey(self, field):
-                home = asynchronous if listener.is_asynchronous else plain
-                home.setdefault(event_class, []).append(listener)
-        return plain, asynchronous
+            if found := _survey(self, field):
+                plain = [each for each in found if not each.is_asynchronous]
+                listeners[event_class] = (plain, [each for each in found if each.is_asynchronous])
+        return listeners
 
 
 _AnyReactor: TypeAlias = Callable[[ConversationEvent], object]
@@ -82,8 +81,8 @@ _FIELDS: dict[type[ConversationEvent], str] = {
     ConversationFailedEvent: "failure",
     ConversationEndedEvent: "deallocator",
 }
-_Listeners: TypeAlias = "dict[type[ConversationEvent], list[_Listener]]"
-_NOBODY: list[_Listener] = []
+_Listeners: TypeAlias = "dict[type[ConversationEvent], tuple[list[_Listener], list[_Listener]]]"
+_NOBODY: tuple[list[_Listener], list[_Listener]] = ([], [])
 _warned: WeakKeyDictionary[ConversationReactors, set[int]] = WeakKeyDictionary()
 """Which callables of which reactors have had their warning, by ``id``."""
 
@@ -169,7 +168,7 @@ class ReactorsDispatcher:
     """
 
     def __init__(self, reactors: ConversationReactors, *, limits: Limits | None = None) -> None:
-        self._plain, self._asynchronous = reactors._listeners
+        self._listeners = reactors._listeners
         self._queue_limit = (limits or Limits()).reactor_queue_events
         self._waiting: deque[_Waiting] = deque()
         self._room: asyncio.Event | None = None  # until somebody waits for some
@@ -177,12 +176,12 @@ class ReactorsDispatcher:
 
     def wants(self, event_class: type[ConversationEvent]) -> bool:
         """Tells whether anybody listens, so that unwanted events need not be made."""
-        return event_class in self._plain or event_class in self._asynchronous
+        return event_class in self._listeners
 
     def dispatch(self, event: ConversationEvent) -> None:
         """Calls the plain reactors of the event, and lets it wait for the asynchronous ones."""
-        event_class = event.__class__
-        for listener in self._plain.get(event_class, _NOBODY):
+        plain, asynchronous = self._listeners.get(event.__class__, _NOBODY)
+        for listener in plain:
             try:
                 outcome = listener.call(event)
             except (Exception, asyncio.CancelledError) as error:
@@ -191,9 +190,8 @@ class ReactorsDispatcher:
             if outcome is not None and inspect.isawaitable(outcome):
                 begun = cast("Awaitable[None]", outcome)
                 self._enqueue(_Waiting(event, [listener], begun=begun))
-        listeners = self._asynchronous.get(event_class)
-        if listeners and not self._join(event):
-            self._enqueue(_Waiting(event, listeners))
+        if asynchronous and not self._join(event):
+            self._enqueue(_Waiting(event, asynchronous))
 
     @property
     def is_idle(self) -> bool:

@@ -75,8 +75,8 @@ class Assembler:
     """Puts a response together from its events.
 
     Args:
-        provider: The provider's name, for the origin of the canisters.
-        model: The model that was asked; the vendor's own word replaces it.
+        provider: The provider's name, for the origin of the canisters; kept as an attribute.
+        model: The model that was asked; the vendor's own word replaces it. An attribute, too.
         protocol: The dialect that is spoken.
         limits: ``content_characters``, ``arguments_characters`` and ``response_contents`` hold
             here.
@@ -92,8 +92,8 @@ class Assembler:
         produce_id: Callable[[], str] = produce_identity,
         now: Callable[[], datetime] = access_now,
     ) -> None:
-        self._provider = provider
-        self._model = model
+        self.provider = provider
+        self.model = model
         self._protocol = protocol
         self._limits = limits = limits or Limits()
         self._unchecked_characters = min(limits.content_characters, limits.arguments_characters)
@@ -173,8 +173,8 @@ class Assembler:
 
     def _produce_origin(self, finish: ResponseFinishedEvent | None) -> Origin:
         return Origin(
-            provider=self._provider,
-            model=self._model,
+            provider=self.provider,
+            model=self.model,
             protocol=self._protocol,
             response_id=self.response_id,
             stop_reason=finish.stop_reason if finish else StopReason.INTERRUPTED,
@@ -252,11 +252,11 @@ class Assembler:
 
     def _begin(self, event: ResponseStartedEvent) -> None:
         origin = Origin(
-            provider=self._provider,
-            model=event.model or self._model,
+            provider=self.provider,
+            model=event.model or self.model,
             response_id=event.response_id or self.response_id,
         )  # refuses what is no text, before anything is kept
-        self.response_id, self._model = origin.response_id, origin.model
+        self.response_id, self.model = origin.response_id, origin.model
         self.request_id = event.request_id or self.request_id
         self._origin = None
 

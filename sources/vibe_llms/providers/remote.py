@@ -323,6 +323,7 @@ class RemoteModel(ModelBase[JsonObject]):
         is_usual = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
         self._write = Moulds(self._translate).nativize if is_usual else self._translate
         self._read_usual = vendor.find_usual_reader()
+        self._policy = RetryPolicy.of(vendor.context.limits)
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
@@ -363,9 +364,8 @@ class RemoteModel(ModelBase[JsonObject]):
                 return UsualAnswer(
                     said, provider=provider, protocol=self.protocol, request_id=source.request_id
                 )
-        context = self._vendor.context
-        policy = RetryPolicy.of(context.limits)
-        return RetryingSource(attempt, policy, clock=context.clock, source=source)
+        clock = self._vendor.context.clock
+        return RetryingSource(attempt, self._policy, clock=clock, source=source)
 
 
 class _Attempt:

@@ -11,8 +11,8 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import datetime
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Final, Protocol
 
 from vibe_llms.asynchrony import Closing, finish
 from vibe_llms.events.conversation import (
@@ -93,11 +93,13 @@ class ResponseStream(Closing):
         self._streaming = streaming
         self._source: EventSource | None = None
         self._dispatcher: ReactorsDispatcher | None = None
+        self._dispatch: Callable[[ConversationEvent], None]  # with the dispatcher
+        self._conversation_id = request.conversation_id
         self._wants_progress = self._wants_updates = False
         self._progress: dict[tuple[int, str], dict[str, JsonValue]] = {}
         self._events: AsyncIterator[StreamEvent] | None = None
         self._started = 0.0
-        self._arrived_at: datetime | None = None  # what one read brought arrived at one moment
+        self._arrived_at = _NEVER  # for reactors: what one read brought arrived at one moment
         self._first_seconds: float | None = None
         self._response: Response | None = None
         self._error: ConverseError | None = None
@@ -209,16 +211,18 @@ class ResponseStream(Closing):
     async def _open(self) -> list[StreamEvent] | None:
         self._started = time.perf_counter()
         if self._reactors is not None:
-            self._dispatcher = ReactorsDispatcher(self._reactors, limits=self._limits)
-            self._wants_progress = self._dispatcher.wants(ConversationProgressEvent)
-            self._wants_updates = self._dispatcher.wants(ConversationUpdatedEvent)
-            origin = self._assembler.origin
-            self._dispatcher.dispatch(
+            dispatcher = self._dispatcher = ReactorsDispatcher(self._reactors, limits=self._limits)
+            self._dispatch = dispatcher.dispatch
+            self._wants_progress = dispatcher.wants(ConversationProgressEvent)
+            self._wants_updates = dispatcher.wants(ConversationUpdatedEvent)
+            self._arrived_at = access_now()
+            dispatcher.dispatch(
                 ConversationStartedEvent(
-                    conversation_id=self._request.conversation_id,
+                    conversation_id=self._conversation_id,
+                    timestamp=self._arrived_at,
                     metadata={
-                        "provider": origin.provider,
-                        "model": origin.model,
+                        "provider": self._assembler.provider,
+                        "model": self._assembler.model,
                         "streaming": self._streaming,
                     },
                 )
@@ -235,6 +239,8 @@ class ResponseStream(Closing):
     def _take_whole(self, answer: UsualAnswer, losses: Sequence[Loss]) -> list[StreamEvent]:
         """Takes an answer that came at once: nothing of it is left to be put together."""
         seconds = time.perf_counter() - self._started
+        if self._dispatcher is not None:
+            self._arrived_at = access_now()
         self._response = answer.produce_response(self._request, losses, seconds)
         events = [*map(_tell_loss, losses), *answer.list_events(self._response)]
         for event in events:
@@ -249,7 +255,8 @@ class ResponseStream(Closing):
             raise produce_truncation()
         feed_delta = self._assembler.feed_delta
         tells = self._wants_progress
-        self._arrived_at = None
+        if self._dispatcher is not None:
+            self._arrived_at = access_now()
         taken: list[StreamEvent] = []
         for event in received:
             if event.__class__ is ContentDeltaEvent:
@@ -272,9 +279,11 @@ class ResponseStream(Closing):
         return event
 
     def _tell_update(self, event: StreamEvent) -> None:
-        if self._wants_updates and self._dispatcher is not None:
-            self._dispatcher.dispatch(
-                ConversationUpdatedEvent(conversation_id=self._request.conversation_id, event=event)
+        if self._wants_updates:
+            self._dispatch(
+                ConversationUpdatedEvent(
+                    conversation_id=self._conversation_id, timestamp=self._arrived_at, event=event
+                )
             )
 
     def _complete(self, event: ResponseFinishedEvent) -> ResponseFinishedEvent:
@@ -336,45 +345,52 @@ class ResponseStream(Closing):
                 await self._dispatcher.finish(*self._produce_last_events(outcome))
 
     def _produce_last_events(self, outcome: Ending) -> list[ConversationEvent]:
-        conversation_id = self._request.conversation_id
+        conversation_id, timestamp = self._conversation_id, access_now()
         events: list[ConversationEvent] = []
         canisters = self.canisters
         if self._response is not None:
             events.append(
-                ConversationCompletedEvent(conversation_id=conversation_id, response=self._response)
+                ConversationCompletedEvent(
+                    conversation_id=conversation_id, timestamp=timestamp, response=self._response
+                )
             )
         elif self._error is not None:
             events.append(
                 ConversationFailedEvent(
-                    conversation_id=conversation_id, error=self._error, canisters=canisters
+                    conversation_id=conversation_id,
+                    timestamp=timestamp,
+                    error=self._error,
+                    canisters=canisters,
                 )
             )
         events.append(
             ConversationEndedEvent(
-                conversation_id=conversation_id, outcome=outcome, canisters=canisters
+                conversation_id=conversation_id,
+                timestamp=timestamp,
+                outcome=outcome,
+                canisters=canisters,
             )
         )
         return events
 
     def _tell_progress(self, event: ContentDeltaEvent, kind: ContentKind | None = None) -> None:
-        # The same dictionary for all pieces of a text: that is how the dispatcher knows them.
-        place = (event.index, event.channel)
-        metadata = self._progress.get(place)
+        metadata = self._progress.get((event.index, event.channel))
         if metadata is None:
+            # The same dictionary for all pieces of a text: that is how the dispatcher knows them.
             kind = kind or self._assembler.access_kind(event.index)
             metadata = {"index": event.index, "kind": kind, "channel": event.channel}
-            self._progress[place] = metadata
-        if self._arrived_at is None:
-            self._arrived_at = access_now()
-        assert self._dispatcher is not None
-        self._dispatcher.dispatch(
+            self._progress[event.index, event.channel] = metadata
+        self._dispatch(
             ConversationProgressEvent(
-                conversation_id=self._request.conversation_id,
+                conversation_id=self._conversation_id,
                 timestamp=self._arrived_at,
                 chunk=event.text,
                 metadata=metadata,
             )
         )
+
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def _tell_loss(loss: Loss) -> StreamEvent:

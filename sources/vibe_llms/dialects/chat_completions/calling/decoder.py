@@ -218,9 +218,9 @@ class Decoder(ResponseDecoder):
     def _read_usage(self, chunk: Mapping[str, Any]) -> None:
         native = chunk.get("usage")
         if not native:  # Groq, and Moonshot
-            holders = (chunk.get("x_groq"), *(chunk.get("choices") or ()))
-            natives = (each.get("usage") for each in holders if isinstance(each, Mapping))
-            native = next(filter(None, natives), None)
+            for each in (chunk.get("x_groq"), *(chunk.get("choices") or ())):
+                if isinstance(each, dict):
+                    native = native or each.get("usage")
         if native and isinstance(native, Mapping):
             usage = normalize_usage(native)
             if usage != self._usage:
