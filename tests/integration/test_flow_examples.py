@@ -160,7 +160,8 @@ def application(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded_weights: Path
 ) -> Iterator[Application]:
     """An application of somebody who has the embedded model, and nothing else."""
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("HOME", str(tmp_path))
     embedded.lend_weights(tmp_path / ".local/share/vibe-llms")
     yield Application(load_configuration())

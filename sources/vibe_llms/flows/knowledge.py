@@ -16,6 +16,9 @@ _OWNERS = 8
 _SPOKEN = "\N{NULL}"
 """Behind the id of a node that can fail: it has spoken where the flow goes on as it should."""
 
+_AGAIN = "\N{START OF HEADING}"
+"""Behind the id of a loop's node: it is come to once more, after a round."""
+
 
 class Knowledge:
     """What is known of the nodes of a flow that say something, at every other node.
@@ -38,6 +41,7 @@ class Knowledge:
                 self._successors[name] = [after, *lost]
             else:
                 self._successors[name] = [edge.target for edge in edges]
+        self._part_loops()
         self._dominators = Dominators(self._successors, flow.start)
         self._bits = {name: 1 << place for place, name in enumerate(self._spoken.values())}
         self._before = self._survey_before()
@@ -70,6 +74,25 @@ class Knowledge:
                     seen.add(split)
                     pending.append(split)
         return False
+
+    def _part_loops(self) -> None:
+        """Lets no way pass a loop by: who comes to one goes round at least once.
+
+        What leads back to its node leads to a copy of that, and only this one can be left.
+        """
+        for name, inside in self._flow.loops.items():
+            again, out = self._flow.exits[name].split(inside)
+            if not again or not out or self._flow.nodes[name].bound == 0:
+                continue
+            copy = name + _AGAIN
+            self._successors[copy] = self._successors[name]
+            first = {self._flow.edges[edge].target for edge in again}
+            self._successors[name] = [each for each in self._successors[name] if each in first]
+            for each in inside:
+                for known in {each, self._spoken.get(each, each), each + _AGAIN}:
+                    if known in self._successors:
+                        following = self._successors[known]
+                        self._successors[known] = [copy if at == name else at for at in following]
 
     def _survey_before(self) -> dict[str, int]:
         """Returns for each node, as bits, those that may have spoken before it is visited."""

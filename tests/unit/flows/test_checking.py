@@ -289,6 +289,17 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
             "warning prompts[2].template:1:1 P1 may have said nothing yet when P2 is visited, as "
             "on START \N{RIGHTWARDS ARROW} P0 \N{RIGHTWARDS ARROW} C \N{RIGHTWARDS ARROW} P2: then",
         ),
+        ("START --> L([x3]) --> P0 --> L --> P1 --> END", ["a", "{{response:P0}}"], ""),
+        (
+            "START --> L([x3]) --> M([x2]) --> P0 --> M --> L --> P1 --> END",
+            ["a", "{{response:P0}}"],
+            "",
+        ),
+        (
+            "START --> L([x3]) --> P0 --> C{x} -->|a| P1 --> L --> P2 --> END\nC --> L",
+            ["a", "b", "{{response:P1}}"],
+            "warning prompts[2].template:1:1 P1 may have said nothing yet when P2 is visited",
+        ),
         (
             "START --> S --> P0 & P1 --> P2 --> END",
             ["a", "b", "{{response:P0}}{{response:P1}}"],

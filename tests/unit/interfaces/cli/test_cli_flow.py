@@ -88,13 +88,13 @@ def test_a_run_that_reached_a_limit_is_resumed_with_a_higher_one(vibe: Vibe, hom
     """By an id that may be shortened; what was answered is not asked again."""
     task = write_task(home, "START --> P0 --> P1 --> END", "one", "two")
 
-    outcome = vibe("flow", "run", task, "--max-requests", "1")
+    outcome = vibe("flow", "run", task, "--max-iterations", "2")
     (run_id,) = find_runs(home)
 
     assert outcome.code == ExitCode.LIMIT
-    assert "max_requests = 1 was reached before P1" in outcome.err
+    assert "max_iterations = 2 was reached before P1" in outcome.err
     assert f"vibe flow resume {run_id}" in outcome.err
-    outcome = vibe("flow", "resume", run_id[:8], "--max-requests", "9")
+    outcome = vibe("flow", "resume", run_id[:8], "--max-iterations", "9")
     assert (outcome.code, outcome.out) == (0, "two\n")
     assert "P0 …" not in outcome.err
 
@@ -120,9 +120,9 @@ def test_another_model_can_be_asked_and_is_asked_when_the_run_goes_on(
     (home / "task.json").write_text(json.dumps(task), encoding="utf-8")
 
     refused = vibe("flow", "run", "task.json")
-    cut = vibe("flow", "run", "task.json", "--model", "scripted:echo", "--max-requests", "1")
+    cut = vibe("flow", "run", "task.json", "--model", "scripted:echo", "--max-iterations", "2")
     (run_id,) = find_runs(home)
-    resumed = vibe("flow", "resume", run_id, "--max-requests", "5")
+    resumed = vibe("flow", "resume", run_id, "--max-iterations", "5")
 
     assert refused.code == ExitCode.CONFIGURATION
     assert "There is no provider 'nobody'" in refused.err
