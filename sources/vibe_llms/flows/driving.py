@@ -211,7 +211,7 @@ class FlowDriver:
         """Performs a visit, as a step; says which way the flow goes on from there."""
         branch = self.state.branches[cast("int", arguments["branch"])]
         node = self.check.access_flow().nodes[str(arguments["node"])]
-        visit = Visit(branch, node, cast("int", arguments["visit"]))
+        visit = Visit(branch, node)
         outcome = await self._engage(visit, str(arguments["conversation_id"]))
         if outcome.waits:
             return {"waits": outcome.waits}
@@ -298,7 +298,7 @@ class FlowDriver:
     async def _verify(self) -> GoalVerification:
         state, spent = self.state, list[Spending]()
         end = state.flow.ends[0]
-        visit = Visit(Branch(0, end), state.flow.nodes[end], state.visits[end])
+        visit = Visit(Branch(0, end, state.visits[end]), state.flow.nodes[end])
         outcome = FlowOutcome(
             response=state.final or "",
             category=state.category,

@@ -21,12 +21,15 @@ class Visit:
     Attributes:
         branch: Which branch is there.
         node: The node.
-        number: How often it is visited then, from 1.
     """
 
     branch: Branch
     node: FlowNode
-    number: int
+
+    @property
+    def number(self) -> int:
+        """How often the node was come to then, from 1."""
+        return self.branch.visit
 
 
 @frozen
@@ -69,17 +72,18 @@ def decide(state: FlowState, working: Container[int], max_iterations: int) -> Co
         if len(state.path) >= max_iterations:
             return Stop(limit="max_iterations", node=name)
         node = state.flow.nodes[name]
-        number = state.visits.get(name, 0) + 1
         exits = state.flow.exits[name]
         if node.kind is NodeKind.LOOP:
             edges = _turn(state, branch, node, exits, max_iterations)
         elif node.kind in ENGAGED or exits.choices:
-            return Visit(branch, node, number)
+            return Visit(branch, node)
         elif node.kind is NodeKind.END:
             edges = ()
         else:
             edges = exits.onward
-        return Pass(NodeFinishedEvent(node=name, visit=number, branch=branch.number, edges=edges))
+        return Pass(
+            NodeFinishedEvent(node=name, visit=branch.visit, branch=branch.number, edges=edges)
+        )
     return None
 
 

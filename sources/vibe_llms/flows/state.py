@@ -29,6 +29,8 @@ class Branch:
 
     Attributes:
         node: The id of the node that it visits next, or is visiting.
+        visit: How often branches had come there when it did, itself included. Counted when they
+            come, not when they leave: two that are there at once must not be taken for each other.
         response: What was said last on its way.
         parent: The branch that was split into this one and others; ``None`` outside of splits.
         place: Which of them it is, in the order of the diagram's edges.
@@ -37,6 +39,7 @@ class Branch:
 
     number: int
     node: str
+    visit: int = 1
     response: str = ""
     parent: int | None = None
     place: int = 0
@@ -59,7 +62,7 @@ class FlowState:
 
     Attributes:
         branches: Those that have something to do, by number.
-        visits: How often each node was visited to its end.
+        visits: How often branches have come to each node.
         responses: What each node said last.
         begun: The conversations of visits that have begun and not finished, by branch and purpose.
         path: The nodes that were visited, in the order in which the visits ended.
@@ -91,7 +94,7 @@ class FlowState:
     @classmethod
     def begin(cls, flow: Flow) -> FlowState:
         """Returns the state before the first visit."""
-        return cls(flow, {0: Branch(0, flow.start)})
+        return cls(flow, {0: Branch(0, flow.start)}, visits={flow.start: 1})
 
     @classmethod
     def fold(cls, flow: Flow, events: Iterable[object]) -> FlowState:
@@ -124,7 +127,6 @@ class FlowState:
         branch = self.branches.pop(event.branch)
         if self.begun:
             self.begun = {key: each for key, each in self.begun.items() if key[0] != event.branch}
-        self.visits[event.node] = event.visit
         self.path.append(event.node)
         if event.response is not None:
             branch.response = self.responses[event.node] = event.response
@@ -151,7 +153,12 @@ class FlowState:
         for place, target in enumerate(targets):
             self._numbers += 1
             part = Branch(
-                self._numbers, branch.node, branch.response, branch.number, place, branch.loops
+                self._numbers,
+                branch.node,
+                response=branch.response,
+                parent=branch.number,
+                place=place,
+                loops=branch.loops,
             )
             self._arrive(part, target)
 
@@ -171,6 +178,7 @@ class FlowState:
         if branch.loops or target in self.flow.loops:
             branch.loops = self._turn(branch.loops, target)
         branch.node = target
+        branch.visit = self.visits[target] = self.visits.get(target, 0) + 1
         self.branches[branch.number] = branch
 
     def _turn(self, loops: tuple[tuple[str, int], ...], target: str) -> tuple[tuple[str, int], ...]:

@@ -23,7 +23,7 @@ def visit(state: FlowState, number: int, *targets: str, response: str | None = N
     ]
     return NodeFinishedEvent(
         node=branch.node,
-        visit=state.visits.get(branch.node, 0) + 1,
+        visit=branch.visit,
         branch=number,
         edges=tuple(edges),
         response=response,

@@ -107,7 +107,7 @@ def test_a_flow_that_passes_comes_to_its_end(
         state.apply(
             NodeFinishedEvent(
                 node=branch.node,
-                visit=state.visits.get(branch.node, 0) + 1,
+                visit=branch.visit,
                 branch=number,
                 edges=tuple(edge.index for edge in taken),
             )

@@ -1,0 +1,95 @@
+"""Flows drawn at random are driven by chance: what is written down is always where they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from flow_playing import Played, Player, check_flow, draw_nested, draw_wild, play
+from properties import examples
+from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
+from vibe_llms.flows.checking import TaskCheck
+from vibe_llms.flows.records import replay_flow
+from vibe_llms.flows.state import FlowState
+
+SEEDS = st.integers(0, 1_000_000)
+
+
+def examine(check: TaskCheck, played: Played) -> None:
+    """What holds of any run."""
+    flow, state = check.access_flow(), played.state
+    folded = FlowState.fold(flow, played.events)
+    assert folded == state
+    finished = [each for each in played.events if isinstance(each, NodeFinishedEvent)]
+    assert replay_flow(flow, finished, max_iterations=1000).path == state.path
+    visits = Counter((each.node, each.visit) for each in finished)
+    assert set(visits.values()) <= {1}, "two visits are called the same"
+    ending = played.events[-1]
+    assert isinstance(ending, FlowEndedEvent)
+    if ending.reason == "ended":
+        assert state.final is not None
+        assert (state.branches, state.splits) == ({}, {})
+
+
+def summarize(played: Played) -> object:
+    """What must be the same however often a run was cut off."""
+    state, ending = played.state, played.events[-1]
+    assert isinstance(ending, FlowEndedEvent)
+    if ending.reason != "ended":  # where branches stood when another failed is chance
+        return ending.reason
+    return state.final, state.responses, state.visits, sorted(state.path), state.requests
+
+
+@given(SEEDS)
+@examples(200)
+def test_where_a_run_stands_is_what_it_has_written(seed: int) -> None:
+    """Also where it fails, and where branches run at once."""
+    check = draw_nested(random.Random(seed))
+    examine(check, asyncio.run(play(check, Player(seed))))
+
+
+@given(SEEDS)
+@examples(400)
+def test_edges_may_lead_anywhere_that_the_check_lets_them(seed: int) -> None:
+    """What it does not refuse, runs."""
+    check = draw_wild(random.Random(seed))
+    assume(check is not None)
+    assert check is not None
+    examine(check, asyncio.run(play(check, Player(seed))))
+
+
+@given(SEEDS)
+@examples(60)
+def test_a_run_that_is_taken_up_anywhere_comes_to_the_same_end(seed: int) -> None:
+    """What was begun is not begun again, and what was over is not asked again."""
+    check = draw_nested(random.Random(seed))
+    whole = asyncio.run(play(check, Player(seed, failing=0)))
+    for count in range(len(whole.events) + 1):
+        events = whole.events[:count]
+        player = Player.remember(seed, events, failing=0)
+        again = asyncio.run(play(check, player, events))
+        examine(check, again)
+        assert summarize(again) == summarize(whole)
+        finished = sum(isinstance(each, NodeFinishedEvent) and each.requests for each in events)
+        assert len(player.asked) == len(whole.player.asked) - finished
+
+
+def test_two_branches_at_one_node_make_two_visits() -> None:
+    """Each is called otherwise, and has a conversation of its own."""
+    diagram = """
+        START --> n0
+        n0 --> P0 --> n1
+        n0 --> P1 --> P0
+        P1 -->|on error| n1
+        n0 --> P2 --> P0
+        n1 --> END
+    """
+    check = check_flow(diagram, 3)
+    played = asyncio.run(play(check, Player(0, failing=0)))
+    examine(check, played)
+    assert played.state.visits["P0"] == 3
+    assert len(set(played.player.asked)) == len(played.player.asked) == 5
