@@ -52,7 +52,7 @@ def find_tool_faults(
         if is_grave and name in guarded and not guarded[name]:
             message = (
                 f"{name} invokes {invoker.name}, which acts on the world whatever was said: put "
-                " a condition on the way to it, or let somebody approve of it."
+                "a condition on the way to it, or let somebody approve of it."
             )
             yield _fault(node, Rule.UNGUARDED, message)
 

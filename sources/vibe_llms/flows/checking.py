@@ -23,6 +23,7 @@ from vibe_llms.flows.labels import Found, find_label_faults, find_predicate_faul
 from vibe_llms.flows.prompting import find_early_choices, find_unused_prompts, survey_speaking
 from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.references import ReferenceChecker, Use
+from vibe_llms.flows.salvaging import survey_entries, survey_names, survey_templates
 from vibe_llms.flows.soundness import find_graph_faults
 from vibe_llms.flows.splitting import find_split_faults
 from vibe_llms.flows.subflows import INPUT, Refusal, find_subflow
@@ -111,6 +112,7 @@ class _Checker:
     def __init__(self, reading: TaskReading, surroundings: Surroundings, trail: _Trail) -> None:
         self._reading = reading
         self._task = reading.task
+        self._prompts = survey_templates(reading)
         self._surroundings = surroundings
         self._trail = trail
         self._errors = list(reading.errors)
@@ -118,7 +120,7 @@ class _Checker:
 
     def check(self) -> TaskCheck:
         task, is_read = self._task, "flow_diagram" not in self._reading.unread
-        templates = tuple(read_template(each.template) for each in task.prompts)
+        templates = tuple(map(read_template, self._prompts or ()))
         diagram = self._read_diagram() if is_read else None
         flow, invocations, subflows = None, {}, {}
         if diagram is not None:
@@ -162,9 +164,9 @@ class _Checker:
             return None
 
     def _compile(self, diagram: Diagram) -> Flow:
-        is_read = "prompts" not in self._reading.unread
-        count = len(self._task.prompts) if is_read else None
-        compilation = compile_flow(diagram, prompts=count)
+        compilation = compile_flow(
+            diagram, prompts=None if self._prompts is None else len(self._prompts)
+        )
         self._report((DIAGRAM, fault) for fault in compilation.faults)
         return compilation.flow
 
@@ -186,10 +188,9 @@ class _Checker:
             message += "name what has it in 'ensembles' or 'mcp'."
             in_diagram.append(_fault(first, Rule.TOOL_LATER, message))
         yield from ((DIAGRAM, fault) for fault in in_diagram)
-        if "categories" not in self._reading.unread and "goal" not in self._reading.unread:
-            yield from find_label_faults(task, flow, DIAGRAM)
-        if "prompts" not in self._reading.unread:
-            yield from find_unused_prompts(task, flow)
+        categories = survey_names(self._reading, "categories", task.categories)
+        yield from find_label_faults(task, categories, flow, DIAGRAM)
+        yield from find_unused_prompts(len(self._prompts or ()), flow)
 
     def _survey_templates(
         self,
@@ -198,7 +199,7 @@ class _Checker:
         diagram: Diagram | None,
         invocations: Mapping[str, InvocationTemplate],
     ) -> Iterator[Found]:
-        reading, task = self._reading, self._task
+        task = self._task
         nodes: dict[int | None, list[str]] = {}
         uses: list[Use] = []
         knowledge = None
@@ -219,12 +220,14 @@ class _Checker:
                 line, column = _locate(diagram, name, reference.line, reference.column)
                 moved = attrs.evolve(reference, line=line, column=column)
                 uses.append(Use(path=DIAGRAM, reference=moved, nodes=(name,)))
-        registry = None if "resource_registry" in reading.unread else task.resource_registry
-        own = {*task.variables, *self._trail.variables}
-        if "variables" in reading.unread:
-            own |= {each.reference.name for each in uses}  # whatever they may be
+        own = self._trail.variables | survey_names(self._reading, "variables", task.variables)
         yield from ReferenceChecker(
-            registry, task.folder, own, self._surroundings.variables, flow, knowledge
+            survey_entries(self._reading),
+            task.folder,
+            own,
+            self._surroundings.variables,
+            flow,
+            knowledge,
         ).find_faults(uses)
 
     def _check_subflows(self, flow: Flow) -> dict[str, TaskCheck]:

@@ -44,22 +44,14 @@ class InvocationTemplate:
     Attributes:
         tool: The name; empty where none can be read.
         arguments: By name: a value, or a template that is rendered at each visit.
-        faults: What does not read, with places within the label.
+        references: What has to be known before it can be invoked, with places within the label.
+        faults: What does not read, with the same.
     """
 
     tool: str
     arguments: Mapping[str, JsonValue | Template] = attrs.field(factory=dict)
+    references: tuple[Reference, ...] = ()
     faults: tuple[FlowFault, ...] = ()
-
-    @property
-    def references(self) -> tuple[Reference, ...]:
-        """What has to be known before it can be invoked; places are those within the label."""
-        return tuple(
-            reference
-            for value in self.arguments.values()
-            if isinstance(value, Template)
-            for reference in value.references
-        )
 
 
 def read_invocation(label: str) -> InvocationTemplate:
@@ -69,6 +61,7 @@ def read_invocation(label: str) -> InvocationTemplate:
         message = f"It names no tool. {_FORM}"
         return InvocationTemplate(tool="", faults=(_fault(label, 0, message),))
     arguments: dict[str, JsonValue | Template] = {}
+    references: list[Reference] = []
     faults: list[FlowFault] = []
     position = _skip(label, name.end())
     while position < len(label):
@@ -81,9 +74,13 @@ def read_invocation(label: str) -> InvocationTemplate:
             message = f"The argument {key[1]!r} stands here twice; take one away."
             faults.append(_fault(label, position, message))
         arguments[key[1]] = read = _read_value(label, value)
-        faults += read.faults if isinstance(read, Template) else ()
+        if isinstance(read, Template):
+            references += read.references
+            faults += read.faults
         position = _skip(label, value.end())
-    return InvocationTemplate(tool=name[1], arguments=arguments, faults=tuple(faults))
+    return InvocationTemplate(
+        tool=name[1], arguments=arguments, references=tuple(references), faults=tuple(faults)
+    )
 
 
 def render_arguments(invocation: InvocationTemplate, scope: TemplateScope) -> JsonObject:

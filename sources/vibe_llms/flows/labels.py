@@ -25,10 +25,17 @@ def survey_choices(flow: Flow) -> Iterator[FlowEdge]:
             yield from exits.choices
 
 
-def find_label_faults(task: Task, flow: Flow, diagram: KeyPath) -> Iterator[Found]:
-    """Yields labels, categories and expected categories that do not fit each other."""
+def find_label_faults(
+    task: Task, categories: Iterable[str], flow: Flow, diagram: KeyPath
+) -> Iterator[Found]:
+    """Yields labels, categories and expected categories that do not fit each other.
+
+    Args:
+        categories: The names of the task's, also where not all could be read.
+        diagram: The way to the diagram in the file.
+    """
     edges = {normalize(edge.label): edge for edge in reversed([*survey_choices(flow)])}
-    rules = {normalize(name): name for name in task.categories}
+    rules = {normalize(name): name for name in categories}
     expected = {
         normalize(str(condition.expected_value)): index
         for index, condition in enumerate(task.goal.target_conditions)

@@ -17,10 +17,10 @@ def survey_speaking(flow: Flow) -> list[str]:
     return [node.id for node in flow.nodes.values() if node.kind in ENGAGED]
 
 
-def find_unused_prompts(task: Task, flow: Flow) -> Iterator[Found]:
+def find_unused_prompts(count: int, flow: Flow) -> Iterator[Found]:
     """Yields prompts that are never put."""
     used = {node.prompt for node in flow.nodes.values()}
-    for index in range(len(task.prompts)):
+    for index in range(count):
         if index not in used:
             message = f"It is never put, since no node of the diagram is called P{index}: draw it."
             fault = FlowFault(line=0, column=0, message=message, rule=Rule.PROMPT_UNUSED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.interpolation import Reference
 from vibe_llms.flows.knowledge import Knowledge
 from vibe_llms.flows.soundness import find_way, write_way
-from vibe_llms.flows.tasks import CONTENT, ResourceRegistry
+from vibe_llms.flows.tasks import CONTENT, RegistryEntry
 from vibe_llms.suggestions import end_among, suggest
 from vibe_llms.tables.reading import KeyPath
 from vibe_llms.values import frozen
@@ -46,7 +46,7 @@ class ReferenceChecker:
     """Looks at what templates refer to.
 
     Args:
-        registry: ``None`` where it could not be read.
+        registry: The entries by name, without what could not be read; ``None`` where nothing could.
         folder: Where the task's file is; ``None`` where there is none.
         own: The names of variables that the task has itself.
         given: Those that the caller gives; ``None`` while nobody knows.
@@ -56,18 +56,14 @@ class ReferenceChecker:
 
     def __init__(
         self,
-        registry: ResourceRegistry | None,
+        registry: Mapping[str, RegistryEntry | None] | None,
         folder: Path | None,
         own: Collection[str],
         given: Collection[str] | None,
         flow: Flow | None,
         knowledge: Knowledge | None,
     ) -> None:
-        self._fields = (
-            {entry.name: (entry, entry.survey_fields()) for entry in registry.entries}
-            if registry
-            else None
-        )
+        self._registry = registry
         self._folder = folder
         self._own, self._given = own, given
         self._flow = flow
@@ -116,13 +112,16 @@ class ReferenceChecker:
             )
 
     def _check_registry(self, reference: Reference) -> Iterator[tuple[Rule, str]]:
-        if self._fields is None:
+        if self._registry is None:
             return
-        if reference.name not in self._fields:
+        if reference.name not in self._registry:
             message = f"There is no entry of the registry called {reference.name!r}"
-            yield Rule.REGISTRY, message + self._among(reference.name, self._fields)
+            yield Rule.REGISTRY, message + self._among(reference.name, self._registry)
             return
-        entry, fields = self._fields[reference.name]
+        entry = self._registry[reference.name]
+        if entry is None:
+            return
+        fields = entry.survey_fields()
         if reference.field == CONTENT:
             if fault := find_address_fault(entry, self._folder):
                 message = f"The content of {entry.name!r} cannot be had: {fault}"

@@ -1,0 +1,44 @@
+"""What can be told of the parts of a task that could not be read as a whole.
+
+One wrong word makes a list of prompts one that is not read; what is wrong with the others is to be
+found all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from vibe_llms.flows.reading import TaskReading
+from vibe_llms.flows.tasks import RegistryEntry
+
+
+def survey_templates(reading: TaskReading) -> list[str] | None:
+    """Returns all templates, empty where one is none; ``None`` where nobody knows how many."""
+    if "prompts" not in reading.unread:
+        return [each.template for each in reading.task.prompts]
+    prompts = reading.document.tree.get("prompts")
+    if not isinstance(prompts, list):
+        return None
+    found = [each.get("template") if isinstance(each, Mapping) else "" for each in prompts]
+    return [each if isinstance(each, str) else "" for each in found]
+
+
+def survey_entries(reading: TaskReading) -> dict[str, RegistryEntry | None] | None:
+    """Returns the entries of the registry by name; ``None`` for one that could not be read.
+
+    ``None`` instead of all where nobody knows which there are.
+    """
+    if "resource_registry" not in reading.unread:
+        return {each.name: each for each in reading.task.resource_registry.entries}
+    registry = reading.document.tree.get("resource_registry")
+    entries = registry.get("entries") if isinstance(registry, Mapping) else None
+    if not isinstance(entries, list):
+        return None
+    names = [each.get("name") for each in entries if isinstance(each, Mapping)]
+    return {name: None for name in names if isinstance(name, str)}
+
+
+def survey_names(reading: TaskReading, key: str, read: Iterable[str]) -> frozenset[str]:
+    """Returns the keys of a table of the task; of one that could not be read, those written."""
+    table = reading.document.tree.get(key) if key in reading.unread else None
+    return frozenset(map(str, table) if isinstance(table, Mapping) else read)
