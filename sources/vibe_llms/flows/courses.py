@@ -40,7 +40,7 @@ class Visit:
     Attributes:
         started: When it began; ``None`` where it asked nothing of anybody.
         finished: How it ended; ``None`` before.
-        ended: When it ended.
+        ended: When it ended, or came to rest with the run.
         conversations: Those in which it keeps what is said, by what is asked in them:
             the node's own words have an empty purpose.
     """
@@ -141,7 +141,7 @@ class Course:
                 self.started, self.ended = event, None
                 self.began = self.began or moment
                 for visit in self._open.values():  # what lies between is no time of the visit
-                    visit.state, visit.started = VisitState.WAITING, None
+                    visit.state, visit.started, visit.ended = VisitState.WAITING, None, None
             case NodeStartedEvent():
                 visit = self._access(event.node, event.visit, event.branch)
                 visit.state = VisitState.RUNNING
@@ -151,7 +151,7 @@ class Course:
                 self._finish(event, moment)
             case FlowEndedEvent():
                 self.ended = event
-                self._rest(event)
+                self._rest(event, moment)
             case _:
                 return
         self.last = moment
@@ -198,8 +198,9 @@ class Course:
         for edge in event.edges:
             self.edges[edge] = self.edges.get(edge, 0) + 1
 
-    def _rest(self, event: FlowEndedEvent) -> None:
+    def _rest(self, event: FlowEndedEvent, moment: datetime) -> None:
         for visit in self._open.values():
+            visit.ended = moment
             is_cause = event.reason == "failed" and visit.node == event.node
             visit.state = VisitState.FAILED if is_cause else VisitState.WAITING
 

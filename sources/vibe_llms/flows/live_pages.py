@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.events.flow import FlowStartedEvent
 from vibe_llms.flows.run_pages import read_run_page
 
 PAUSE_SECONDS: Final = 1.0
@@ -20,10 +21,11 @@ class LivePage:
 
     ::
 
-        async with LivePage(store, run_id, Path("run.html").write_text) as page:
-            await UniversalAdapter(store=store, listener=page.feed).execute(task, run_id=run_id)
+        async with LivePage(store, Path("run.html").write_text) as page:
+            await UniversalAdapter(store=store, listener=page.feed).execute(task)
 
     Args:
+        store: Where the run is kept.
         save: Takes the page whenever it has changed, in a thread; the first time soon after the
             run has begun, the last time when it is over.
         pause_seconds: The least between two times.
@@ -32,23 +34,22 @@ class LivePage:
     def __init__(
         self,
         store: ConversationStore,
-        run_id: str,
         save: Callable[[str], object],
         *,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
         self._store = store
-        self._run_id = run_id
+        self._run_id = ""
         self._save = save
         self._pause_seconds = pause_seconds
         self._happened, self._over = asyncio.Event(), asyncio.Event()
         self._saved = ""
-        self._is_begun = False
         self._writing: asyncio.Task[None] | None = None
 
     def feed(self, event: object) -> None:
         """Hears that something has happened; returns at once."""
-        self._is_begun = True
+        if isinstance(event, FlowStartedEvent):
+            self._run_id = event.run_id
         self._happened.set()
 
     async def __aenter__(self) -> Self:
@@ -67,14 +68,14 @@ class LivePage:
         self._over.set()
         self._happened.set()
         await self._writing
-        if self._is_begun:
+        if self._run_id:
             await asyncio.to_thread(self._write)
 
     async def _follow(self) -> None:
         while not self._over.is_set():
             await self._happened.wait()
             self._happened.clear()
-            if self._is_begun:
+            if self._run_id:
                 await asyncio.to_thread(self._write)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), self._pause_seconds)

@@ -145,10 +145,11 @@ async def test_a_page_follows_its_run() -> None:
         pages.append(page)
         loop.call_soon_threadsafe(is_saved.set)
 
-    async with LivePage(store, "run", save, pause_seconds=0) as live:
+    async with LivePage(store, save, pause_seconds=0) as live:
         task = compose_task(DIAGRAM, "{{said}}", "mend", variables={"said": "good"})
-        log.append("run", FlowStartedEvent(run_id="run", task=task))
-        live.feed(None)
+        started = FlowStartedEvent(run_id="run", task=task)
+        log.append("run", started)
+        live.feed(started)
         await is_saved.wait()
         live.feed(None)  # nothing is new: it is not saved again
         log.append("run", FlowEndedEvent(run_id="run", reason="cancelled", node="P0"))
@@ -162,6 +163,6 @@ async def test_a_page_follows_its_run() -> None:
 async def test_a_run_that_never_began_has_no_page() -> None:
     """Nothing is saved."""
     pages: list[str] = []
-    async with LivePage(MemoryStore(), "run", pages.append):
+    async with LivePage(MemoryStore(), pages.append):
         pass
     assert pages == []

@@ -41,6 +41,12 @@ html_option = click.option(
     type=click.Path(),
     help="Write it as one HTML page, which draws it and needs nothing else.",
 )
+follow_option = click.option(
+    "--html",
+    metavar="FILE",
+    type=click.Path(),
+    help="Keep a page there that draws the run, and follows it while it goes on.",
+)
 
 
 def run_options(function: _Function) -> _Function:
@@ -53,6 +59,7 @@ def run_options(function: _Function) -> _Function:
             click.option(f"--{name.replace('_', '-')}", name, type=kind, help=text)
             for name, (kind, text) in BOUNDS.items()
         ),
+        follow_option,
         json_option,
     ]
     for option in reversed(options):

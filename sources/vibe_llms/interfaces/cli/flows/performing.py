@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+import functools
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from vibe_llms.events.flow import FlowEvent, VisitEvent
 from vibe_llms.flows.adapter import UniversalAdapter
 from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
@@ -14,6 +19,7 @@ from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
 from vibe_llms.interfaces.cli.errors import ExitCode, classify_error
 from vibe_llms.interfaces.cli.flows.lines import LineView
 from vibe_llms.interfaces.cli.flows.options import BOUNDS
+from vibe_llms.interfaces.cli.flows.picture import PictureView, is_drawable
 from vibe_llms.interfaces.cli.interrupts import run
 from vibe_llms.interfaces.cli.output import mark_error, note, sanitize, write, write_json
 from vibe_llms.interfaces.cli.program import compose_command
@@ -21,6 +27,7 @@ from vibe_llms.interfaces.cli.program import compose_command
 if TYPE_CHECKING:
     from vibe_llms.application import Application
 
+View: TypeAlias = LineView | PictureView
 Perform = Callable[[UniversalAdapter], Awaitable[AdapterResult]]
 
 
@@ -53,7 +60,7 @@ def perform(
     )
     if application is None:
         application = load_flow_application(options)
-    view = LineView()
+    view = PictureView() if is_drawable(sys.stderr) else LineView()
     try:
         result = run(_perform(application, config, options, view, work))
     except KeyboardInterrupt:
@@ -74,7 +81,7 @@ async def _perform(
     application: Application,
     config: AdapterConfig,
     options: Mapping[str, Any],
-    view: LineView,
+    view: View,
     work: Perform,
 ) -> AdapterResult:
     from vibe_llms.interfaces.cli.approving import TerminalApprover
@@ -87,18 +94,40 @@ async def _perform(
         tools = await produce_ensembles(application, named, named)
         if options["servers"]:
             tools += await application.produce_mcp_ensembles(options["servers"], approver=approver)
-        adapter = UniversalAdapter(
-            config,
-            tools=tools,
-            application=application,
-            store=application.store,
-            approver=approver,
-            listener=view.hear,
-        )
-        return await work(adapter)
+        async with _follow(application, options["html"]) as feed:
+
+            def listen(event: FlowEvent | VisitEvent) -> None:
+                view.hear(event)
+                feed(event)
+
+            adapter = UniversalAdapter(
+                config,
+                tools=tools,
+                application=application,
+                store=application.store,
+                approver=approver,
+                listener=listen,
+            )
+            return await work(adapter)
     finally:
         view.close()
         await application.close()
+
+
+@asynccontextmanager
+async def _follow(
+    application: Application, html: str | None
+) -> AsyncIterator[Callable[[object], object]]:
+    """Gives what keeps the page of the run while it goes on, where one is wanted."""
+    if html is None:
+        yield str
+        return
+    from vibe_llms.flows.live_pages import LivePage
+    from vibe_llms.interfaces.cli.exchanging import save_document
+
+    save = functools.partial(save_document, path=Path(html))
+    async with LivePage(application.store, save) as page:
+        yield page.feed
 
 
 def _tell_end(result: AdapterResult, *, as_json: bool) -> int:
@@ -141,8 +170,6 @@ def _choose_code(result: AdapterResult) -> ExitCode:
 
 
 def _complain(text: str) -> None:
-    import sys
-
     sys.stderr.write(f"{mark_error()} {sanitize(' '.join(text.split()))}\n")
 
 

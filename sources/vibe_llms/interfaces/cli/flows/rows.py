@@ -1,11 +1,12 @@
-"""The nodes of a flow as rows, in the order of the diagram, with what has become of them."""
+"""The nodes of a flow as rows, in the order in which they can come, with what became of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from vibe_llms.flows.courses import Course, Sum, VisitState
+from vibe_llms.flows.courses import Course, Sum, Visit, VisitState
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.words import (
     MARKS,
@@ -39,10 +40,13 @@ class NodeRow:
 def compose_rows(flow: Flow, course: Course, now: datetime | None = None) -> list[NodeRow]:
     """Returns a row for each node."""
     depths, states = find_depths(flow), course.states
+    visits: dict[str, list[Visit]] = {}
+    for visit in course.visits:
+        visits.setdefault(visit.node, []).append(visit)
     rows = []
-    for name, node in flow.nodes.items():
-        state = states.get(name)
-        total = Sum.of(course.survey(name), now)
+    for name in order_nodes(flow):
+        node, state = flow.nodes[name], states.get(name)
+        total = Sum.of(visits.get(name, ()), now)
         mark = MARKS[state] if state else " "
         text = " ".join(node.text.replace("<br/>", " ").replace("<br>", " ").split()) or name
         cells = (
@@ -56,6 +60,28 @@ def compose_rows(flow: Flow, course: Course, now: datetime | None = None) -> lis
     return rows
 
 
+@functools.lru_cache(maxsize=1)
+def order_nodes(flow: Flow) -> Sequence[str]:
+    """Returns the nodes so that each comes behind all that lead to it, but for ways back.
+
+    A diagram may name a join before the last branch; a list that did so would be hard to read.
+    """
+    order: list[str] = []
+    seen: set[str] = set()
+    pending = [(flow.start, False)]
+    while pending:
+        name, is_left = pending.pop()
+        if is_left:
+            order.append(name)
+        elif name not in seen and name in flow.nodes:
+            seen.add(name)
+            pending.append((name, True))
+            pending += ((each, False) for each in flow.successors[name])
+    order.reverse()
+    return [*order, *(name for name in flow.nodes if name not in seen)]
+
+
+@functools.lru_cache(maxsize=1)
 def find_depths(flow: Flow) -> Mapping[str, int]:
     """Returns within how many splits each node is: between one and its join, and only there."""
     depths = dict.fromkeys(flow.nodes, 0)

@@ -1,0 +1,231 @@
+"""Shows the run of a flow on a terminal: its nodes with what each took, while they are visited."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, TextIO
+
+from vibe_llms.events.flow import FlowEndedEvent, FlowEvent, FlowStartedEvent, VisitEvent
+from vibe_llms.events.stream import ContentDeltaEvent
+from vibe_llms.flows.compiling import compile_flow
+from vibe_llms.flows.courses import Course, VisitState
+from vibe_llms.flows.graphs import Flow
+from vibe_llms.flows.words import describe_cost, describe_seconds, describe_tokens
+from vibe_llms.interfaces.cli.chat.tail import ScreenLine, Tail
+from vibe_llms.interfaces.cli.flows.rows import NodeRow, compose_rows
+from vibe_llms.interfaces.cli.output import measure_text, sanitize, shorten, style
+from vibe_llms.mermaid import parse_diagram
+from vibe_llms.messages.identities import access_now
+
+_STYLES: Final[dict[VisitState | None, tuple[str, ...]]] = {
+    VisitState.DONE: ("green",),
+    VisitState.RUNNING: ("cyan", "bold"),
+    VisitState.WAITING: ("yellow",),
+    VisitState.FAILED: ("red", "bold"),
+    None: ("dim",),
+}
+_PAUSE_SECONDS: Final = 0.1
+_TICK_SECONDS: Final = 0.5
+_WORDS: Final = 400
+"""So many characters of a running answer are remembered: more than a line shows."""
+
+
+class PictureView:
+    """Draws the nodes of a flow at the bottom of a terminal, and its last state for good.
+
+    The nodes are in the order in which they can come, those of branches one step in; below them
+    are the last words of the answers that are on their way. Where there are more nodes than rows,
+    those around the running ones are shown.
+
+    Attributes:
+        run_id: Of the run; empty before it has begun.
+    """
+
+    def __init__(
+        self,
+        file: TextIO | None = None,
+        *,
+        measure: Callable[[], os.terminal_size] | None = None,
+        access_now: Callable[[], datetime] = access_now,
+    ) -> None:
+        self.run_id = ""
+        self._file = sys.stderr if file is None else file
+        self._measure = measure or (lambda: os.get_terminal_size(self._file.fileno()))
+        self._access_now = access_now
+        self._tail = Tail(self._file, self._measure)
+        self._course = Course()
+        self._flow: Flow | None = None
+        self._words: dict[int, tuple[str, str]] = {}
+        self._drawn = 0.0
+        self._is_paused = False
+        self._ticking: asyncio.Task[None] | None = None
+
+    def hear(self, event: FlowEvent | VisitEvent) -> None:
+        """Takes what happens."""
+        if isinstance(event, VisitEvent):
+            self._hear_words(event)
+            return
+        self._course.feed(event, self._access_now())
+        if isinstance(event, FlowStartedEvent):
+            self._begin(event)
+        elif isinstance(event, FlowEndedEvent):
+            self.close()
+        else:
+            self._draw_again()
+
+    def pause(self) -> None:
+        """Leaves the terminal to a question."""
+        self._is_paused = True
+        self._tail.settle([])
+
+    def resume(self) -> None:
+        """Goes on drawing."""
+        self._is_paused = False
+        self._draw()
+
+    def close(self) -> None:
+        """Draws the last state for good; may be called again."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+            self._ticking = None
+        if self._flow is not None:
+            self._words.clear()
+            lines = self._compose(self._flow, len(self._flow.nodes) + 1)
+            self._flow = None
+            self._tail.settle(lines)
+
+    def _begin(self, event: FlowStartedEvent) -> None:
+        self.run_id = event.run_id
+        diagram = event.task["flow_diagram"]
+        assert isinstance(diagram, Mapping)
+        self._flow = compile_flow(parse_diagram(str(diagram["mermaid"]))).flow
+        self._ticking = asyncio.get_running_loop().create_task(self._tick())
+
+    def _hear_words(self, event: VisitEvent) -> None:
+        if not isinstance(event.event, ContentDeltaEvent) or event.event.channel != "text":
+            return
+        node, said = self._words.get(event.branch, ("", ""))
+        said = said if node == event.node else ""
+        self._words[event.branch] = event.node, (said + event.event.text)[-_WORDS:]
+        self._draw_again()
+
+    async def _tick(self) -> None:
+        while True:  # times go on while nothing else happens
+            self._draw()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    def _draw_again(self) -> None:
+        """Draws, but not so often that it would take the time of what is shown."""
+        if time.monotonic() - self._drawn >= _PAUSE_SECONDS:
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._flow is not None and not self._is_paused:
+            self._drawn = time.monotonic()
+            self._tail.draw(self._compose(self._flow, self._tail.room))
+
+    def _compose(self, flow: Flow, room: int) -> list[ScreenLine]:
+        now = self._access_now()
+        columns = self._measure().columns
+        rows = compose_rows(flow, self._course, now)
+        words = self._compose_words(flow, columns)
+        kept = _choose(rows, room - len(words) - 1)
+        lines = _compose_table(kept, columns, self._file)
+        below = [*words, self._sum_up(now)]
+        return [
+            *lines,
+            *(
+                ScreenLine(style(text, "dim", stream=self._file), measure_text(text))
+                for text in (shorten(each, columns) for each in below)
+            ),
+        ]
+
+    def _compose_words(self, flow: Flow, columns: int) -> list[str]:
+        """Returns the end of each answer that is on its way, as much as a line holds."""
+        running = {
+            visit.branch: visit.node
+            for visit in self._course.visits
+            if visit.state is VisitState.RUNNING
+        }
+        found = []
+        for branch, (node, said) in sorted(self._words.items()):
+            if running.get(branch) == node and said.strip():
+                text = flow.nodes[node].text or node
+                head = f"{shorten(sanitize(text), 24)}: "
+                end = _cut_front(" ".join(sanitize(said).split()), columns - measure_text(head) - 1)
+                found.append(head + end)
+        return found[:3]
+
+    def _sum_up(self, now: datetime) -> str:
+        total = self._course.total
+        parts = (
+            f"{total.visits} visit{'s' * (total.visits != 1)}",
+            describe_seconds(self._course.measure(now)),
+            describe_tokens(total.tokens),
+            describe_cost(total.cost_cents or None),
+        )
+        return " · ".join(filter(None, parts))
+
+
+def is_drawable(file: TextIO) -> bool:
+    """Tells whether a picture can be drawn there: on a terminal that can move its cursor."""
+    return file.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
+
+
+def _choose(rows: Sequence[NodeRow], room: int) -> Sequence[NodeRow]:
+    """Returns as many rows as there is room for, the one that is at work in their middle."""
+    room = max(1, room)
+    if len(rows) <= room:
+        return rows
+    reached = [number for number, row in enumerate(rows) if row.state is not None]
+    active = [
+        number
+        for number, row in enumerate(rows)
+        if row.state in (VisitState.RUNNING, VisitState.WAITING, VisitState.FAILED)
+    ]
+    middle = (active or reached[-1:] or [0])[0]
+    first = max(0, min(middle - room // 2, len(rows) - room))
+    return rows[first : first + room]
+
+
+def _compose_table(rows: Sequence[NodeRow], columns: int, file: TextIO) -> list[ScreenLine]:
+    widths = [max(map(measure_text, cells)) for cells in zip(*(r.cells for r in rows), strict=True)]
+    kept = [width for width in widths if width]
+    heads = [sanitize(row.head) for row in rows]
+    room = columns - sum(kept) - 2 * len(kept) - 1
+    head_width = max(8, min(room, max(map(measure_text, heads))))
+    lines = []
+    for row, head in zip(rows, heads, strict=True):
+        text = _cut_end(head, head_width)
+        plain = text + " " * (head_width - measure_text(text))
+        cells = "".join(
+            "  " + " " * (width - measure_text(cell)) + cell
+            for cell, width in zip(row.cells, widths, strict=True)
+            if width
+        )
+        lines.append(
+            ScreenLine(
+                style(plain, *_STYLES[row.state], stream=file) + cells,
+                measure_text(plain) + measure_text(cells),
+            )
+        )
+    return lines
+
+
+def _cut_end(text: str, columns: int) -> str:
+    while measure_text(text) > columns:
+        text = text[:-2] + "\N{HORIZONTAL ELLIPSIS}"
+    return text
+
+
+def _cut_front(text: str, columns: int) -> str:
+    if measure_text(text) <= columns:
+        return text
+    while text and measure_text(text) > columns - 1:
+        text = text[1:]
+    return f"\N{HORIZONTAL ELLIPSIS}{text}"
