@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-import attrs
 import msgspec
 
 from vibe_llms.exceptions import CodecError, RequestError
@@ -37,35 +35,7 @@ def encode_document(value: Any) -> bytes:
     """
     try:
         return msgspec.json.encode(value)
-    except UnicodeEncodeError as error:
-        raise explain_unwritable(value) from error
     except (RecursionError, OverflowError, TypeError, ValueError) as error:
+        if isinstance(error, UnicodeEncodeError):
+            canonicalize(value)  # which says where the text is that nobody can write
         raise CodecError(detail=f"This cannot be written as JSON: {error}") from error
-
-
-def explain_unwritable(value: object) -> CodecError:
-    """Says which text holds half of a surrogate pair, which no JSON in UTF-8 can carry."""
-    return CodecError(
-        path=_locate_surrogate(value, "$") or "$",
-        detail="The text holds half of a surrogate pair, which UTF-8 cannot carry",
-        remedy="Decode it with errors='replace' before it becomes a message.",
-    )
-
-
-def _locate_surrogate(value: object, path: str) -> str | None:
-    members: list[tuple[str, Any]] = []
-    if isinstance(value, str):
-        return path if any("\ud800" <= letter <= "\udfff" for letter in value) else None
-    if attrs.has(type(value)):
-        fields = attrs.fields(cast(type[Any], type(value)))
-        members = [(f".{field.name}", getattr(value, field.name)) for field in fields]
-    elif isinstance(value, Mapping):
-        members = [
-            (f".{key}" if key.isascii() and key.isidentifier() else f".{key!a}", part)
-            for key in value
-            for part in (key, value[key])
-        ]
-    elif isinstance(value, (list, tuple)):
-        members = [(f"[{index}]", part) for index, part in enumerate(value)]
-    found = (_locate_surrogate(part, path + place) for place, part in members)
-    return next((place for place in found if place), None)

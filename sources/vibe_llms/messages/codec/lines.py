@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.codec.canonical import encode_document, explain_unwritable
+from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.messages.codec.mirrors import access_mirror
 from vibe_llms.messages.codec.reading import REFUSALS, read_json
 
@@ -18,25 +18,15 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def encode_canister(canister: AnyCanister) -> bytes:
-    """Returns the canister as one line of JSON, without the newline.
-
-    Raises:
-        CodecError: A text cannot be written: it holds half of a surrogate pair.
-    """
+    """Returns the canister as one line of JSON, without the newline."""
     return encode_document(canister)
 
 
 def encode_canisters(canisters: Iterable[AnyCanister]) -> bytes:
-    """Returns canisters as JSON Lines, each with its newline.
-
-    Raises:
-        CodecError: A text cannot be written: it holds half of a surrogate pair.
-    """
-    several = list(canisters)
-    try:
-        return _ENCODER.encode_lines(several)
-    except UnicodeEncodeError as error:
-        raise explain_unwritable(several) from error
+    """Returns canisters as JSON Lines, each with its newline."""
+    # No text in them is half of a surrogate pair, nor anything else that JSON cannot say: what
+    # is a canister can be written.
+    return _ENCODER.encode_lines(list(canisters))
 
 
 def decode_canister(line: bytes | str) -> AnyCanister:
