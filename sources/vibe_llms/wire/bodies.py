@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
+from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import LimitError, RequestError, Stage, TransportError
 from vibe_llms.limits import Limits
-from vibe_llms.wire.exchanges import Exchange, WireRequest
+from vibe_llms.wire.exchanges import WireRequest
+
+_Exchange = TypeVar("_Exchange", bound="BoundedExchange")
 
 HEADER_BYTES: Final = 32_768
 """How long one line of the headers of an answer may be, and the first line of it."""
@@ -85,17 +89,46 @@ def refuse_response(limit: int, name: str = "response_bytes") -> LimitError:
     )
 
 
-async def read_body(exchange: Exchange, limit: int | None) -> bytes:
-    """Reads what is left of a body; beyond the limit, closes the exchange and raises.
+class BoundedExchange(Closing):
+    """What the exchanges that ship share; see :class:`Exchange`.
 
-    What the transport itself allows, with no limit given, is enforced by ``receive``.
+    Args:
+        limit: How many bytes the body may have; enforced by ``receive``.
     """
-    pieces: list[bytes] = []
-    size = 0
-    while data := await exchange.receive():
-        pieces.append(data)
-        size += len(data)
-        if limit is not None and size > limit:
-            await exchange.close()
-            raise refuse_response(limit, "the limit of this read")
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    __slots__ = ("_limit", "_received", "headers", "status")
+
+    def __init__(self, status: int, headers: Mapping[str, str], limit: int) -> None:
+        self.status = status
+        self.headers = headers
+        self._limit = limit
+        self._received = 0
+
+    def _exceeds(self, data: bytes) -> bool:
+        """Counts what has come; tells whether it is more than may come."""
+        self._received += len(data)
+        return self._received > self._limit
+
+    async def receive(self) -> bytes:
+        """Returns whatever has come of the body; see :class:`Exchange`."""
+        raise NotImplementedError
+
+    async def read(self, limit: int | None = None) -> bytes:
+        """Returns the whole body; see :class:`Exchange`."""
+        pieces: list[bytes] = []
+        size = 0
+        while data := await self.receive():
+            pieces.append(data)
+            size += len(data)
+            if limit is not None and size > limit:
+                await self.close()
+                raise refuse_response(limit, "the limit of this read")
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def ensure_final(exchange: _Exchange, address: str) -> _Exchange:
+    """Returns an answer that does not send us elsewhere. Raises TransportError for any other."""
+    if not 300 <= exchange.status < 400:
+        return exchange
+    await exchange.close()
+    raise refuse_redirection(address, exchange.status, exchange.headers.get("location", ""))

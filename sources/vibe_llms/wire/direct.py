@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from math import inf
 from pathlib import Path
 
-from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.limits import Limits
 from vibe_llms.secrets import Secret
 from vibe_llms.wire import failures
-from vibe_llms.wire.bodies import check_request, read_body, refuse_redirection, refuse_response
+from vibe_llms.wire.bodies import BoundedExchange, check_request, ensure_final, refuse_response
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import faults, heads
 from vibe_llms.wire.http.codings import choose_unpacker
@@ -88,11 +86,7 @@ class DirectTransport:
             failure = failures.translate(error, watch, Stage.SEND)
         if failure is not None:  # raised here, so that no foreign text hangs on it as its context
             raise failure.with_traceback(None)  # below, variables hold what headers say
-        if 300 <= exchange.status < 400:
-            await exchange.close()
-            location = exchange.headers.get("location", "")
-            raise refuse_redirection(address, exchange.status, location)
-        return exchange
+        return await ensure_final(exchange, address)
 
     def _compose(
         self, request: WireRequest, address: str
@@ -149,19 +143,15 @@ class DirectTransport:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
 
 
-class DirectExchange(Closing):
+class DirectExchange(BoundedExchange):
     """An answer on a connection of ours; see :class:`Exchange`."""
 
     __slots__ = (
         "_connection",
         "_failure",
-        "_limit",
         "_pool",
-        "_received",
         "_unpacker",
         "_watch",
-        "headers",
-        "status",
     )
 
     def __init__(
@@ -170,12 +160,9 @@ class DirectExchange(Closing):
         self._connection: Connection | None = None  # until nothing can be raised here any more
         self._pool = pool
         self._watch = watch
-        self._limit = limit
-        self._received = 0
         self._failure: ConverseError | None = None
-        self.status: int = connection.answer.status
-        self.headers: Mapping[str, str] = connection.answer.headers
-        coding = connection.answer.headers.get("content-encoding")
+        super().__init__(connection.answer.status, connection.answer.headers, limit)
+        coding = self.headers.get("content-encoding")
         try:
             self._unpacker = None if coding is None else choose_unpacker(coding)
         except faults.UnknownCoding:
@@ -222,8 +209,7 @@ class DirectExchange(Closing):
             except faults.BodyBroken as error:
                 self._fail(failures.translate(error, self._watch, Stage.FRAME))
                 return b""
-        self._received += len(data)
-        if self._received > self._limit:
+        if self._exceeds(data):
             self._leave()
             raise refuse_response(self._limit)
         return data
@@ -243,10 +229,6 @@ class DirectExchange(Closing):
         if self._failure is None:
             self._failure = failure
         self._leave()
-
-    async def read(self, limit: int | None = None) -> bytes:
-        """Returns the whole body; see :class:`Exchange`."""
-        return await read_body(self, limit)
 
     @property
     def is_spent(self) -> bool:

@@ -16,11 +16,10 @@ from contextlib import suppress
 
 import attrs
 
-from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConverseError, Stage, TransportError
 from vibe_llms.limits import Limits
 from vibe_llms.values import frozen
-from vibe_llms.wire.bodies import check_request, read_body, refuse_redirection, refuse_response
+from vibe_llms.wire.bodies import BoundedExchange, check_request, ensure_final, refuse_response
 from vibe_llms.wire.exchanges import WireRequest
 
 
@@ -61,11 +60,11 @@ class MemoryTransport:
         except Exception as error:
             raise _translate(error, address, Stage.CONNECT) from error
         headers = {name.lower(): value for name, value in answer.headers.items()}
-        if 300 <= answer.status < 400:
-            raise refuse_redirection(address, answer.status, headers.get("location", ""))
         left = len(answer.chunks) if isinstance(answer.chunks, Sequence) else None
         chunks = _iterate(answer.chunks)
-        return _MemoryExchange(answer.status, headers, chunks, address, self._limits, left)
+        limit = self._limits.response_bytes
+        exchange = _MemoryExchange(answer.status, headers, chunks, address, limit, left)
+        return await ensure_final(exchange, address)
 
     async def close(self) -> None:
         """Closes nothing: there are no connections."""
@@ -96,22 +95,19 @@ async def _iterate(chunks: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncGener
         yield chunk
 
 
-class _MemoryExchange(Closing):
+class _MemoryExchange(BoundedExchange):
     def __init__(
         self,
         status: int,
         headers: Mapping[str, str],
         chunks: AsyncGenerator[bytes, None],
         address: str,
-        limits: Limits,
+        limit: int,
         left: int | None,
     ) -> None:
-        self.status = status
-        self.headers = headers
+        super().__init__(status, headers, limit)
         self._chunks = chunks
         self._address = address
-        self._limit = limits.response_bytes
-        self._received = 0
         self._left = left  # how many pieces are to come, where that is known
         self._is_closed = False
 
@@ -130,16 +126,12 @@ class _MemoryExchange(Closing):
             return b""
         except Exception as error:
             raise _translate(error, self._address, Stage.FRAME) from error
-        self._received += len(data)
-        if self._received > self._limit:
+        if self._exceeds(data):
             await self.close()
             raise refuse_response(self._limit)
         if self._left == 0:
             await self._chunks.aclose()
         return data
-
-    async def read(self, limit: int | None = None) -> bytes:
-        return await read_body(self, limit)
 
     async def close(self) -> None:
         self._is_closed = True

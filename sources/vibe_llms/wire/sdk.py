@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConverseError, RequestError, Stage, TransportError
 from vibe_llms.limits import Limits
 from vibe_llms.secrets import Secret
 from vibe_llms.wire import failures
-from vibe_llms.wire.bodies import check_request, read_body, refuse_redirection, refuse_response
+from vibe_llms.wire.bodies import BoundedExchange, check_request, ensure_final, refuse_response
 from vibe_llms.wire.event_stream import CONTENT_TYPE, EventStreamRewriter
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import faults
@@ -86,12 +85,7 @@ class SdkTransport:
                 failure = _translate(error, watch, Stage.SEND)
         if failure is not None:  # raised here, so that no foreign text hangs on it as its context
             raise failure
-        exchange = SdkExchange(response, watch, self._limits)
-        if 300 <= exchange.status < 400:
-            await exchange.close()
-            location = exchange.headers.get("location", "")
-            raise refuse_redirection(address, exchange.status, location)
-        return exchange
+        return await ensure_final(SdkExchange(response, watch, self._limits), address)
 
     async def _post(self, request: WireRequest) -> Any:
         headers = {
@@ -116,23 +110,20 @@ class SdkTransport:
             await self._client.close()
 
 
-class SdkExchange(Closing):
+class SdkExchange(BoundedExchange):
     """An answer that an SDK's client receives; see :class:`Exchange`."""
 
     def __init__(self, response: Any, watch: failures.Watch, limits: Limits) -> None:
         self._response = response
         self._watch = watch
-        self._limit = limits.response_bytes
-        self._received = 0
         self._chunks: AsyncIterator[bytes] = response.aiter_bytes()
         self._rewriter: EventStreamRewriter | None = None
         self._is_closed = False
-        self.status: int = response.status_code
         headers = {name.lower(): value for name, value in response.headers.items()}
         if headers.get("content-type", "").startswith(CONTENT_TYPE):
             self._rewriter = EventStreamRewriter(limits)
             headers["content-type"] = "text/event-stream"
-        self.headers: Mapping[str, str] = headers
+        super().__init__(response.status_code, headers, limits.response_bytes)
 
     async def receive(self) -> bytes:
         """Returns whatever has come of the body; see :class:`Exchange`."""
@@ -167,8 +158,7 @@ class SdkExchange(Closing):
             failure = _translate(error, self._watch, Stage.FRAME)
         if self._is_closed:
             failure = failures.produce_closed_error(self._watch.address)
-        self._received += len(data)
-        if self._received > self._limit:
+        if self._exceeds(data):
             failure = refuse_response(self._limit)
         if failure is not None:
             await self.close()
@@ -182,10 +172,6 @@ class SdkExchange(Closing):
             return timeouts.between_chunks_seconds
         left = self._watch.begun + timeouts.total_seconds - asyncio.get_running_loop().time()
         return min(max(left, 0), timeouts.between_chunks_seconds or left)
-
-    async def read(self, limit: int | None = None) -> bytes:
-        """Returns the whole body; see :class:`Exchange`."""
-        return await read_body(self, limit)
 
     async def close(self) -> None:
         """Leaves the answer; see :class:`Exchange`."""
