@@ -138,6 +138,12 @@ class ConfigurationError(ConverseError, ValueError):
     findings: tuple[Finding, ...] = ()
     stage: Stage = Stage.CONFIGURE
 
+    @classmethod
+    def at(cls, place: str, message: str, line: int = 0, column: int = 0) -> ConfigurationError:
+        """Makes the error of one mistake; see :class:`Finding`."""
+        found = Finding(place=place, line=line, column=column, message=message)
+        return cls(findings=(found,))
+
     def describe(self) -> str:
         return "\n".join(map(str, self.findings)) or super().describe()
 

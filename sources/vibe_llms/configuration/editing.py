@@ -46,7 +46,7 @@ class Draft:
             reason = "TOML must be written in UTF-8"
         except OSError as error:
             reason = f"This file cannot be read: {error.strerror}"
-        raise ConfigurationError(findings=(Finding(place=str(self.file), message=f"{reason}."),))
+        raise ConfigurationError.at(str(self.file), f"{reason}.")
 
     def set(self, name: str, value: str) -> None:
         """Sets one value.
@@ -70,7 +70,9 @@ class Draft:
                 place[part] = tomlkit.table(is_super_table=position < len(tables) - 1)
             place = place[part]
             if not isinstance(place, dict):
-                raise _refuse(name, f"{'.'.join(path[: position + 1])!r} is no table.")
+                raise ConfigurationError.at(
+                    name, f"{'.'.join(path[: position + 1])!r} is no table."
+                )
         place[key] = read_value(value)
         self._paths.append(path)
         self.text = tomlkit.dumps(document).rstrip("\n") + "\n"
@@ -136,8 +138,7 @@ class Draft:
             return tomlkit.parse(self.text)
         except ParseError as error:
             message = f"This is not TOML: {error}."
-            finding = Finding(place=str(self.file), line=error.line, message=message)
-            raise ConfigurationError(findings=(finding,)) from error
+            raise ConfigurationError.at(str(self.file), message, error.line) from error
 
 
 def read_name(name: str) -> tuple[str, ...]:
@@ -155,7 +156,9 @@ def read_name(name: str) -> tuple[str, ...]:
         ((part, tree),) = tree.items()
         path.append(part)
     if not path or tree != 0 or "\n" in name:
-        raise _refuse(name, "This is no name of a setting; write it as limits.attempts.")
+        raise ConfigurationError.at(
+            name, "This is no name of a setting; write it as limits.attempts."
+        )
     return tuple(path)
 
 
@@ -183,7 +186,3 @@ def _survey_names(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, Mapping):
             names += _survey_names(value, f"{prefix}{key}.")
     return names
-
-
-def _refuse(name: str, message: str) -> ConfigurationError:
-    return ConfigurationError(findings=(Finding(place=name, message=message),))

@@ -10,7 +10,6 @@ from vibe_llms.concealment import remember_key
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
-    Finding,
     ProviderError,
     ProviderFault,
 )
@@ -84,7 +83,7 @@ def _read_file(path: Path, place: str) -> Secret:
         return Secret(read_file(path.expanduser()).decode())
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise _refuse(place, f"{path} cannot be read: {reason}.") from None
+        raise ConfigurationError.at(place, f"{path} cannot be read: {reason}.") from None
 
 
 def ensure_key(found: Secret, place: str) -> Secret:
@@ -93,12 +92,9 @@ def ensure_key(found: Secret, place: str) -> Secret:
     stripped = text.strip()
     if _is_key(stripped):
         return found if stripped == text else Secret(stripped)
-    raise _refuse(place, "This is no key: it is empty, or has blanks or unusual characters.")
+    message = "This is no key: it is empty, or has blanks or unusual characters."
+    raise ConfigurationError.at(place, message)
 
 
 def _is_key(text: str) -> bool:
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
-
-
-def _refuse(place: str, message: str) -> ConfigurationError:
-    return ConfigurationError(findings=(Finding(place=place, message=message),))

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
+from vibe_llms.exceptions import ConfigurationError, ConverseError
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.children import ChildServer, ChildSettings
@@ -60,7 +60,7 @@ class HostedVendor(Vendor):
         if settings.values.get("start") and "base_url" in settings.values:
             place = f"providers.{self.context.name}.start"
             message = "A server that is started has no base_url: leave one of the two out."
-            raise ConfigurationError(findings=(Finding(place=place, message=message),))
+            raise ConfigurationError.at(place, message)
         return settings
 
 

@@ -40,11 +40,10 @@ class OpenAIService(Vendor):
         """Checks the user's settings: only the official package knows the way to Azure."""
         settings = super().read_settings()
         if settings.values.get("transport") != "sdk":
+            place = f"providers.{self.context.name}"
+            message = "Azure needs transport = 'sdk' beside it."
             findings = tuple(
-                Finding(
-                    place=f"providers.{self.context.name}.{name}",
-                    message="Azure needs transport = 'sdk' beside it.",
-                )
+                Finding(place=f"{place}.{name}", message=message)
                 for name in settings.values
                 if name.startswith("azure_")
             )
@@ -95,8 +94,7 @@ class OpenAIService(Vendor):
             return self._produce_client(openai, key)
         except (openai.OpenAIError, ValueError) as error:
             message = f"The package openai makes no client of these settings: {error}"
-            finding = Finding(place=f"providers.{self.context.name}", message=message)
-            raise ConfigurationError(findings=(finding,)) from error
+            raise ConfigurationError.at(f"providers.{self.context.name}", message) from error
 
     def _produce_client(self, openai: Any, key: Secret | None) -> Any:
         values = self.settings.values

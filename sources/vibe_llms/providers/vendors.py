@@ -10,7 +10,7 @@ import attrs
 
 from vibe_llms.dialects.processors import Decoder, Dialect
 from vibe_llms.dialects.usual import Usual
-from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
+from vibe_llms.exceptions import ConfigurationError, ConverseError
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
@@ -173,11 +173,6 @@ class Vendor(abc.ABC):
         Raises:
             ConfigurationError: The vendor has none that is known here.
         """
-        raise ConfigurationError(
-            findings=(
-                Finding(
-                    place=f"providers.{self.context.name}.transport",
-                    message="This provider has no transport 'sdk'; leave it at 'direct'.",
-                ),
-            )
-        )
+        place = f"providers.{self.context.name}.transport"
+        message = "This provider has no transport 'sdk'; leave it at 'direct'."
+        raise ConfigurationError.at(place, message)

@@ -132,6 +132,6 @@ def parse_document(raw: bytes, place: str) -> Document:
 
 def refuse(place: str, message: str, line: int = 0) -> NoReturn:
     """Raises ConfigurationError with one finding."""
-    from vibe_llms.exceptions import ConfigurationError, Finding  # needed after a mistake only
+    from vibe_llms.exceptions import ConfigurationError  # needed after a mistake only
 
-    raise ConfigurationError(findings=(Finding(place=place, line=line, message=message),))
+    raise ConfigurationError.at(place, message, line)

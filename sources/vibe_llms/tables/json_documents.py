@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.tables.documents import Document, refuse
 from vibe_llms.tables.json_places import JsonPlaces, locate_values
 from vibe_llms.tables.reading import KeyPath, TableReader
@@ -74,7 +74,8 @@ def parse_json_document(raw: bytes, place: str) -> JsonDocument:
         line = raw.count(b"\n", 0, error.start) + 1
         refuse(place, f"JSON must be written in UTF-8. {reason}", line)
     except json.JSONDecodeError as error:
-        raise _produce_error(place, error) from error
+        message = f"This is not JSON: {error.msg[:1].lower()}{error.msg[1:]}."
+        raise ConfigurationError.at(place, message, error.lineno, error.colno) from error
     except RecursionError:
         refuse(place, "This is not JSON: its objects or arrays nest too deeply.")
     except ValueError as error:  # a number of thousands of digits, or NaN
@@ -89,12 +90,6 @@ def parse_json_document(raw: bytes, place: str) -> JsonDocument:
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"there is no number {word}")
-
-
-def _produce_error(place: str, error: json.JSONDecodeError) -> ConfigurationError:
-    message = f"This is not JSON: {error.msg[:1].lower()}{error.msg[1:]}."
-    finding = Finding(place=place, line=error.lineno, column=error.colno, message=message)
-    return ConfigurationError(findings=(finding,))
 
 
 def find_excess(tree: object) -> str | None:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from vibe_llms.dialects import messages
 from vibe_llms.dialects.messages.calling.controls import SAMPLING_FIELDS
 from vibe_llms.dialects.messages.quirks import Quirks
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.anthropic.clouds import (
     CLOUDS,
@@ -79,8 +79,7 @@ class AnthropicVendor(Vendor):
         settings = super().read_settings()
         if "cloud" in settings.values and settings.values.get("transport") != "sdk":
             place = f"providers.{self.context.name}.cloud"
-            finding = Finding(place=place, message="A cloud needs transport = 'sdk' beside it.")
-            raise ConfigurationError(findings=(finding,))
+            raise ConfigurationError.at(place, "A cloud needs transport = 'sdk' beside it.")
         return settings
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:

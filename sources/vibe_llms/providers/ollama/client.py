@@ -13,7 +13,6 @@ from vibe_llms.dialects.ollama_chat.quirks import Quirks
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
-    Finding,
     ProviderError,
     Stage,
 )
@@ -52,7 +51,7 @@ def read_host(text: str) -> str:
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     if scheme not in _PORTS or not 0 <= port <= 65_535:
         message = f"{text!r} is no address; write host, host:port, or https://host:port."
-        raise ConfigurationError(findings=(Finding(place="OLLAMA_HOST", message=message),))
+        raise ConfigurationError.at("OLLAMA_HOST", message)
     host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{host}:{port}{slash}{path}".rstrip("/")
 

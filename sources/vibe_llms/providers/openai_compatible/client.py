@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.providers.completions import CompletionsVendor
 from vibe_llms.providers.openai_compatible.kinds import (
     QUIRKS,
@@ -53,7 +53,7 @@ class CompatibleVendor(CompletionsVendor):
         if not settings.base_url:
             place = f"providers.{self.context.name}"
             message = f"It needs a base_url, or a kind: {', '.join(read_services())}."
-            raise ConfigurationError(findings=(Finding(place=place, message=message),))
+            raise ConfigurationError.at(place, message)
         self._models = service.models if service else ()
         quirks = service.quirks if service else _UNKNOWN
         self.quirks = add_quirks(quirks, settings.values.get("quirks", {}))

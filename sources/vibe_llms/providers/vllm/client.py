@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.installing import advise_packages
 from vibe_llms.providers.children import ChildSettings
 from vibe_llms.providers.completions import CompletionsVendor
@@ -52,7 +52,7 @@ class VllmVendor(CompletionsVendor, HostedVendor):
         if not self.settings.model and "arguments" not in values:
             place = f"providers.{self.context.name}.model"
             message = "A server that is started needs the model that it shall serve."
-            raise ConfigurationError(findings=(Finding(place=place, message=message),))
+            raise ConfigurationError.at(place, message)
         usual = ("serve", self.settings.model, "--host", "127.0.0.1", "--port", "{port}")
         return ChildSettings(
             name=self.context.name,

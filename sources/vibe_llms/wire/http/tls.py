@@ -7,7 +7,7 @@ import ssl
 from functools import lru_cache
 from pathlib import Path
 
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.files import open_regular
 
 
@@ -36,7 +36,7 @@ def produce_tls_context(
         if key is None:
             return None
         message = "Its certificate is missing: name it in client_certificate."
-        raise _refuse("client_key", message)
+        raise ConfigurationError.at("client_key", message)
     context = _produce_context()
     if authorities is not None:
         is_folder = authorities.is_dir()
@@ -71,8 +71,4 @@ def _ensure_file(path: Path) -> None:
 def _refuse_file(place: str, path: Path, error: OSError) -> ConfigurationError:
     reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
     needed = "It must be a readable PEM file; a key unencrypted, and that of the certificate."
-    return _refuse(place, f"{path} cannot be loaded: {reason}. {needed}")
-
-
-def _refuse(place: str, message: str) -> ConfigurationError:
-    return ConfigurationError(findings=(Finding(place=place, message=message),))
+    return ConfigurationError.at(place, f"{path} cannot be loaded: {reason}. {needed}")
