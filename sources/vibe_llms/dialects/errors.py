@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.exceptions import ContextOverflowError, ProviderError, ProviderFault
+from vibe_llms.exceptions import (
+    ContextOverflowError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+)
+from vibe_llms.values import frozen
 
 _NOTHING: Final[Mapping[int, ProviderFault]] = MappingProxyType({})
 
@@ -40,39 +46,75 @@ def find_fault(status: int | None, others: Mapping[int, ProviderFault] = _NOTHIN
     return others.get(status) or FAULTS_BY_STATUS.get(status, usual)
 
 
-def compose_error(
-    fault: ProviderFault,
-    message: str,
-    *,
-    provider: str,
-    status: int | None,
-    headers: Mapping[str, str] | None,
-    kind: Any = None,
-    code: Any = None,
-    request_id: Any = None,
-    retry_after_seconds: float | None = None,
-    remedy: str = "",
-) -> ProviderError:
-    """Makes the error of a vendor, of what its dialect has found and what the headers say.
+@frozen(kw_only=True)
+class Complaint:
+    """What a dialect has found out about an error of a vendor's.
 
-    Args:
+    Attributes:
+        status: Of the answer, or what the body says in its place.
         kind, code: In the vendor's words.
         request_id: What the body calls the exchange, where the headers do not.
         retry_after_seconds: How long the body asks to wait, which counts before the headers.
     """
-    waited = read_retry_after(headers) if retry_after_seconds is None else retry_after_seconds
-    return ProviderError(
-        provider=provider,
-        fault=fault,
-        detail=message,
-        remedy=remedy,
-        status=status,
-        vendor_type=None if kind is None else str(kind),
-        vendor_code=None if code is None else str(code),
-        request_id=read_request_id(headers) or read_text(request_id),
-        retry_after_seconds=waited,
-        should_retry=read_advice(headers),
-    )
+
+    fault: ProviderFault
+    message: str
+    status: int | None
+    kind: Any = None
+    code: Any = None
+    request_id: Any = None
+    retry_after_seconds: float | None = None
+    remedy: str = ""
+
+
+ReadError: TypeAlias = Callable[[object, "int | None", str], "Complaint | ConverseError"]
+"""Finds out about an error: of the body that came, its status and the model that was asked."""
+
+
+@frozen
+class ErrorProducer:
+    """Makes exceptions for errors in a vendor's words.
+
+    Attributes:
+        read: What the dialect finds out; where an exception of its own says more, that.
+    """
+
+    read: ReadError
+
+    def __call__(
+        self,
+        body: object,
+        *,
+        provider: str,
+        model: str = "",
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> ConverseError:
+        """Makes the exception for an error.
+
+        Args:
+            body: What came: an object of any shape, a text, a page.
+            model: That was asked.
+            status: The HTTP status. An error within a stream has none of its own, or 200, which
+                says nothing.
+            headers: Of the answer: they name the exchange, and say whether and when to ask again.
+        """
+        found = self.read(body, status, model)
+        if isinstance(found, ConverseError):
+            return found
+        waited = found.retry_after_seconds
+        return ProviderError(
+            provider=provider,
+            fault=found.fault,
+            detail=found.message,
+            remedy=found.remedy,
+            status=found.status,
+            vendor_type=None if found.kind is None else str(found.kind),
+            vendor_code=None if found.code is None else str(found.code),
+            request_id=read_request_id(headers) or read_text(found.request_id),
+            retry_after_seconds=read_retry_after(headers) if waited is None else waited,
+            should_retry=read_advice(headers),
+        )
 
 
 def read_request_id(headers: Mapping[str, str] | None) -> str | None:

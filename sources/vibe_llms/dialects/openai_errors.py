@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import compose_error, find_fault, produce_overflow
+from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault, produce_overflow
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
@@ -150,24 +150,8 @@ _TOKENS: Final = re.compile(
 _OVERFLOW_STATUSES: Final = (None, 200, 400, 413, 422, 500)
 
 
-def produce_openai_error(
-    body: object,
-    *,
-    provider: str,
-    model: str = "",
-    status: int | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> ConverseError:
-    """Makes the exception for an error in the vendor's words.
-
-    Args:
-        body: What came: ``{"error": {…}}``, the inner object, ``{"error": "…"}``, the failed
-            response, or anything else, text included.
-        model: The address of the model that was asked.
-        status: The HTTP status. An error within a stream has none, or 200, which says nothing;
-            a number that stands in the body as the code then counts instead.
-        headers: Of the answer: they name the exchange and say how long to wait.
-    """
+def read_openai_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+    """Finds out about an error; a number that stands in the body as the code is a status, too."""
     facts = _find_facts(body)
     code, kind = facts.get("code"), facts.get("type")
     told = (code, _find_inner_code(facts), kind)
@@ -177,15 +161,11 @@ def produce_openai_error(
         status = _read_status(code) or status
     if _is_overflow(words, message, status):
         return _produce_overflow(facts, message, model)
-    return compose_error(
-        _find_fault(words, status),
-        message,
-        provider=provider,
-        status=status,
-        headers=headers,
-        kind=kind,
-        code=code,
-    )
+    fault = _find_fault(words, status)
+    return Complaint(fault=fault, message=message, status=status, kind=kind, code=code)
+
+
+produce_openai_error: Final = ErrorProducer(read_openai_error)
 
 
 def _find_facts(body: object) -> Mapping[str, Any]:

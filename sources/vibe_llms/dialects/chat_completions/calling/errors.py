@@ -10,13 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import produce_overflow
-from vibe_llms.dialects.openai_errors import produce_openai_error
-from vibe_llms.exceptions import (
-    ConverseError,
-    ProviderError,
-    ProviderFault,
-)
+from vibe_llms.dialects.errors import Complaint, ErrorProducer, produce_overflow
+from vibe_llms.dialects.openai_errors import read_openai_error
+from vibe_llms.exceptions import ConverseError, ProviderFault
 
 _OVERFLOW: Final = re.compile(
     r"(?:longer than|exceeds) the maximum (?:model|allowed token|number of tokens)"
@@ -28,6 +24,9 @@ _OVERFLOW: Final = re.compile(
     re.IGNORECASE,
 )
 """vLLM, vLLM, text-generation-inference, Groq and Cerebras, Bedrock and Perplexity, Mistral."""
+
+_VAGUE: Final = (ProviderFault.INVALID_REQUEST, ProviderFault.SERVER, ProviderFault.UNKNOWN)
+"""What a fault may be whose message says more."""
 
 _SIZES: Final = (
     re.compile(r"(?:length|passed|contains|Given:|count \(|long:) ?(\d+)"),
@@ -61,32 +60,18 @@ _TITLE: Final = re.compile(r"<(?:title|h1)[^>]*>([^<]+)<", re.IGNORECASE)
 _TAG: Final = re.compile(r"<[^>]*>")
 
 
-def produce_error(
-    body: object,
-    *,
-    provider: str,
-    model: str = "",
-    status: int | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> ConverseError:
-    """Makes the exception for an error in a vendor's words.
+def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+    found = read_openai_error(_simplify(body), status, model)
+    if isinstance(found, ConverseError) or found.fault not in _VAGUE:
+        return found
+    message = found.message
+    if not _OVERFLOW.search(message):
+        return found
+    tokens, limit = (pattern.search(message) for pattern in _SIZES)
+    return produce_overflow(model, message, tokens and tokens[1], limit and limit[1])
 
-    Args:
-        body: What came: an object of any known shape, a text, a page.
-        status, headers: Of the answer; an error within a stream has none.
-    """
-    error = produce_openai_error(
-        _simplify(body), provider=provider, model=model, status=status, headers=headers
-    )
-    is_vague = isinstance(error, ProviderError) and error.fault in (
-        ProviderFault.INVALID_REQUEST,
-        ProviderFault.SERVER,
-        ProviderFault.UNKNOWN,
-    )
-    if not is_vague or not _OVERFLOW.search(error.detail):
-        return error
-    tokens, limit = (pattern.search(error.detail) for pattern in _SIZES)
-    return produce_overflow(model, error.detail, tokens and tokens[1], limit and limit[1])
+
+produce_error: Final = ErrorProducer(_read_error)
 
 
 def tells_failure(body: Mapping[str, Any], *, amid: bool = False) -> bool:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import compose_error, find_fault, produce_overflow
+from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault, produce_overflow
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.exceptions import (
     ConverseError,
@@ -78,21 +78,7 @@ _OVERFLOW: Final = re.compile(
 _DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
-def produce_error(
-    body: object,
-    *,
-    provider: str,
-    model: str = "",
-    status: int | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> ConverseError:
-    """Makes the exception for an error in the vendor's words.
-
-    Args:
-        body: What came: ``{"error": {…}}``, a list of that, its inner object, or anything else.
-        status: The HTTP status; the ``code`` in the body where the error came in a stream.
-        headers: Of the answer; ``retry-after`` counts where the body asks for no delay.
-    """
+def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
     facts = _find_facts(body)
     message = str(facts.get("message") or "it gave no reason.")
     code, word = facts.get("code"), str(facts.get("status") or "")
@@ -104,16 +90,17 @@ def produce_error(
     told = facts.get("details")
     details = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
     reason = next((str(each["reason"]) for each in details if each.get("reason")), None)
-    return compose_error(
-        _find_fault(word, reason, details, message, status),
-        message,
-        provider=provider,
+    return Complaint(
+        fault=_find_fault(word, reason, details, message, status),
+        message=message,
         status=status,
-        headers=headers,
         kind=word or None,
         code=reason or code,
         retry_after_seconds=_find_delay(details),
     )
+
+
+produce_error: Final = ErrorProducer(_read_error)
 
 
 def _find_facts(body: object) -> Mapping[str, Any]:

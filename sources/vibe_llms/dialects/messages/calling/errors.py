@@ -13,11 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.dialects.errors import (
-    compose_error,
-    find_fault,
-    produce_overflow,
-)
+from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault, produce_overflow
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
@@ -105,22 +101,7 @@ _OVERFLOW: Final = re.compile(
 _OVERFLOW_TYPES: Final = ("exceed_context_size_error",)
 
 
-def produce_error(
-    body: object,
-    *,
-    provider: str,
-    model: str = "",
-    status: int | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> ConverseError:
-    """Makes the exception for an error in the vendor's words.
-
-    Args:
-        body: What came: the whole object, the error in it, or anything else, text included.
-        model: That was asked.
-        status: The HTTP status; an error within a stream has none of its own.
-        headers: Of the answer: they name the exchange and say whether and when to ask again.
-    """
+def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
     facts = _find_facts(body)
     details = facts.get("details")
     kind = read_text(facts.get("type"))
@@ -129,16 +110,17 @@ def produce_error(
     overflow = _OVERFLOW.search(message)
     if kind in _OVERFLOW_TYPES or (overflow and kind in (None, "invalid_request_error")):
         return _produce_overflow(facts, message, model, overflow)
-    return compose_error(
-        _find_fault(code, kind, status, message),
-        message,
-        provider=provider,
+    return Complaint(
+        fault=_find_fault(code, kind, status, message),
+        message=message,
         status=status,
-        headers=headers,
         kind=kind,
         code=code,
         request_id=body.get("request_id") if isinstance(body, Mapping) else None,
     )
+
+
+produce_error: Final = ErrorProducer(_read_error)
 
 
 def _find_facts(body: object) -> Mapping[str, Any]:

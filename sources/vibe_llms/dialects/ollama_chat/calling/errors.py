@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import compose_error, find_fault
+from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault
 from vibe_llms.exceptions import (
     CapabilityError,
     ContextOverflowError,
@@ -85,21 +85,7 @@ _CAPABILITIES: Final = {
 }
 
 
-def produce_error(
-    body: object,
-    *,
-    provider: str,
-    model: str = "",
-    status: int | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> ConverseError:
-    """Makes the exception for an error in the server's words.
-
-    Args:
-        body: What came: ``{"error": "…"}``, or anything else.
-        status: The HTTP status; ``None`` where the error came in a stream.
-        headers: Of the answer.
-    """
+def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
     message, code = _find_message(body)
     if _OVERFLOW.search(message):
         return ContextOverflowError(
@@ -119,15 +105,16 @@ def produce_error(
             stage=Stage.PROVIDER,
         )
     fault, remedy = _find_fault(message, status)
-    return compose_error(
-        fault,
-        f"{message.rstrip('.')}.",
-        provider=provider,
+    return Complaint(
+        fault=fault,
+        message=f"{message.rstrip('.')}.",
         status=status,
-        headers=headers,
         code=code,
         remedy=remedy.format(model=model or "MODEL"),
     )
+
+
+produce_error: Final = ErrorProducer(_read_error)
 
 
 def _find_message(body: object) -> tuple[str, Any]:
