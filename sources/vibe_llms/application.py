@@ -19,7 +19,6 @@ from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROV
 from vibe_llms.configuration.locating import locating
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import DependencyError
-from vibe_llms.plugins.manager import PluginManager
 from vibe_llms.representation import represent
 from vibe_llms.values import define
 
@@ -58,6 +57,8 @@ class Application:
         consent: Consent | None = None,
         progress: Progress | None = None,
     ) -> None:
+        from vibe_llms.plugins.manager import PluginManager  # not for whoever only imports us
+
         self.configuration = configuration
         given: dict[str, Any] = {"consent": consent, "progress": progress}
         self.plugins = PluginManager(

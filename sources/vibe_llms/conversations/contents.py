@@ -6,14 +6,16 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, MediaContent
 from vibe_llms.messages.views import media_of
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.stores.interfaces import ContentStore
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
 

@@ -39,8 +39,6 @@ from vibe_llms.messages.requests import (
     replace_canisters,
 )
 from vibe_llms.plain import JsonValue
-from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, TokenCount
-from vibe_llms.providers.synchrony import SyncStream
 from vibe_llms.representation import represent
 from vibe_llms.synchrony import SyncFace, blocking, constructed_like, direct, entering
 
@@ -48,6 +46,8 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
     from vibe_llms.instruments.parsers.parsers import Parser
     from vibe_llms.instruments.parsers.sessions import Following, SyncFollowing
+    from vibe_llms.providers.interfaces import AsyncStream, ConverserModel, TokenCount
+    from vibe_llms.providers.synchrony import SyncStream
 
 T = TypeVar("T")
 _P = ParamSpec("_P")
@@ -365,6 +365,12 @@ def following(
     return entering(method, produce_face)
 
 
+def _produce_stream_face(stream: AsyncStream) -> SyncStream:
+    from vibe_llms.providers.synchrony import SyncStream  # with all that a provider is
+
+    return SyncStream(stream)
+
+
 class SyncModel(SyncFace[Model]):
     """The same for synchronous code. It works anywhere, also where an event loop runs.
 
@@ -378,7 +384,7 @@ class SyncModel(SyncFace[Model]):
     request = direct(Model.request)
     ask = blocking(Model.ask)
     answer = blocking(Model.answer)
-    stream = entering(Model.stream, SyncStream)
+    stream = entering(Model.stream, _produce_stream_face)
     parse = blocking(Model.parse)
     parse_with_response = blocking(Model.parse_with_response)
     follow = following(Model.follow)
@@ -386,7 +392,7 @@ class SyncModel(SyncFace[Model]):
     close = blocking(Model.close)
 
 
-AnyModel: TypeAlias = Model | SyncModel | ConverserModel | str
+AnyModel: TypeAlias = "Model | SyncModel | ConverserModel | str"
 """What a model can be given as: its address, an instrument, or what a provider gives access to."""
 
 
