@@ -10,14 +10,16 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict, Unpack, cast
 
+import attrs
+
 from vibe_llms.application import Application, access_application
 from vibe_llms.asynchrony import access_portal
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.exceptions import ConfigurationError, StoreError
-from vibe_llms.flows.checking import TaskCheck
-from vibe_llms.flows.reading import Written, examine_task
-from vibe_llms.flows.records import FlowRecord, read_record
+from vibe_llms.exceptions import ConfigurationError, Finding, StoreError
+from vibe_llms.flows.checking import TaskCheck, check_task
+from vibe_llms.flows.reading import TaskReading, Written, examine_task
+from vibe_llms.flows.records import FlowRecord, carry_over, read_record
 from vibe_llms.flows.results import AdapterResult, refuse
 from vibe_llms.flows.running import FlowListener, TaskRun, begin_conversation
 from vibe_llms.flows.settings import AdapterConfig
@@ -122,13 +124,15 @@ class UniversalAdapter:
 
         Raises:
             UnknownConversationError: There is no such run.
-            StoreError: It is on its way, or the adapter has no store.
+            StoreError: It is no run of a task, or the adapter has no store. That it is on its way
+                is an error of the result.
         """
         store = self._access_store()
         record = await asyncio.to_thread(read_record, store, run_id)
         conversation = await asyncio.to_thread(Conversation.restore, store, run_id)
-        given, config = record.started.variables, self._compose_config(record)
-        return await TaskRun(self, record.reading, conversation, given, config=config).perform()
+        reading, config = self._compose_config(record)
+        given = record.started.variables
+        return await TaskRun(self, reading, conversation, given, config=config).perform()
 
     async def fork(
         self,
@@ -151,25 +155,34 @@ class UniversalAdapter:
 
         Raises:
             UnknownConversationError: There is no such run.
-            RequestError: It has not come to that visit.
+            RequestError: It has not come to that visit, or the task differs before it.
             StoreError: The adapter has no store.
         """
         record = await asyncio.to_thread(read_record, self._access_store(), run_id)
-        reading = record.reading
+        reading, config = self._compose_config(record)
         if task is not None:
             reading = await asyncio.to_thread(
                 examine_task, task, strict=self.config.strict_validation
             )
         given = {**record.started.variables, **(variables or {})}
         before, conversation = record.cut(node, visit), begin_conversation(reading.task)
-        config = self._compose_config(record)
+        other = (await asyncio.to_thread(check_task, reading)).flow
+        if task is not None and other is not None:  # without one, the run says what is wrong
+            before = carry_over(before, node, record.flow, other)
         return await TaskRun(
             self, reading, conversation, given, before=before, config=config
         ).perform()
 
-    def _compose_config(self, record: FlowRecord) -> AdapterConfig:
-        settings = {**record.started.settings, **self.config.export()}
-        return AdapterConfig(**cast("Any", settings))
+    def _compose_config(self, record: FlowRecord) -> tuple[TaskReading, AdapterConfig]:
+        """Returns what bounds a run that goes on, and its task, with what is odd about that."""
+        known = {field.name for field in attrs.fields(AdapterConfig)}
+        kept = {name: value for name, value in record.settings.items() if name in known}
+        warnings = (
+            Finding(place=record.run_id, message=f"It was begun with {name}, which is not known.")
+            for name in record.settings.keys() - known
+        )
+        reading = attrs.evolve(record.reading, warnings=(*record.reading.warnings, *warnings))
+        return reading, AdapterConfig(**cast("Any", {**kept, **self.config.export()}))
 
     def _access_store(self) -> ConversationStore:
         if self.store is None:

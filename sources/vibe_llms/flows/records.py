@@ -6,7 +6,9 @@ No model is asked, and nothing is done: where a run stands is what its events ad
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import attrs
 
@@ -24,8 +26,9 @@ from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.machine import Pass, decide
 from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.state import FlowState
+from vibe_llms.plain import JsonValue
 from vibe_llms.runs.log import LoggedEvent
-from vibe_llms.runs.places import produce_log, require_logs
+from vibe_llms.runs.places import keeps_logs, produce_log, require_logs
 from vibe_llms.suggestions import end_among
 from vibe_llms.values import frozen
 
@@ -53,6 +56,12 @@ class FlowRecord:
         """All its events."""
         return tuple(each.event for each in self.log if isinstance(each.event, _KINDS))
 
+    @property
+    def settings(self) -> Mapping[str, JsonValue]:
+        """What bounded it when it was begun or taken up last, by the names of ``AdapterConfig``."""
+        last = [event for event in self.events if isinstance(event, FlowStartedEvent)][-1]
+        return last.settings
+
     @functools.cached_property
     def flow(self) -> Flow:
         """The flow of the task.
@@ -62,20 +71,20 @@ class FlowRecord:
         """
         return check_task(self.reading).access_flow()
 
-    def cut(self, node: str, visit: int) -> tuple[FlowEvent, ...]:
+    def cut(self, node: str, visit: int) -> tuple[NodeFinishedEvent, ...]:
         """Returns the visits that were over before a visit of a node began.
 
         Raises:
             RequestError: The run has not come to that visit.
         """
-        kept: list[FlowEvent] = []
+        kept: list[NodeFinishedEvent] = []
         for event in self.events:
             if isinstance(event, NodeFinishedEvent | NodeStartedEvent):
                 if (event.node, event.visit) == (node, visit):
                     return tuple(kept)
                 if isinstance(event, NodeFinishedEvent):
                     kept.append(event)
-        nodes = [event.node for event in kept if isinstance(event, NodeFinishedEvent)]
+        nodes = [event.node for event in kept]
         count = nodes.count(node)
         known = (
             f"It was visited {count} times" if count else f"Visited were{end_among(node, nodes)}"
@@ -108,6 +117,69 @@ def read_record(store: ConversationStore, run_id: str) -> FlowRecord:
     task = attrs.evolve(reading.task, place=started.place)
     return FlowRecord(
         run_id=run_id, started=started, reading=attrs.evolve(reading, task=task), log=log
+    )
+
+
+def find_record(store: ConversationStore | None, run_id: str) -> FlowRecord | None:
+    """Reads what a run has left, if it has begun. Does file work.
+
+    Raises:
+        ConfigurationError: What it has of the task does not read.
+    """
+    if store is None or not keeps_logs(store):
+        return None
+    with suppress(StoreError):  # what else is wrong with it, whoever takes it up is told
+        return read_record(store, run_id)
+    return None
+
+
+def carry_over(
+    before: Iterable[NodeFinishedEvent], node: str, flow: Flow, other: Flow
+) -> tuple[NodeFinishedEvent, ...]:
+    """Returns the same visits as visits of another flow, which is alike as far as they go.
+
+    Args:
+        before: Visits of a run of the first flow.
+        node: To which they lead.
+        flow: The first flow.
+        other: The other one, in which edges may stand at other places.
+
+    Raises:
+        RequestError: It is not alike.
+    """
+    carried = []
+    for event in before:
+        mine, others = _survey_ways(flow, event.node), _survey_ways(other, event.node)
+        if mine.keys() != others.keys():
+            raise _refuse_fork(node, f"{event.node} is not what it was, or leads elsewhere")
+        places = {index: others[way] for way, index in mine.items()}
+        edges = tuple(places[index] for index in event.edges)
+        carried.append(attrs.evolve(event, edges=edges))
+    try:
+        state = replay_flow(other, carried, max_iterations=sys.maxsize)
+    except (CorruptionError, KeyError) as error:  # what lies between decides where branches meet
+        raise _refuse_fork(node, "its branches and loops are others") from error
+    if node not in {branch.node for branch in state.branches.values()}:
+        raise _refuse_fork(node, "it comes to other nodes")
+    return tuple(carried)
+
+
+def _survey_ways(flow: Flow, name: str) -> dict[tuple[object, ...], int]:
+    """Returns the edges that leave a node, by what they mean; and what the node is."""
+    node = flow.nodes.get(name)
+    kind = None if node is None else node.kind
+    return {
+        (kind, edge.kind, edge.label, edge.target): edge.index
+        for edge in flow.leaving.get(name, ())
+    }
+
+
+def _refuse_fork(node: str, why: str) -> RequestError:
+    return RequestError(
+        path="task",
+        detail=f"The task differs from that of the run before {node}: {why}.",
+        remedy="Fork at an earlier node, or leave the diagram as it was up to there.",
+        stage=Stage.EXECUTE,
     )
 
 

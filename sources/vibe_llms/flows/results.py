@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from vibe_llms.events.flow import FlowReason
+from vibe_llms.events.flow import FlowEndedEvent, FlowReason
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.visiting import Spending
@@ -80,32 +80,41 @@ def refuse(
 
 
 def produce_result(
-    run_id: str, state: FlowState, warnings: Sequence[Finding] = ()
+    run_id: str,
+    state: FlowState,
+    warnings: Sequence[Finding] = (),
+    failure: ConverseError | None = None,
 ) -> AdapterResult:
-    """Says what came of a run, from where it stands."""
-    ending = state.ending
-    is_ended = ending is not None and ending.reason == "ended"
-    errors: tuple[str, ...] = ()
-    if ending is not None and not is_ended:
-        place = f"{ending.node}: " if ending.node else ""
-        errors = (f"{place}{ending.detail or 'It was cancelled.'}",)
+    """Says what came of a run, from where it stands.
+
+    Args:
+        failure: What could not be written down at the end.
+    """
+    ending = state.ending or FlowEndedEvent(
+        run_id=run_id,
+        reason="cancelled" if failure is None else "failed",
+        detail="" if failure is None else str(failure),
+        error=failure,
+    )
+    is_ended = ending.reason == "ended"
+    told = [*map(str, warnings), *state.failures]
+    if is_ended and failure is not None:
+        told.append(f"What came of it was not stored: {failure}")
+    place = f"{ending.node}: " if ending.node else ""
     spent = Spending(requests=state.requests, usage=state.usage, cost_cents=state.cost_cents)
-    if ending is not None:
-        spent += Spending(
-            requests=ending.requests, usage=ending.usage, cost_cents=ending.cost_cents
-        )
+    spent += Spending(requests=ending.requests, usage=ending.usage, cost_cents=ending.cost_cents)
     return AdapterResult(
         success=is_ended,
-        goal_met=ending.goal_met if ending is not None else None,
+        goal_met=ending.goal_met,
         responses=dict(state.responses),
         final_response=state.final or "",
-        verification=ending.verdicts if ending is not None else (),
-        errors=errors,
-        warnings=(*map(str, warnings), *state.failures),
-        reason=ending.reason if ending is not None else "cancelled",
-        limit=ending.limit if ending is not None else "",
+        verification=ending.verdicts,
+        errors=() if is_ended else (f"{place}{ending.detail or 'It was cancelled.'}",),
+        warnings=tuple(told),
+        reason=ending.reason,
+        limit=ending.limit,
         path=tuple(state.path),
         run_id=run_id,
-        error=ending.error if ending is not None else None,
+        error=ending.error,
         **attrs.asdict(spent, recurse=False),
     )

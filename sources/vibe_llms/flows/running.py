@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 
-from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.tags import PART_TAG
@@ -23,6 +22,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.flows.asking import access_model
 from vibe_llms.flows.bounds import bound_flow, check_budget
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
@@ -31,13 +31,13 @@ from vibe_llms.flows.machine import Visit
 from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.predicates import Predicates, survey_predicates
 from vibe_llms.flows.reading import TaskReading, examine_task
+from vibe_llms.flows.records import find_record
 from vibe_llms.flows.results import AdapterResult, produce_result, refuse
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
-from vibe_llms.flows.tasks import SCRIPTED, ResourceLlm, Task
+from vibe_llms.flows.tasks import Task
 from vibe_llms.flows.visiting import TAG, Visitor, VisitOutcome
-from vibe_llms.instruments.models import Model
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.invocables.registry import Registry
@@ -47,13 +47,10 @@ from vibe_llms.runs.local import open_run
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
-    from vibe_llms.configuration.classes import Configuration, PluginEntry
     from vibe_llms.flows.adapter import UniversalAdapter
 
 FlowListener: TypeAlias = Callable[[FlowEvent | VisitEvent], object]
 """Hears of each visit of a flow, and of what happens within."""
-
-_KEYS = ("api_key", "api_key_file")
 
 
 def begin_conversation(
@@ -121,11 +118,12 @@ class TaskRun:
         application = self.adapter.application
         reading, predicates = await self._survey()
         known = Surroundings(variables=self.given, predicates=predicates)
-        check = check_task(reading, known)
+        check = await asyncio.to_thread(check_task, reading, known)
         try:
             check.access_flow()  # before anything is connected
             async with self._connect(check.task) as registry:
-                check = check_task(reading, attrs.evolve(known, tools=_survey_tools(registry)))
+                known = attrs.evolve(known, tools=_survey_tools(registry))
+                check = await asyncio.to_thread(check_task, reading, known)
                 check.access_flow()
                 llm = check.task.resource_llm
                 async with access_model(application, llm, self.config.model) as model:
@@ -203,11 +201,17 @@ class TaskRun:
                 predicates=predicates,
                 tell=bus,
             )
-            if state.ending is None or state.ending.reason != "ended":
-                await driver.drive(self._begin(), self.before)
-            if state.final and isinstance(conversation.last_message, UserCanister):
-                await journal.append([AssistantCanister(state.final)])
-        return produce_result(conversation.id, state, check.warnings)
+            failure: ConverseError | None = None
+            try:
+                if state.ending is None or state.ending.reason != "ended":
+                    await driver.drive(self._begin(), self.before)
+                if state.final and isinstance(conversation.last_message, UserCanister):
+                    await journal.append([AssistantCanister(state.final)])
+            except ConverseError as error:  # of the store: what was said until then was paid for
+                if state.ending is None and not state.path:
+                    raise  # it has not begun
+                failure = error
+        return produce_result(conversation.id, state, check.warnings, failure)
 
     async def _run_subflow(
         self,
@@ -218,8 +222,12 @@ class TaskRun:
         listener: FlowListener,
     ) -> VisitOutcome:
         """Runs the task that a node names, as a run of its own; what was begun goes on."""
-        place = check.subflows[visit.node.id].task.place
-        reading = await asyncio.to_thread(examine_task, place, strict=self.reading.strict)
+        begun = await asyncio.to_thread(find_record, self.adapter.store, identity)
+        if begun is None:
+            place = check.subflows[visit.node.id].task.place
+            reading = await asyncio.to_thread(examine_task, place, strict=self.reading.strict)
+        else:  # what it has done belongs to the task as it was, whatever its file says by now
+            reading, given = begun.reading, begun.started.variables
         conversation = begin_conversation(reading.task, identity, self.conversation.id)
         if self.adapter.store is not None:
             with suppress(UnknownConversationError):
@@ -262,35 +270,3 @@ class TaskRun:
 
 def _survey_tools(registry: Registry) -> Mapping[str, Invoker]:
     return {each.invoker.name: each.invoker for each in registry.survey()}
-
-
-@asynccontextmanager
-async def access_model(
-    application: Application, llm: ResourceLlm, address: str | None = None
-) -> AsyncIterator[Model]:
-    """Gives the model of a task; with a key of its own where the task names one.
-
-    Args:
-        address: Of another model, which takes its place and answers by the same controls.
-    """
-    own, is_own = application, address is None and not llm.address.startswith(f"{SCRIPTED}:")
-    if llm.api_key_env is not None and is_own:
-        provider = application.configuration.follow_aliases(llm.provider)
-        own = Application(_name_key(application.configuration, provider, llm.api_key_env))
-    model = Model(address or llm.address, application=own, **cast("Any", llm.controls))
-    try:
-        yield model
-    finally:
-        await (model.close() if own is application else own.close())
-
-
-def _name_key(configuration: Configuration, provider: str, variable: str) -> Configuration:
-    """Lets a provider take its key from an environment variable, and from nowhere else."""
-
-    def name(entry: PluginEntry) -> PluginEntry:
-        if (entry.table, entry.name) != ("providers", provider):
-            return entry
-        others = {key: entry.settings[key] for key in entry.settings if key not in _KEYS}
-        return entry._replace(settings={**others, "api_key_variable": variable})
-
-    return configuration._replace(plugins=tuple(map(name, configuration.plugins)))

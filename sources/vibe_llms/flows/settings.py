@@ -16,6 +16,14 @@ from vibe_llms.values import frozen
 _CENTS: Final = Kind("a number above 0", lambda value: is_number(value) and value > 0)
 
 
+class _Usual(int):
+    """A bound that nobody has chosen: one that happens to be the same was, and takes its place.
+
+    Who resumes a run says with ``max_iterations=1000`` that it may go so far, though it was begun
+    with less; who says nothing leaves it at that.
+    """
+
+
 @frozen(kw_only=True)
 class AdapterConfig:
     """How tasks are run.
@@ -33,8 +41,8 @@ class AdapterConfig:
         model: Is asked in place of the one that the task names, as ``provider:model``.
     """
 
-    max_iterations: Count = 1000
-    timeout_ms: Count = 300_000
+    max_iterations: Count = _Usual(1000)
+    timeout_ms: Count = _Usual(300_000)
     debug_mode: bool = False
     strict_validation: bool = True
     require_all_conditions: bool = True
@@ -47,9 +55,9 @@ class AdapterConfig:
         require(self, "config")
 
     def export(self) -> Mapping[str, JsonValue]:
-        """Returns what is not as it is by default."""
+        """Returns what was chosen, as far as that can be told: flags are, where they differ."""
         return {
             field.name: value
             for field in attrs.fields(type(self))
-            if (value := getattr(self, field.name)) != field.default
+            if (value := getattr(self, field.name)) is not field.default
         }
