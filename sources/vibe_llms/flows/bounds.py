@@ -136,7 +136,7 @@ def _tell(
         times = f"{bound.visits:,} times" if bound.visits > 1 else "once"
         message += f" The greatest part is {node.id}, which may be visited {times}:"
     if bound.visits > 1:
-        remedy = "bound the loop that it is in, or lower max_iterations"
+        remedy = "let its loop have a lower bound, lower max_iterations"
     elif unit == "requests":
         remedy = "ask less"
     else:

@@ -49,11 +49,11 @@ class Knowledge:
 
     def is_possible(self, speaker: str, node: str) -> bool:
         """Tells whether a way leads from one node to another, so that the first may have spoken."""
-        return bool(self._before.get(node, 0) & self._bits[self._spoken[speaker]])
+        return bool(self._find_before(node) & self._bits[self._spoken[speaker]])
 
     def has_any(self, node: str) -> bool:
         """Tells whether any node may have spoken before."""
-        return bool(self._before.get(node, 0))
+        return bool(self._find_before(node))
 
     def is_certain(self, speaker: str, node: str) -> bool:
         """Tells whether a node has spoken, whichever way the flow came to the other one.
@@ -67,13 +67,22 @@ class Knowledge:
         pending, seen = [name], {name}
         while pending:
             for split in self._splits.get(pending.pop(), ()):
-                join = self._flow.joins[split]
+                join = self._find_join(split)
                 if dominators.dominates(join, node) and dominators.dominates(split, join):
                     return True
                 if split not in seen:
                     seen.add(split)
                     pending.append(split)
         return False
+
+    def _find_before(self, node: str) -> int:
+        return self._before.get(node, 0) | self._before.get(node + _AGAIN, 0)
+
+    def _find_join(self, split: str) -> str:
+        """Returns the join of a split; in a loop that may be its node, once a round is over."""
+        join = self._flow.joins[split]
+        is_round = split in self._flow.loops.get(join, ()) and join + _AGAIN in self._successors
+        return join + _AGAIN if is_round else join
 
     def _part_loops(self) -> None:
         """Lets no way pass a loop by: who comes to one goes round at least once.
@@ -123,7 +132,8 @@ class Knowledge:
                 before[each].append(name)
         before[""] = list(flow.ends)  # stands behind all ends; no node is called so
         after = Dominators(before, "").immediate
-        for split, join in flow.joins.items():
+        for split in flow.joins:
+            join = self._find_join(split)
             for edge in flow.exits[split].plain:
                 name = edge.target
                 while name != join:

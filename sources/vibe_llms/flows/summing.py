@@ -64,7 +64,8 @@ class GreatestSum:
         for group in find_components(without):
             if len(group) > 1 or group[0] in without[group[0]]:
                 for name in group:
-                    visits[name] *= self._half
+                    is_alone = name in without[name]  # what leads to itself takes no turns
+                    visits[name] *= self._iterations if is_alone else self._half
         return {name: min(each, self._iterations) for name, each in visits.items()}
 
     def find_bound(self, head: str) -> int:

@@ -64,6 +64,7 @@ def bound(
         ("START --> A --> END", 0, None),
         # A way back without a bound: a prompt and a condition take turns, 1000 visits in all.
         ("START --> P0 --> C{x}\nC -->|success| END\nC -->|retry| P0", 500, ("P0", 500)),
+        ("START --> P0 -->|error| P0\nP0 --> END", 1000, ("P0", 1000)),
         ("START --> L([x3]) --> P0 --> L --> END", 3, ("P0", 3)),
         ("START --> L([x3]) --> M([x4]) --> P0 --> M --> L --> P1 --> END", 13, ("P0", 12)),
         ("START --> L([again]) --> P0 --> L --> END", 500, ("P0", 500)),
@@ -194,8 +195,8 @@ def test_a_subflow_counts_as_often_as_it_runs(tmp_path: Path) -> None:
         (
             AdapterConfig(max_requests=20),
             "flow_diagram.mermaid:2:11: The flow can come to 500 requests, and max_requests is 20. "
-            "The greatest part is P0, which may be visited 500 times: bound the loop that it "
-            "is in, or lower max_iterations, or raise max_requests.",
+            "The greatest part is P0, which may be visited 500 times: let its loop have a "
+            "lower bound, lower max_iterations, or raise max_requests.",
         ),
         (AdapterConfig(max_tokens=9), "and max_tokens is 9."),
         (AdapterConfig(max_cost_cents=0.5), "cents, and max_cost_cents is 0.5."),
@@ -266,7 +267,7 @@ def test_no_run_adds_up_to_more(
 
     assert added <= total.add(weights)
     if not flow.joins:
-        assert all(state.visits[name] <= total.visits[name] for name in state.visits)
+        assert all(state.path.count(name) <= total.visits[name] for name in state.path)
 
 
 @pytest.mark.parametrize("draw", [draw_chain, draw_ladder, draw_loops, draw_nest])

@@ -306,6 +306,11 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
             "",
         ),
         (
+            "START --> L([x2]) --> S --> P0 & P1 --> L --> P2 --> END",
+            ["a", "b", "{{response:P0}}{{response:P1}}"],
+            "",
+        ),
+        (
             "START --> S --> P0 & P1 --> P2 --> END",
             ["a", "{{response:P0}}", "c"],
             "error prompts[1].template:1:1 P0 has said nothing yet on any way to P1",
