@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 import pluggy
@@ -22,8 +22,6 @@ from vibe_llms.suggestions import suggest
 from vibe_llms.values import define, frozen
 
 if TYPE_CHECKING:
-    from vibe_llms.engine.contexts import RunEvent
-    from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.plugins.specification.runs import ListenerSpecification, ReactorsSpecification
 
 _T = TypeVar("_T")
@@ -136,45 +134,15 @@ class PluginHost:
             self._answers[key] = self._ask(entry, hook, kind)
         return cast(tuple[_T, ...], self._answers[key])
 
-    def produce_reactors(
-        self, entry: PluginEntry, specification: ReactorsSpecification
-    ) -> ConversationReactors | None:
-        """Calls a factory of reactors of a plugin that is loaded; see :meth:`produce_listener`."""
-        from vibe_llms.events.reactors import ConversationReactors
-
-        made = self._produce(
-            entry,
-            specification,
-            lambda made: isinstance(made, ConversationReactors),
-            f"Its reactors {specification.name!r} cannot be made",
-        )
-        return cast("ConversationReactors | None", made)
-
-    def produce_listener(
-        self, entry: PluginEntry, specification: ListenerSpecification
-    ) -> Callable[[RunEvent], object] | None:
-        """Calls a factory of a listener of a plugin that is loaded.
+    def make(
+        self, entry: PluginEntry, specification: ReactorsSpecification | ListenerSpecification
+    ) -> Any:
+        """Calls a factory of a plugin that is loaded.
 
         Returns:
-            What it made; nothing if it fails, or has failed before and so is not called again.
+            The reactors or the listener that it made; ``None`` if it fails, or has failed before
+            and so is not called again.
         """
-        from vibe_llms.events.bus import is_asynchronous
-
-        made = self._produce(
-            entry,
-            specification,
-            lambda made: callable(made) and not is_asynchronous(made),
-            f"Its listener {specification.name!r} cannot be made",
-        )
-        return cast("Callable[[RunEvent], object] | None", made)
-
-    def _produce(
-        self,
-        entry: PluginEntry,
-        specification: ReactorsSpecification | ListenerSpecification,
-        fits: Callable[[object], bool],
-        complaint: str,
-    ) -> object:
         if id(specification) in self._broken_factories:  # the answers keep it alive
             return None
         made: object = None
@@ -184,11 +152,12 @@ class PluginHost:
             deed = f"returned {_describe_answer(made)}"
         except (Exception, SystemExit) as error:
             deed, cause = f"raised {describe_error(error)}", error
-        if cause is None and fits(made):
+        if cause is None and _fits(made, specification):
             return made
         _discard(made)
         self._broken_factories.add(id(specification))
-        reason = f"{complaint}: the factory {deed}."
+        kind = type(specification).__name__.removesuffix("Specification").lower()
+        reason = f"Its {kind} {specification.name!r} cannot be made: the factory {deed}."
         failure = PluginError(
             plugin=entry.name,
             detail=f"The plugin {entry.name!r} ({entry.module}, {entry.source}): {reason}",
@@ -269,6 +238,16 @@ class PluginHost:
         )
         self.note(entry, error, f"It {deed}.", is_fatal=True)
         return error
+
+
+def _fits(made: object, specification: ReactorsSpecification | ListenerSpecification) -> bool:
+    from vibe_llms.events.bus import is_asynchronous
+    from vibe_llms.events.reactors import ConversationReactors
+    from vibe_llms.plugins.specification.runs import ReactorsSpecification
+
+    if isinstance(specification, ReactorsSpecification):
+        return isinstance(made, ConversationReactors)
+    return callable(made) and not is_asynchronous(made)
 
 
 def describe_error(error: BaseException) -> str:

@@ -173,10 +173,7 @@ class PluginManager:
             specifications = self._roster.survey(ReactorsSpecification)
             host = self._roster.access_host()
             self._silent_at = None if specifications else host.loaded
-            made = [
-                host.produce_reactors(entry, specification)
-                for entry, specification in specifications
-            ]
+            made = [host.make(entry, specification) for entry, specification in specifications]
             return [reactors for reactors in made if reactors is not None]
 
     @property
@@ -190,7 +187,7 @@ class PluginManager:
 
         with self._roster.warn_of_failures():
             made = [
-                self._roster.access_host().produce_listener(entry, specification)
+                self._roster.access_host().make(entry, specification)
                 for entry, specification in self._roster.survey(ListenerSpecification)
             ]
             return [listener for listener in made if listener is not None]
