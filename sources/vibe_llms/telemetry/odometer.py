@@ -73,30 +73,42 @@ class Odometer:
         self._waiting = Stopwatch(clock)
         self._approvals = self._retries = self._doubted = 0
         self._runs: set[str] = set()
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            RunStartedEvent: self._hear_run,
-            RunSuspendedEvent: self._hear_end,
-            RunEndedEvent: self._hear_end,
-            GenerationStartedEvent: self._hear_generation,
-            GenerationFinishedEvent: self._hear_answer,
-            GenerationFailedEvent: self._hear_failure,
-            GenerationDoubtedEvent: self._hear_doubt,
-            ApprovalRequestedEvent: self._hear_request,
-            ApprovalAnsweredEvent: self._hear_approval,
-            InvocationStartedEvent: self._hear_invocation,
-            InvocationFinishedEvent: self._hear_result,
-            ResponseStartedEvent: self._hear_content,
-            ContentStartedEvent: self._hear_content,
-            RetryEvent: self._hear_retry,
-            ResponseFinishedEvent: self._hear_response,
-            ResponseFailedEvent: self._hear_response,
-        }
 
     def __call__(self, event: StreamEvent | LogEvent) -> None:
         """Hears of one event; of most of them it makes nothing."""
-        handler = self._handlers.get(event.__class__)
-        if handler is not None:
-            handler(event)
+        match event:
+            case RunStartedEvent():
+                self._runs.add(event.run_id)
+            case RunSuspendedEvent() | RunEndedEvent():
+                self._runs.discard(event.run_id)
+                if not self._runs:  # whatever has not ended by now never will
+                    self._working.stop_all()
+                    self._waiting.stop_all()
+            case GenerationStartedEvent():
+                self._remember(Hearing(model=event.model, is_in_run=True))
+            case GenerationFinishedEvent():
+                self._hear_answer(event)
+            case GenerationFailedEvent():
+                self._keep_failure(self._forget(), event.canisters, event.seconds)
+            case GenerationDoubtedEvent():
+                self._doubted += 1
+            case ApprovalRequestedEvent():
+                self._approvals += 1
+                self._waiting.start(event.key)
+            case ApprovalAnsweredEvent():
+                self._waiting.stop(event.key)
+            case InvocationStartedEvent():
+                self._working.start(event.key)
+            case InvocationFinishedEvent():
+                self._hear_result(event)
+            case ResponseStartedEvent() | ContentStartedEvent():
+                is_reasoning = getattr(event, "kind", "") == "reasoning"
+                self._access_hearing().follow(self._clock(), is_reasoning)
+            case RetryEvent():
+                self._retries += 1
+                self._access_hearing().follow(self._clock(), False)
+            case ResponseFinishedEvent() | ResponseFailedEvent():
+                self._hear_response(event)
 
     @property
     def reactors(self) -> ConversationReactors:
@@ -135,18 +147,6 @@ class Odometer:
 
     # What an engine tells
 
-    def _hear_run(self, event: RunStartedEvent) -> None:
-        self._runs.add(event.run_id)
-
-    def _hear_end(self, event: RunEndedEvent | RunSuspendedEvent) -> None:
-        self._runs.discard(event.run_id)
-        if not self._runs:  # whatever has not ended by now never will
-            self._working.stop_all()
-            self._waiting.stop_all()
-
-    def _hear_generation(self, event: GenerationStartedEvent) -> None:
-        self._remember(Hearing(model=event.model, is_in_run=True))
-
     def _hear_answer(self, event: GenerationFinishedEvent) -> None:
         hearing = self._forget()
         origin = hearing.origin
@@ -157,22 +157,6 @@ class Odometer:
             seconds=event.seconds,
             reasoning_seconds=hearing.reasoning_seconds,
         )
-
-    def _hear_failure(self, event: GenerationFailedEvent) -> None:
-        self._keep_failure(self._forget(), event.canisters, event.seconds)
-
-    def _hear_doubt(self, event: GenerationDoubtedEvent) -> None:
-        self._doubted += 1
-
-    def _hear_request(self, event: ApprovalRequestedEvent) -> None:
-        self._approvals += 1
-        self._waiting.start(event.key)
-
-    def _hear_approval(self, event: ApprovalAnsweredEvent) -> None:
-        self._waiting.stop(event.key)
-
-    def _hear_invocation(self, event: InvocationStartedEvent) -> None:
-        self._working.start(event.key)
 
     def _hear_result(self, event: InvocationFinishedEvent) -> None:
         self._working.stop(event.key)
@@ -186,14 +170,6 @@ class Odometer:
         self._tools[event.name] = call if known is None else known + call
 
     # What a stream tells
-
-    def _hear_content(self, event: ContentStartedEvent | ResponseStartedEvent) -> None:
-        hearing = self._access_hearing()
-        hearing.follow(self._clock(), getattr(event, "kind", "") == "reasoning")
-
-    def _hear_retry(self, event: RetryEvent) -> None:
-        self._retries += 1
-        self._access_hearing().follow(self._clock(), False)
 
     def _hear_response(self, event: ResponseFinishedEvent | ResponseFailedEvent) -> None:
         hearing = self._access_hearing()

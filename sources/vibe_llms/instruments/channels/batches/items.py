@@ -10,7 +10,6 @@ import attrs
 
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, Usage
-from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Response
 from vibe_llms.values import define, frozen
 
@@ -40,25 +39,6 @@ class BatchInput:
 
 
 @frozen(kw_only=True)
-class ItemOutcome(Generic[T]):
-    """What came of the work on one input.
-
-    Attributes:
-        value: What the caller wants of it.
-        text: The answer in words, where a model gave one.
-        origin: Where the answer came from, and what it used.
-        losses: What was lost in translation.
-        response: All of the answer.
-    """
-
-    value: T
-    text: str | None = None
-    origin: Origin | None = None
-    losses: tuple[Loss, ...] = ()
-    response: Response | None = None
-
-
-@frozen(kw_only=True)
 class BatchItem(Generic[T]):
     """One input of a batch, done or failed.
 
@@ -75,7 +55,7 @@ class BatchItem(Generic[T]):
         is_stored: Whether it was done before, and read from the journal.
     """
 
-    index: int
+    index: int = 0
     id: str | None = None
     value: T | None = None
     error: ConverseError | None = None

@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import attrs
+
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -27,7 +29,6 @@ from vibe_llms.instruments.channels.batches.items import (
     BatchInput,
     BatchItem,
     BatchTally,
-    ItemOutcome,
 )
 from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
@@ -79,7 +80,7 @@ class BatchRun(Generic[T]):
         self._journal: ItemJournal | None = None
         self._batch = ""
         self._names: set[str] = set()
-        self._work: Callable[[Any], Awaitable[ItemOutcome[Any]]] = self._call
+        self._work: Callable[[Any], Awaitable[BatchItem[Any]]] = self._call
         self.findings: tuple[Finding, ...] = ()
 
     async def open(self, stack: AsyncExitStack) -> None:
@@ -133,23 +134,15 @@ class BatchRun(Generic[T]):
     async def _attempt(self, place: int, name: str | None, value: Any) -> BatchItem[T]:
         started = time.perf_counter()
         try:
-            outcome = await self._work(value)
+            item = await self._work(value)
         except Exception as error:
             ours = _make_ours(error)
             if _is_hopeless(ours):
                 raise ours from error.__cause__
             seconds = time.perf_counter() - started
             return BatchItem(index=place, id=name, error=ours, seconds=seconds)
-        return BatchItem(
-            index=place,
-            id=name,
-            value=outcome.value,
-            text=outcome.text,
-            origin=outcome.origin,
-            response=outcome.response,
-            losses=tuple(map(str, outcome.losses)) if outcome.losses else (),
-            seconds=time.perf_counter() - started,
-        )
+        seconds = time.perf_counter() - started
+        return attrs.evolve(item, index=place, id=name, seconds=seconds)
 
     def _write(self, journal: ItemJournal, item: BatchItem[T], input_digest: str) -> BatchItem[T]:
         try:
@@ -173,9 +166,9 @@ class BatchRun(Generic[T]):
     async def _identify(self, value: Any) -> Any:
         return value if self._asking is None else await self._asking.wording.identify(value)
 
-    async def _call(self, value: Any) -> ItemOutcome[Any]:
+    async def _call(self, value: Any) -> BatchItem[Any]:
         assert self._function is not None
-        return ItemOutcome(value=await self._function(value))
+        return BatchItem(value=await self._function(value))
 
     def _describe(self) -> Any:
         """Says what the work is, so that another is told from it."""

@@ -11,7 +11,7 @@ import attrs
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
 from vibe_llms.instruments.answering import Answer
-from vibe_llms.instruments.channels.batches.items import BatchItem, ItemOutcome
+from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters
@@ -26,7 +26,8 @@ _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
 
 T = TypeVar("T")
 
-Ask: TypeAlias = Callable[[Any], Awaitable[ItemOutcome[Any]]]
+Ask: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any]]]
+"""Returns what came of one input; the run knows where it belongs and how long it took."""
 
 
 @frozen(kw_only=True)
@@ -110,11 +111,11 @@ class ModelWork:
         model.check(pattern)
         return self._ask if self._parser is None else self._parse
 
-    async def _ask(self, value: Any) -> ItemOutcome[Any]:
+    async def _ask(self, value: Any) -> BatchItem[Any]:
         request = await self._fill(value)
         return produce_outcome(await _take_turns(lambda: self._model.answer(request, stream=False)))
 
-    async def _parse(self, value: Any) -> ItemOutcome[Any]:
+    async def _parse(self, value: Any) -> BatchItem[Any]:
         assert self._parser is not None
         parser, request = self._parser, await self._fill(value)
         parsed = await _take_turns(lambda: self._model.parse_with_response(request, parser))
@@ -122,10 +123,10 @@ class ModelWork:
             produce_outcome(parsed.response, parsed.usage),
             value=parsed.value,
             text=parser.find(parsed.response.canisters),
-            losses=parsed.losses,
+            losses=tuple(map(str, parsed.losses)),
         )
 
-    async def _act(self, value: Any) -> ItemOutcome[Any]:
+    async def _act(self, value: Any) -> BatchItem[Any]:
         assert isinstance(self._answering, Engine)
         outcome = await self._answering.answer(await self.wording.compose(value))
         _ensure_answered(outcome)
@@ -180,17 +181,17 @@ async def _take_turns(ask: Callable[[], Awaitable[T]]) -> T:
         pause = min(2 * pause, _LAST_PAUSE_SECONDS)
 
 
-def produce_outcome(answered: Answer, usage: Usage | None = None) -> ItemOutcome[Any]:
+def produce_outcome(answered: Answer, usage: Usage | None = None) -> BatchItem[Any]:
     """Returns what came of an input as the text of its answer, with all that it used."""
     text, origin = answered.text, answered.origin
     used = answered.usage if usage is None else usage
     if origin is not None and origin.usage is not used:  # of several answers, or with summaries
         origin = attrs.evolve(origin, usage=used)
-    return ItemOutcome(
+    return BatchItem(
         value=text,
         text=text,
         origin=origin,
-        losses=answered.losses,
+        losses=tuple(map(str, answered.losses)),
         response=answered if isinstance(answered, Response) else None,
     )
 
