@@ -6,7 +6,6 @@ import asyncio
 import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Final, Self
 
 import attrs
@@ -208,12 +207,7 @@ class Registry:
         await self.connect()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *details: object) -> None:
         await self.disconnect()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import attrs
@@ -59,12 +58,7 @@ class World:
         self.model = await self.client.access_model(self.model_name)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *details: object) -> None:
         await self.client.close()
 
     def can(self, capability: str) -> bool:

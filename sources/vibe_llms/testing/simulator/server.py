@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
@@ -150,12 +149,7 @@ class Simulator:
         self._port = self._runner.addresses[0][1]
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *details: object) -> None:
         if self._runner is None:
             return
         await asyncio.sleep(0)  # what has just been accepted becomes a connection
@@ -239,15 +233,10 @@ class SynchronousSimulator(Simulator):
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         assert self._loop is not None
         try:
-            asyncio.run_coroutine_threadsafe(self.__aexit__(None, None, None), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self.__aexit__(), self._loop).result()
         finally:
             self._stop()
 
