@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import attrs
 import msgspec
 
-from vibe_llms.conversations.contents import replace_media
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.mapping import mapping_errors
-from vibe_llms.conversations.stores.media import detach
+from vibe_llms.conversations.stores.media import detach_media
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.engine import (
     GenerationFailedEvent,
@@ -35,8 +34,6 @@ from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import find_loss
-from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.views import media_of
 from vibe_llms.runs.log import LoggedEvent, describe_busy
@@ -44,8 +41,6 @@ from vibe_llms.runs.log import LoggedEvent, describe_busy
 RUNS = "runs.jsonl"
 TALLY = "runs.tally"
 LOCK = "runs.lock"
-
-_Canister = TypeVar("_Canister", bound=AnyCanister)
 
 
 class _LogLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -259,13 +254,8 @@ def _has_media(event: LogEvent) -> bool:
 def _detach(event: LogEvent, contents: ContentStore) -> Any:
     """Moves the bytes of media to the content store; they are there before a line names them."""
 
-    def place(content: MediaContent, data: bytes) -> str:
-        return contents.add(data, mime_type=content.mime_type, name=content.name)
-
-    def put(canister: _Canister) -> _Canister:
-        return replace_media(canister, lambda item: detach(item, place, contents.contains))
-
     if isinstance(event, InvocationFinishedEvent):
-        return attrs.evolve(event, result=put(event.result))
+        (result,) = detach_media([event.result], contents)
+        return attrs.evolve(event, result=result)
     assert isinstance(event, GenerationFailedEvent)
-    return attrs.evolve(event, canisters=tuple(map(put, event.canisters)))
+    return attrs.evolve(event, canisters=tuple(detach_media(event.canisters, contents)))

@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from vibe_llms.absence import ABSENT, Absence
-from vibe_llms.conversations.contents import needs_content_store, replace_media
+from vibe_llms.conversations.contents import needs_content_store
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
 from vibe_llms.conversations.stores import chain, parts
 from vibe_llms.conversations.stores import descriptors as toml
@@ -26,7 +26,7 @@ from vibe_llms.conversations.stores.interfaces import (
 )
 from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, TALLY, Layout
 from vibe_llms.conversations.stores.mapping import mapping_errors
-from vibe_llms.conversations.stores.media import detach, ensure_distinct
+from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.naming import is_identity_form
 from vibe_llms.exceptions import (
@@ -46,7 +46,6 @@ from vibe_llms.logs.disk import (
 )
 from vibe_llms.logs.lines import join_lines
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.values import define, frozen
 
@@ -126,7 +125,7 @@ class DirectoryStore:
         # content cannot come between.
         with self.contents.hold() if holds else nullcontext():
             if holds:
-                canisters = [replace_media(canister, self._detach) for canister in canisters]
+                canisters = detach_media(canisters, self.contents, place=self.contents.place)
             data = join_lines(encode_canisters(canisters), len(canisters))
             with self.guards.opened(identity) as log:
                 merged = self._ensure_unchanged(identity, log.end.size, after)
@@ -136,12 +135,6 @@ class DirectoryStore:
                 self._date(identity, canisters, former_ns)
         position = Position(size=log.end.size, merged=merged)
         return Receipt(position=position, notices=log.notices)
-
-    def _detach(self, content: MediaContent) -> MediaContent:
-        return detach(content, self._place, self.contents.contains)
-
-    def _place(self, content: MediaContent, data: bytes) -> str:
-        return self.contents.place(data, mime_type=content.mime_type, name=content.name)
 
     def _ensure_unchanged(self, identity: str, size: int, after: Position | None) -> int:
         """Returns how much is merged. Raises StaleConversationError if others have appended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -11,6 +12,8 @@ from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MediaContent
+
+_Canister = TypeVar("_Canister", bound=AnyCanister)
 
 
 def ensure_distinct(canisters: Sequence[AnyCanister]) -> None:
@@ -27,42 +30,32 @@ def ensure_distinct(canisters: Sequence[AnyCanister]) -> None:
         seen.add(canister.id)
 
 
-def detach_media(canisters: Iterable[AnyCanister], contents: ContentStore) -> list[AnyCanister]:
+def detach_media(
+    canisters: Iterable[_Canister],
+    contents: ContentStore,
+    *,
+    place: Callable[..., str] | None = None,
+) -> list[_Canister]:
     """Returns canisters as they are stored: the bytes of their media are in a content store.
+
+    Args:
+        place: Adds the bytes in place of the content store's ``add``, such as where that is held.
 
     Raises:
         StoreError: Media name content which is neither there nor elsewhere.
     """
+    add = place or contents.add
 
-    def place(content: MediaContent, data: bytes) -> str:
-        return contents.add(data, mime_type=content.mime_type, name=content.name)
+    def detach(content: MediaContent) -> MediaContent:
+        named = content.content_id
+        if content.data is not None:
+            identity = add(content.data, mime_type=content.mime_type, name=content.name)
+            return attrs.evolve(content, data=None, content_id=identity)
+        if named is not None and not is_held_elsewhere(content) and not contents.contains(named):
+            raise StoreError(
+                detail=f"A message refers to content {named}, which is not in this store.",
+                remedy="Load the bytes with `hydrate` from the store that has them first.",
+            )
+        return content
 
-    def put(content: MediaContent) -> MediaContent:
-        return detach(content, place, contents.contains)
-
-    return [replace_media(canister, put) for canister in canisters]
-
-
-def detach(
-    content: MediaContent,
-    place: Callable[[MediaContent, bytes], str],
-    contains: Callable[[str], bool],
-) -> MediaContent:
-    """Returns media without bytes, which a content store then has.
-
-    Args:
-        place: Puts the bytes into the content store and returns their id.
-        contains: Tells whether the content store has an id.
-
-    Raises:
-        StoreError: The media name content which is neither here nor elsewhere.
-    """
-    named = content.content_id
-    if content.data is not None:
-        return attrs.evolve(content, data=None, content_id=place(content, content.data))
-    if named is not None and not is_held_elsewhere(content) and not contains(named):
-        raise StoreError(
-            detail=f"A message refers to content {named}, which is not in this store.",
-            remedy="Load the bytes with `hydrate` from the store that has them first.",
-        )
-    return content
+    return [replace_media(canister, detach) for canister in canisters]
