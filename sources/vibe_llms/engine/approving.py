@@ -45,21 +45,20 @@ class ApprovalGate:
         left: list[ApprovalRequest] = []
         for call in calls:
             request = call.request
-            if request is None or self._is_settled(call, request):
-                continue  # by an answer, just now, that reaches so far
+            if request is None or self._record.find_approval(
+                call.key, request.digest, request.name, in_doubt=request.in_doubt
+            ):
+                continue  # an answer that was given just now reaches so far
             await self._context.emit(_produce_event(call.key, request))
             approval = await self._find_answer(request)
             if approval is None:
                 left.append(request)
-            else:
-                await self._keep(call.key, request, approval)
+                continue
+            settle(request, approval)  # refuses an answer that does not fit what was asked
+            event = produce_answer(call.key, request, approval)
+            await self._context.emit(event, durable=True)
+            self._record.note(event)
         return tuple(left)
-
-    def _is_settled(self, call: Call, request: ApprovalRequest) -> bool:
-        found = self._record.find_approval(
-            call.key, request.digest, request.name, in_doubt=request.in_doubt
-        )
-        return found is not None
 
     async def _find_answer(self, request: ApprovalRequest) -> Approval | None:
         for approval in self._answers:
@@ -86,12 +85,6 @@ class ApprovalGate:
             remedy="Let it return an Approval: what allow, deny or edit makes of the request.",
             stage=Stage.EXECUTE,
         )
-
-    async def _keep(self, key: str, request: ApprovalRequest, approval: Approval) -> None:
-        settle(request, approval)  # refuses an answer that does not fit what was asked
-        event = produce_answer(key, request, approval)
-        await self._context.emit(event, durable=True)
-        self._record.note(event)
 
 
 def produce_answer(key: str, request: ApprovalRequest, approval: Approval) -> ApprovalAnsweredEvent:

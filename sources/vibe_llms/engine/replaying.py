@@ -24,7 +24,7 @@ from vibe_llms.events.engine import (
 )
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import AnyCanister, ResultCanister
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.values import frozen
 
 STATES: dict[type[Command], State] = {
@@ -98,16 +98,16 @@ def find_situation(
         tail=tail,
         calls=calls,
         waits=any(call.waits for call in calls),
-        final=_find_final(tail, registry) if tail.results else None,
+        final=next(
+            (
+                result
+                for result in tail.results
+                if not result.is_error and registry.is_final(result.name or "")
+            ),
+            None,
+        ),
         is_silent=is_silent,
     )
-
-
-def _find_final(tail: Tail, registry: Registry) -> ResultCanister | None:
-    for result in tail.results:
-        if not result.is_error and registry.is_final(result.name or ""):
-            return result
-    return None
 
 
 def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, bool]:

@@ -18,6 +18,7 @@ from vibe_llms.invocables.validation import (
 )
 from vibe_llms.plain import JsonObject
 from vibe_llms.suggestions import find_nearest, suggest_among
+from vibe_llms.tables.reading import write_path
 
 
 def produce_schema_validator(schema: JsonObject, name: str = "") -> Any:
@@ -64,7 +65,7 @@ def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[Fault, 
 
 
 def _explain(error: ValidationError) -> Iterator[Fault]:
-    path = _write_path(error.absolute_path)
+    path = write_path(("arguments", *error.absolute_path))
     keyword = error.validator
     if keyword == "required":
         yield from _explain_required(error, path)
@@ -74,11 +75,6 @@ def _explain(error: ValidationError) -> Iterator[Fault]:
         yield from _explain_alternatives(error, path)
     else:
         yield Fault(path=path, rule=_compose_rule(error))
-
-
-def _write_path(parts: Iterable[str | int]) -> str:
-    written = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-    return f"arguments{''.join(written)}"
 
 
 def _explain_required(error: ValidationError, path: str) -> Iterator[Fault]:
@@ -118,11 +114,12 @@ def _explain_alternatives(error: ValidationError, path: str) -> Iterator[Fault]:
         rule = f"must be {_join_types(names)}, not {show_value(error.instance)}"
         yield Fault(path=path, rule=rule)
         return
-    nearest = min(
-        branches.values(),
-        key=lambda errors: (_misses_type(errors, error), -_measure_depth(errors), len(errors)),
-    )
-    for each in nearest:
+
+    def rate(errors: list[ValidationError]) -> tuple[bool, int, int]:
+        depth = max(len(each.absolute_path) for each in errors)
+        return _misses_type(errors, error), -depth, len(errors)
+
+    for each in min(branches.values(), key=rate):
         yield from _explain(each)
 
 
@@ -132,10 +129,6 @@ def _misses_type(errors: list[ValidationError], parent: ValidationError) -> bool
         each.validator == "type" and len(each.absolute_path) == len(parent.absolute_path)
         for each in errors
     )
-
-
-def _measure_depth(errors: list[ValidationError]) -> int:
-    return max(len(each.absolute_path) for each in errors)
 
 
 _TYPES: Final = {

@@ -135,10 +135,6 @@ def _compile_enum(content: Any, schema: Mapping[str, Any]) -> Check:
     return lambda value: value.__class__ in (str, type(None)) and value in words
 
 
-def _compile_const(content: Any, schema: Mapping[str, Any]) -> Check:
-    return _compile_enum([content], schema)
-
-
 def _compile_object(content: Any, schema: Mapping[str, Any]) -> Check:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, Mapping) or not isinstance(required, list):
@@ -231,7 +227,7 @@ _NUMBER: Final = (int, float)
 _COMPILERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Check]]] = {
     "type": _compile_type,
     "enum": _compile_enum,
-    "const": _compile_const,
+    "const": lambda content, schema: _compile_enum([content], schema),
     "additionalProperties": _compile_object,
     "prefixItems": _compile_prefix,
     "anyOf": _compile_alternatives,

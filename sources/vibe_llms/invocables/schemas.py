@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
 import typing
 from collections.abc import Callable
@@ -216,11 +217,9 @@ def _is_plain(value: Any) -> bool:
     """Tells whether a default can be said in JSON."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
-    return value is None or value.__class__ in (bool, int, str) or _is_finite(value)
-
-
-def _is_finite(value: Any) -> bool:
-    return value.__class__ is float and value - value == 0
+    if value.__class__ is float:
+        return math.isfinite(value)
+    return value is None or value.__class__ in (bool, int, str)
 
 
 def _bind(

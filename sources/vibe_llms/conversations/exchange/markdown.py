@@ -140,11 +140,7 @@ def _escape(text: str) -> str:
 
 def _quote(text: str) -> str:
     """Quotes text: the end of a quotation also ends whatever is open inside."""
-    return "\n".join(f"> {line}".rstrip() for line in _part_lines(text))
-
-
-def _part_lines(text: str) -> list[str]:
-    return re.split(r"\r\n|\r|\n", text)
+    return "\n".join(f"> {line}".rstrip() for line in re.split(r"\r\n|\r|\n", text))
 
 
 def _fence(text: str, language: str = "") -> str:

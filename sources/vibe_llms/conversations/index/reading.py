@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from datetime import datetime
 
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.database import KEY_SHIFT, open_memory
@@ -39,7 +38,7 @@ class ReadingIndex:
     ) -> list[ConversationRow]:
         """Returns conversations, the one in which something was last said first."""
         found = [each for each in survey_dated(self._store) if parts or not is_part(each[2].tags)]
-        dated = sorted(found, key=lambda each: (_reverse(each[0]), each[1]))
+        dated = sorted(found, key=lambda each: (-each[0].timestamp(), each[1]))
         return [self._describe(identity, metadata) for _, identity, metadata in dated[:limit]]
 
     def _describe(self, identity: str, metadata: ConversationMetadata) -> ConversationRow:
@@ -97,10 +96,6 @@ class ReadingIndex:
                 _write_places(connection, key, places[shared:])
             with snapshot(connection):
                 return search_places(connection, match, limit)
-
-
-def _reverse(moment: datetime) -> float:
-    return -moment.timestamp()
 
 
 def _count_shared(parents: list[CanisterEntry], places: list[CanisterEntry]) -> int:

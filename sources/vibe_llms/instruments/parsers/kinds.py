@@ -79,8 +79,9 @@ class TargetType:
         """
         misfits = []
         for inner in self._unwrap(plain):
+            whole = {WRAP: inner} if self.is_wrapped else inner
             try:
-                if self._is_plain and self._validator.check(self._wrap(inner)):
+                if self._is_plain and self._validator.check(whole):
                     raise Misfit("does not fit")
                 return self._take(inner)
             except Misfit as misfit:
@@ -128,9 +129,6 @@ class TargetType:
             place = f".{WRAP}" if self.is_wrapped else ""
             faults = tuple(_quote(fault, plain) for fault in misfit.move(place).faults)
         return Unfit(*map(_rename, faults))
-
-    def _wrap(self, inner: Any) -> Any:
-        return {WRAP: inner} if self.is_wrapped else inner
 
     def _unwrap(self, plain: Any) -> list[Any]:
         """Returns what may be meant, the likeliest first."""

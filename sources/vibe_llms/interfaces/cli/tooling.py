@@ -162,7 +162,8 @@ def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
         UnknownNameError: There is no such invocable among those that were given.
     """
     known = [each.description.name for each in registry.survey()] if registry else []
-    growing = [each for each in registry.ensembles if _may_grow(each)] if registry else []
+    ensembles = registry.ensembles if registry else ()
+    growing = [each for each in ensembles if getattr(each, "may_grow", False)]
     hidden = {tool.name for each in growing for tool in getattr(each, "tools", ())}
     for name in split_names(allowed):
         if name != "all" and name not in known and name not in hidden:
@@ -177,10 +178,6 @@ def ensure_allowed(allowed: Sequence[str], registry: Registry | None) -> None:
                 known=("all", *known) if known else (),
                 remedy="" if known else "Give the tools that have it with --tools or --mcp.",
             )
-
-
-def _may_grow(ensemble: Ensemble) -> bool:
-    return bool(getattr(ensemble, "may_grow", False))
 
 
 def _tell_of_nothing_yet(name: str, known: Sequence[str]) -> None:

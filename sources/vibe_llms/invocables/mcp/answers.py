@@ -118,11 +118,10 @@ class Answers:
     async def _list_roots(self, context: ClientRequestContext) -> Any:
         from mcp_types import ListRootsResult, Root
 
-        return ListRootsResult(roots=[Root.model_validate(each) for each in _survey(self.roots)])
-
-
-def _survey(roots: Iterable[Path]) -> list[dict[str, str]]:
-    return [{"uri": root.resolve().as_uri(), "name": root.resolve().name} for root in roots]
+        roots = [
+            {"uri": root.as_uri(), "name": root.name} for root in map(Path.resolve, self.roots)
+        ]
+        return ListRootsResult(roots=list(map(Root.model_validate, roots)))
 
 
 def _guard(server: str, what: str, answer: Callback) -> Callback:

@@ -132,7 +132,8 @@ async def answer_form(
         answer = await elicitor.elicit(question)
         if answer.action is not Action.ACCEPT:
             return ElicitationAnswer(action=answer.action)
-        values = {**_collect_defaults(fields), **answer.values}
+        defaults = {field.name: field.default for field in fields if field.default is not None}
+        values = {**defaults, **answer.values}
         faults = await validator.examine(values)
         if not faults:
             return ElicitationAnswer(values=values)
@@ -223,10 +224,6 @@ def _keep_answer(field: Field, values: Mapping[str, JsonValue], faults: Sequence
     if any(re.split(r"[.\[]", path)[0] == field.name for path in paths):
         return field
     return attrs.evolve(field, default=values.get(field.name))
-
-
-def _collect_defaults(fields: Sequence[Field]) -> dict[str, JsonValue]:
-    return {field.name: field.default for field in fields if field.default is not None}
 
 
 async def visit_addresses(client: Client, error: BaseException | None) -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import attrs
 
-from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.answers import AnswerLimits, Answers
@@ -67,7 +66,7 @@ class McpEnsemble:
         self._owner: ConnectionOwner[Connection] = ConnectionOwner(
             f"mcp server {server.name}",
             lambda: open_connection(server, heard, given, self._announce),
-            self._explain,
+            lambda reason: produce_failure(server.name, "be used", reason, secrets=server.secrets),
             restarts=server.restarts,
             restarted=self._announce,
         )
@@ -150,10 +149,6 @@ class McpEnsemble:
         if message.method == "notifications/resources/list_changed":
             self._announce()
         self._wiring.notice(message)
-
-    def _explain(self, reason: Exception | str) -> ConverseError:
-        secrets = self.server.secrets
-        return produce_failure(self.server.name, "be used", reason, secrets=secrets)
 
     def _announce(self) -> None:
         self._listener()

@@ -169,15 +169,11 @@ def _nativize_canisters(canisters: Sequence[AnyCanister]) -> Iterator[Any]:
                 yield ToolUseContent(
                     id=canister.invocation_id,
                     name=canister.name,
-                    input=_read_input(canister),
+                    input={} if canister.fault is not None else canister.parse_arguments(),
                 )
             case AssistantCanister():
                 for content in canister.content:
                     yield from _nativize_content(content)
-
-
-def _read_input(canister: InvocationCanister) -> dict[str, Any]:
-    return {} if canister.fault is not None else canister.parse_arguments()
 
 
 def _nativize_content(content: AnyContent) -> Iterator[Any]:

@@ -183,12 +183,6 @@ def _metrics(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]
     return metrics
 
 
-def _refuse_broken(turn: ScriptedAnswer, setting: Setting) -> None:
-    if is_broken(turn, setting.conditions):
-        message = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
-        raise Complaint(500, "server", message)
-
-
 def _call(invoke: Invoke, identity: str, index: int, setting: Setting) -> dict[str, Any]:
     arguments = "" if says_nothing(setting.conditions) else read_arguments(invoke)
     function: dict[str, Any] = {"name": invoke.name, "arguments": arguments}
@@ -203,7 +197,9 @@ def _call(invoke: Invoke, identity: str, index: int, setting: Setting) -> dict[s
 
 def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     """Writes a whole answer."""
-    _refuse_broken(turn, setting)
+    if is_broken(turn, setting.conditions):
+        told = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
+        raise Complaint(500, "server", told)
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     for delta in _produce_deltas(attrs.evolve(turn), setting, whole=True):
         for key, value in delta.items():

@@ -77,14 +77,13 @@ class TerminalInput:
             key_bindings=_produce_bindings(),
             history=_open_history(history),
             completer=SlashCompleter(survey_models),
-            complete_while_typing=Condition(self._is_command),
+            complete_while_typing=Condition(
+                lambda: self._session.default_buffer.text.startswith("/")
+            ),
             reserve_space_for_menu=4,
             enable_suspend=True,
             **settings,
         )
-
-    def _is_command(self) -> bool:
-        return self._session.default_buffer.text.startswith("/")
 
     async def read(self) -> str:
         """Returns what the user entered."""

@@ -87,18 +87,13 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
     """
     from vibe_llms.interfaces.cli.interrupts import run
 
-    options["template"] = _read_template(options["template"])
+    if options["template"] is not None:
+        from vibe_llms.instruments.prompts import Prompt
+
+        options["template"] = Prompt.read(options["template"])
     form = _choose_form(prompts, options)
     source, total = _open_source(prompts, form)
     return run(_perform(source, total, output, options, as_json=as_json))
-
-
-def _read_template(path: str | None) -> Prompt | None:
-    if path is None:
-        return None
-    from vibe_llms.instruments.prompts import Prompt
-
-    return Prompt.read(path)
 
 
 def _choose_form(prompts: str, options: dict[str, Any]) -> Form:

@@ -68,7 +68,7 @@ class Account:
             )
             return
         for identity, name in self.imported:
-            write(f"{identity}\t{_shorten(name)}")
+            write(f"{identity}\t{' '.join((name or '').split())}")
         counted = Counter((str(loss.kind), loss.reason) for _, _, loss in self.losses)
         for (kind, reason), count in sorted(counted.items()):
             note(f"{kind}, {count} times: {reason}" if count > 1 else f"{kind}: {reason}")
@@ -76,10 +76,6 @@ class Account:
         words += [f"{len(self.extended)} extended"] if self.extended else []
         words += [f"{len(self.known)} already there"] if self.known else []
         note(", ".join(words))
-
-
-def _shorten(name: str | None) -> str:
-    return " ".join((name or "").split())
 
 
 def examine(form: ImporterSpecification, path: Path) -> int:

@@ -70,7 +70,13 @@ def list_(as_json: bool, **options: Any) -> None:
     write_table(
         [
             *(
-                (_name(each), each.ensemble, _describe(each), f"~{tokens}", _head(each))
+                (
+                    _name(each),
+                    each.ensemble,
+                    _describe(each),
+                    f"~{tokens}",
+                    reveal_head(each.invoker.description),
+                )
                 for each, tokens in rows
             ),
             *(
@@ -305,10 +311,6 @@ def survey_names(ensembles: Sequence[str]) -> list[str]:
 
 def _name(registration: Registration) -> str:
     return reveal(registration.invoker.name)
-
-
-def _head(registration: Registration) -> str:
-    return reveal_head(registration.invoker.description)
 
 
 def _encode(registration: Registration) -> dict[str, Any]:

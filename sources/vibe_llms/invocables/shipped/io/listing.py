@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+import attrs
+
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.invocables.shipped.grants import READING, Grant, Place, show
+from vibe_llms.invocables.shipped.grants import READING, Place, show
 from vibe_llms.invocables.shipped.opening import describe_kind, open_directory
 from vibe_llms.values import frozen
 
@@ -96,7 +98,8 @@ class Visit:
         for name in self._list(descriptor):
             if self._is_over():
                 return
-            place = _place(self._place.grant, descriptor, name, prefix)
+            shown = f"{prefix}{show(name)}"
+            place = attrs.evolve(self._place, directory=descriptor, name=name, shown=shown)
             found = place.inspect()
             if found is None:
                 continue
@@ -140,10 +143,6 @@ class Visit:
             self.note(f"stopped after {SECONDS:g} seconds: the rest was not looked at")
             return True
         return False
-
-
-def _place(grant: Grant, descriptor: int, name: str, prefix: str) -> Place:
-    return Place(directory=descriptor, name=name, grant=grant, shown=f"{prefix}{show(name)}")
 
 
 def list_directory(place: Place, depth: int, context: InvocationContext) -> str:
